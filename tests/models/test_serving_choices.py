@@ -552,6 +552,22 @@ def test_the_front_of_the_command_has_a_cost_of_each_choice(capsys: pytest.Captu
     assert [cost is not None for cost in front["cost_per_million"]] == [each["fits"] for each in front["choices"]]
 
 
+def test_choices_have_the_energy_of_a_token_each(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-3-8b", "--on", "h100", "--batch", "1,128,4096", "--context", "4096", "--power", "tdp"]
+    assert main(words) == 0
+    assert "energy" in capsys.readouterr().out.partition("memory holds")[0]
+    assert main([*words, "--json"]) == 0
+    front = json.loads(capsys.readouterr().out)["front"]
+    for joules, choice in zip(front["joules_per_token"], front["choices"], strict=True):
+        assert joules == (pytest.approx(700 / choice["tokens_per_second_per_chip"]) if choice["fits"] else None)
+    found = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], prompt=512, power=500)
+    frame = found.to_pandas()
+    for row in frame.to_dict("records"):
+        one = roofline.llm("llama-3-8b", on="h100", batch=row["batch"], prompt=512, power=500)
+        for name in ("input", "output"):
+            assert row[f"{name}_joules_per_token"] == pytest.approx(one.cost[name].joules_per_token)
+
+
 def test_lists_of_two_lengths_name_what_combines_them() -> None:
     with pytest.raises(SizeError, match=r"do not broadcast: .*; make them of one length; sweep\(\) takes all"):
         roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=[1024, 2048, 4096])

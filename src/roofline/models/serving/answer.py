@@ -31,7 +31,7 @@ from roofline.models.operations import (
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound, step_bound
-from roofline.models.serving.cost import COST, DOLLARS
+from roofline.models.serving.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
@@ -676,13 +676,16 @@ def _configurations(found: Serving) -> Table:
     if found.decode is not None:
         made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}
         columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
-    prices = {name: cost.each.dollars for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
+    costs = {name: cost.each for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
     fits = found.memory.fits
-    for name, dollars in prices.items():  # what does not fit has no cost
-        if dollars is not None and (fits is None or fits.any()):
-            dollars = dollars if fits is None else np.where(fits, dollars, np.nan)
-            told, meant = (f"{DOLLARS} {name}", f"{name}_{COST}") if len(prices) > 1 else (DOLLARS, COST)
-            columns.append(SizeColumn(told, dollars, "USD", meant))
+    for name, cost in costs.items():  # what does not fit has no cost
+        for head, key, unit, value in (
+            (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules_per_token)
+        ):  # fmt: skip
+            if value is not None and (fits is None or fits.any()):
+                value = value if fits is None else np.where(fits, value, np.nan)
+                told, meant = (f"{head} {name}", f"{name}_{key}") if len(costs) > 1 else (head, key)
+                columns.append(SizeColumn(told, value, unit, meant))
     columns.append(SizeColumn("memory", found.memory.total, "B"))
     if found.memory.fits is not None:
         columns.append(SizeColumn("fits", found.memory.fits))

@@ -30,6 +30,9 @@ KILOWATT_HOUR = 3.6e6
 #: Dollars of a million output tokens: the head of a column, and its name as data.
 DOLLARS, COST = "$ a million", "cost_per_million"
 
+#: Joules of an output token: the head of a column, and its name as data.
+ENERGY, JOULES = "energy a token", "joules_per_token"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TokenCost:

@@ -456,8 +456,8 @@ def llm(
     if not is_front:
         return found
     priced = found.further.get("cost", {}).get("output")
-    price = None if priced is None else priced.price
-    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), price=price))
+    each = {} if priced is None else {"price": priced.price, "power": priced.power}
+    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), **each))
 
 
 def _with_adapters(model: Model, rank: int | None, count: int) -> Model:

@@ -26,7 +26,7 @@ from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
-from roofline.models.serving.cost import COST, DOLLARS, HOUR, MILLION
+from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import (
@@ -112,7 +112,7 @@ class ParetoFront(Answer):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
-    ``price`` are the dollars of one chip for an hour, where they are known.
+    ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known.
     """
 
     model: Model
@@ -126,6 +126,7 @@ class ParetoFront(Answer):
     most_time: float | None = None
     flips: tuple[str, ...] = ()
     price: float | None = None
+    power: float | None = None
     largest: tuple[LargestBatch, ...] = ()
 
     @property
@@ -147,6 +148,12 @@ class ParetoFront(Answer):
         if self.price is None or choice.fits is False:
             return None
         return MILLION / choice.tokens_per_second_per_chip / HOUR * self.price
+
+    def joules_per_token(self, choice: ServingChoice) -> float | None:
+        """Joules of an output token of a choice; None without a power, and where it does not fit."""
+        if self.power is None or choice.fits is False:
+            return None
+        return self.power / choice.tokens_per_second_per_chip
 
     @property
     def fitting(self) -> tuple[ServingChoice, ...]:
@@ -199,7 +206,7 @@ class ParetoFront(Answer):
 
         def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
-            priced = self.cost_per_million(choice)
+            priced, joules = self.cost_per_million(choice), self.joules_per_token(choice)
             cells: tuple[Cell, ...] = (
                 YesNo(choice.best, mark, ""),
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
@@ -209,13 +216,15 @@ class ParetoFront(Answer):
                 choice.bound_by,
                 Amount(choice.memory, "B"),
                 *([] if priced is None else [Amount(priced, "USD", format_number(priced))]),
+                *([] if joules is None else [Amount(joules, "J")]),
             )
             return Row(cells, "" if choice.best else "quiet")
 
         amounts = figures("batch", *varies, "each user", "TPOT", "each chip", wrap="anywhere")
         binds = Column("bound by", wrap="anywhere")
         dollars = [] if self.price is None else [Column(DOLLARS, "right", meaning=COST)]
-        columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"), *dollars)
+        energy = [] if self.power is None else [Column(ENERGY, "right", meaning=JOULES)]
+        columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"), *dollars, *energy)
         rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
         return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
@@ -257,6 +266,7 @@ class ParetoFront(Answer):
             "machine": self.machine.key,
             **attributes(self, "form", "capacity", "largest", "most_time", "within", "choices"),
             **({} if self.price is None else {COST: [self.cost_per_million(choice) for choice in self.choices]}),
+            **({} if self.power is None else {JOULES: [self.joules_per_token(choice) for choice in self.choices]}),
             "left_out": list(self.said),
             **attributes(self, "assumptions", "incomplete"),
         }
