@@ -135,6 +135,11 @@ def test_a_ratio_ranks_makers_and_keeps_the_order_of_names(capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chip", "v4", "v5p"]
     assert main(["chips", "amd", "--ratio", "bf16/price"]) == 2
     assert "none of the 25 chips: no price of mi100 is listed; listed are those of a100" in capsys.readouterr().err
+    # the first of all that have one, not of the first chips of the catalog
+    assert main(["chips", "--ratio", "bf16/power", "--top", "3", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["ratios"]
+    assert main(["chips", "--ratio", "bf16/power", "--json"]) == 0
+    assert list(first.items()) == list(json.loads(capsys.readouterr().out)["ratios"].items())[:3]
 
 
 def test_the_list_in_python_has_the_methods_of_answers(tmp_path):

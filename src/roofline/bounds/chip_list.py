@@ -357,15 +357,18 @@ class ChipList(Answer, list[Machine]):
         found = super().__getitem__(place)
         return found if isinstance(found, Machine) else ChipList(found, self.dtype, self.order, beside=self.beside)
 
-    def ratio(self, name: str, other: str) -> RatioList:
+    def ratio(self, name: str, other: str, top: int | None = None) -> RatioList:
         """A figure over another one of each chip, the largest first: ``"bf16"`` over ``"price"``.
 
         A chip without one of them stands last; where none has both, that is an error. Chips that were named one by
-        one keep their order.
+        one keep their order. ``top`` keeps so many of the first.
 
         >>> chips("nvidia").ratio("bf16", "price").ratios["h200"]
         275487465181058.5
+        >>> list(chips("nvidia").ratio("bf16", "power", top=2).ratios)
+        ['b200', 'h100-pcie']
         """
+        check_top(top, "chips")
         found: dict[str, float | None] = {}
         missing = None
         for machine in self:
@@ -379,11 +382,12 @@ class ChipList(Answer, list[Machine]):
         if missing is not None and (self.beside or not known):
             raise missing
         unit = ratio_unit(known[0], name, other) if known else ""
-        order = found if self.beside else sorted(found, key=lambda key: -(found[key] or 0.0))
+        order = list(found) if self.beside else sorted(found, key=lambda key: -(found[key] or 0.0))
+        ratios = {key: found[key] for key in order[:top]}
         units = tuple(named_figure_unit(known[0], each) for each in (name, other)) if known else ("", "")
         parts = {each.key: tuple(named_figure(each, one).value for one in (name, other)) for each in known}
         names = {machine.key: machine.name for machine in self}
-        return RatioList(name, other, {key: found[key] for key in order}, unit, parts, (units[0], units[-1]), names)
+        return RatioList(name, other, ratios, unit, parts, (units[0], units[-1]), names)
 
     def one_line(self) -> str:
         """How many, and the first of them."""

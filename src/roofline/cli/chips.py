@@ -63,8 +63,10 @@ def chips_command(
     if overrides:
         found = ChipList([chip(name, files=layers, **overrides) for name in names], beside=True)
     else:
-        found = chips(names, filter=filter_, sort=sort, dtype=dtype, top=top, files=layers)
-    answer = found if ratio is None else found.ratio(*_two_figures(ratio))
+        # a ratio that ranks is worked out of all chips before the first of them are kept
+        ranks = ratio is not None and sort is None and top is not None
+        found = chips(names, filter=filter_, sort=sort, dtype=dtype, top=None if ranks else top, files=layers)
+    answer = found if ratio is None else found.ratio(*_two_figures(ratio), top=top)
     if sources and not (answer is found and found.beside):
         raise InputError("--sources is of chips by name", hint="as in: roofline chips h100 --sources")
     if as_json:
