@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, a_or_an
 from roofline.frozen import NamedTuple
-from roofline.quantity import format_quantity
 from roofline.sections import (
     Amount,
     Column,
@@ -286,14 +285,14 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
     >>> from roofline import bound
     >>> answer = bound("bf16[4096, 4096] * bf16[4096, 4096]", on="h100", estimate=True)
     >>> [fact.name for fact in expected_facts("expected", answer.estimate, answer.expectation)]
-    ['expected', 'expected, 80%']
+    ['expected', 'expected, 80% from', 'expected, 80% to']
     """
     if expectation is None:
         return
     yield Fact(name, estimate, "s", "less", timed=True)
-    ends = (expectation.low, expectation.high)
-    if all(map(is_number, ends)) and is_number(estimate) and ends[0] <= estimate <= ends[1]:
-        yield Fact(f"{name}, 80%", " to ".join(format_quantity(end, "s") for end in ends), timed=True)
+    if is_number(estimate) and expectation.low <= estimate <= expectation.high:
+        yield Fact(f"{name}, 80% from", expectation.low, "s", timed=True)
+        yield Fact(f"{name}, 80% to", expectation.high, "s", timed=True)
 
 
 class Comparable(Answer):
@@ -396,6 +395,7 @@ NAMES_AS_DATA = {
     "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
     "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",
     "KV per token": "kv_per_token", "peak of": "peak_of",
+    "expected, 80% from": "low", "expected, 80% to": "high",
 }  # fmt: skip
 
 

@@ -297,3 +297,16 @@ def test_a_split_without_a_batch_is_that_of_the_least_batch_that_scales() -> Non
     assert split.take == at_least.take == {"X": 16, "Y": 4}  # sqrt(B·N/F) = 11.8 of divisors of 64
     assert at_least.batch.holds
     assert not scaling("mixed", on="v5p:4x4x4", F=13824, N=64, B=least - 1).batch.holds
+
+
+def test_whole_ways_scale_from_the_least_batch_of_any_divisors() -> None:
+    found = scaling("mixed", on="v5p:4x4x4", F=28672, B=20_401)
+    flops, link = found.rates["P_bf16"][0], found.rates["W_ici_X"][0]
+    # the weights over X take F D X / (N W) · 2, the batch over Y 2 B D / (X W); arithmetic 4 B D F / (N P)
+    least = {x: x * flops / (2 * link) for x in (1, 2, 4, 8, 16, 32, 64) if 2 / (link * x) <= 4 * 28672 / (64 * flops)}
+    ways = min(least, key=least.get)
+    assert found.whole == {"X": ways, "Y": 64 // ways, "B": pytest.approx(least[ways])}
+    assert ways == 8
+    pairs = next(dict(part.pairs) for part in found.sections() if isinstance(part, Pairs))
+    assert pairs["whole ways"] == "X = 8, Y = 8 scales from 20,400 tokens"
+    assert scaling("mixed", on="v5p", F=28672).whole == {}  # no number of chips

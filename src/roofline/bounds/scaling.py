@@ -45,6 +45,7 @@ from roofline.bounds.scaling_conditions import (
     condition_named,
     evaluate_form,
     inner_link_limit,
+    least_whole_split,
 )
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, replace
@@ -312,6 +313,7 @@ def _mixed(
         name="mixed", says=says, what=what if batch_wanted else wanted,
         question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
         take=best_whole_split(sympy.Max(*over.values()).subs(least), known), sizes=sizes,
+        whole=least_whole_split([time - math for time in over.values()], known) if batch_wanted else {},
         assumptions=(
             *best_split_limit(best.subs(least), known, asked.machine), *_assumed(symbolic, several, None),
         ),

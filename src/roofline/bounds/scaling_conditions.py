@@ -12,7 +12,7 @@ and 12 (GPUs, experts).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -243,6 +243,7 @@ class Scaling(Comparable):
         ``limit_form``  the form for large sizes, which is how the book gives it; ``limit`` its number
         ``at``          what else follows (the best X of mixed parallelism) in symbols; ``best`` the numbers of it
         ``take``        the whole X and Y that divide the chips and send in the least time; ``shares`` what each has
+        ``whole``       the whole X and Y that scale from the fewest tokens B of all chips, and these
         ``batch``       of tokens: those of all chips, and whether the batch that is given is enough
         ``rates``       the rates that stand in the form, in SI units
         ``question``    what was asked, with the plan taken; ``algorithm`` that of the collectives
@@ -264,6 +265,7 @@ class Scaling(Comparable):
     assumptions: tuple[str, ...] = ()
     batch: Batch | None = None
     take: Mapping[str, int] = field(default_factory=dict)
+    whole: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -307,7 +309,7 @@ class Scaling(Comparable):
             "at": {name: str(form) for name, form in self.at.items()},
             "best": plain_data(self.best),
             "batch": None if self.batch is None else self.batch.to_dict(),
-            "take": dict(self.take), "shares": plain_data(self.shares),
+            "take": dict(self.take), "whole": dict(self.whole), "shares": plain_data(self.shares),
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.conventions.plan,
             "target": self.question.machine.name, "machine": self.question.machine.key,
@@ -336,6 +338,11 @@ class Scaling(Comparable):
             parts = [f"{_number(share)} {shares[name]}" for name, share in self.shares.items()]
             taken = ", ".join(f"{name} = {ways:,}" for name, ways in self.take.items())
             lines.append(("take", ": ".join(filter(None, (taken, ", ".join(parts))))))
+        if self.whole:
+            tokens = _number(math.ceil(self.whole["B"] * (1 - 1e-12)))
+            lines.append(
+                ("whole ways", f"X = {self.whole['X']:,}, Y = {self.whole['Y']:,} scales from {tokens} tokens")
+            )
         lines.append(("line", self.question.text))
         if self.question.conventions.plan is not None:
             lines.append(("plan", str(self.question.conventions.plan)))
@@ -434,6 +441,44 @@ def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
     choices = [ways for ways in range(1, chips + 1) if chips % ways == 0]
     best = min(choices, key=lambda ways: float(plain.subs(x, ways)))
     return {"X": best, "Y": chips // best}
+
+
+def least_whole_split(waits: Iterable[Any], known: Mapping[Any, Any]) -> dict[str, float]:
+    """The whole X and Y of N chips that scale from the fewest tokens B, and these; empty where none does, or is known.
+
+    ``waits`` are the times of communication less that of arithmetic, each linear in B.
+
+    >>> from roofline.sizes import symbol
+    >>> B, X, N = symbol("B"), symbol("X"), symbol("N")
+    >>> least_whole_split([3 * X - B, B * 8 / X - B], {N: 16})  # X of 8 or more for Y, and B of 3 X for X
+    {'X': 8, 'Y': 2, 'B': 24.0}
+    >>> least_whole_split([B + X], {N: 16})
+    {}
+    """
+    x, tokens, chips = symbol("X"), symbol("B"), known.get(symbol("N"))
+    if not isinstance(chips, int) or any(is_array(size) for size in known.values()):
+        return {}
+    rates = {name: value for name, value in known.items() if name != tokens}
+    plain = [put_numbers(wait, rates) for wait in waits]
+    for size in set().union(*map(free_symbols, plain)) - {x, tokens}:
+        if len({_growth(wait, size, at) for wait in plain for at in ({x: 1, tokens: 1}, {x: 2, tokens: _LARGE})}) > 1:
+            return {}
+    plain = [wait.subs(dict.fromkeys(free_symbols(wait) - {x, tokens}, 1)) for wait in plain]
+
+    def needed(ways: int) -> float:
+        fixed, grows = ([float(wait.subs({x: ways, tokens: count})) for wait in plain] for count in (0, 1))
+        pairs = [(start, start - one) for start, one in zip(fixed, grows, strict=True)]  # beyond B = start / falls
+        return max(start / falls if falls > 0 else math.inf if start > 0 or falls < 0 else 0 for start, falls in pairs)
+
+    best = min((ways for ways in range(1, chips + 1) if chips % ways == 0), key=needed)
+    least = needed(best)
+    return {"X": best, "Y": chips // best, "B": max(0.0, least)} if math.isfinite(least) else {}
+
+
+def _growth(amount: Any, size: Any, at: Mapping[Any, Any]) -> float:
+    """How many times as much there is of twice a size, to nine digits; every other size is 1 where ``at`` has none."""
+    others = {**dict.fromkeys(free_symbols(amount) - {size}, 1), **at}
+    return round(float(amount.subs({**others, size: 2}) / amount.subs({**others, size: 1})), 9)
 
 
 def chips_inside(machine: Machine, network: str | None) -> int:
