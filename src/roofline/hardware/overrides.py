@@ -50,6 +50,7 @@ from typing import Any
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen, replace
+from roofline.hardware.catalog import is_chip
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
     LEVEL_NAMES,
@@ -385,7 +386,11 @@ def settable_figures(machine: Machine) -> list[str]:
 
 
 def _unknown(machine: Machine, key: str) -> HardwareError:
-    hint = suggest(key, settable_figures(machine), what="what can be set", limit=40)
+    named, _, figure = key.partition(".")
+    if figure and is_chip(named):
+        hint = f"{figure} alone sets it; {key} is of a machine that is given as {named}"
+    else:
+        hint = suggest(key, settable_figures(machine), what="what can be set", limit=40)
     return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)
 
 
