@@ -401,6 +401,20 @@ def test_a_step_that_nobody_divided_is_taken_in_the_fewest_parts_that_fit() -> N
     assert roofline.train("llama-3-8b", **asked, microbatches=1).microbatches == 1
     assert roofline.train("llama-3-8b", **asked, measured=5.0).microbatches == 4
     assert roofline.train("llama-3-405b", on="h100:8", batch_tokens=2_000_000).microbatches == 1  # none fits
+
+
+def test_each_step_of_a_list_takes_the_microbatches_that_it_takes_alone() -> None:
+    asked: dict[str, Any] = {"on": "v5p:4x4x4", "fsdp": 8, "tensor": 8}
+    sizes = [2**17, 2**19, 3 * 2**18, 2**20, 2**21]
+    found = roofline.train("llama-3-70b", batch_tokens=sizes, **asked)
+    alone = [roofline.train("llama-3-70b", batch_tokens=size, **asked) for size in sizes]
+    assert found.microbatches.tolist() == [one.microbatches for one in alone]
+    assert len(set(found.microbatches.tolist())) > 2
+    assert found.memory.total.tolist() == [one.memory.total for one in alone]
+    assert found.lower.tolist() == pytest.approx([one.lower for one in alone])
+    none = roofline.train("llama-3-405b", on="h100:8", batch_tokens=[1_000_000, 2_000_000])
+    assert none.microbatches == 1
+    assert not none.fits.any()
     assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536).microbatches == 1
 
 

@@ -79,13 +79,13 @@ def crossed_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_list(text: str | None) -> bool:
-    """Whether words stand in a list: there are commas, and none that separates thousands.
+    """Whether words stand in a list: there are commas, and none that separates thousands, as between digits.
 
-    >>> is_list("28GB,14GB"), is_list("1,000MB"), is_list("each-op"), is_list(None)
-    (True, False, False, False)
+    >>> is_list("28GB,14GB"), is_list("64Ki,128Ki"), is_list("1,000MB"), is_list("each-op"), is_list(None)
+    (True, True, False, False, False)
     """
     first, *parts = (text or "").split(",")
-    return bool(first and parts) and not any(re.match(r"\s*\d{3}(?!\d)", part) for part in parts)
+    return bool(first and parts) and not re.match(r"\s*\d{1,3},\s*\d{3}(?!\d)", text or "")
 
 
 #: The least difference of a ratio from 1 that two digits behind the point show.

@@ -36,6 +36,7 @@ from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES, stored_formats
+from roofline.models.training.question import parts_that_fit
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
 from roofline.quantity import format_number
@@ -439,17 +440,7 @@ class StepTable(BlockTable):
             return _fits(found, self._machine(choice))
 
         shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
-        parts: Any = np.ones(shape)
-        open_rows = np.broadcast_to(fitting(1) == 0, shape)
-        if not open_rows.any():
-            return parts
-        most = np.broadcast_to(np.floor(self._sequences(choice, sizes)), shape)
-        counts: list[Any] = [1 << power for power in range(1, int(most.max()).bit_length())]
-        for count in (*counts, most):
-            tried = open_rows & (count <= most) & (most > 1)
-            tried &= np.broadcast_to(fitting(np.where(tried, count, 1)) == 1, shape)
-            parts, open_rows = np.where(tried, count, parts), open_rows & ~tried
-        return parts
+        return parts_that_fit(fitting, self._sequences(choice, sizes), shape)
 
     def _sequences(self, choice: int, sizes: Mapping[str, Any]) -> Any:
         """Sequences of each copy of the model in a training step."""

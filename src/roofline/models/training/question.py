@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from roofline.answers import Answer, capability, on_several
@@ -28,7 +28,7 @@ from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Size, plain_numbers
+from roofline.sizes import Size, is_array, plain_numbers
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -105,18 +105,46 @@ def train(
     if parts is None:
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **{**options, "microbatches": parts})  # type: ignore[arg-type]
-    said = Assumption("model", f"{parts:,} microbatches, as none were given: the first of 2, 4, 8 … whose step fits")
+    number = "as many microbatches as fit" if is_array(parts) else f"{parts:,} microbatches"
+    said = Assumption("model", f"{number}, as none were given: the first of 2, 4, 8 … whose step fits")
     (stage,) = found.stages
     bound = replace(stage.bound, assumptions=(said, *stage.bound.assumptions))
     return replace(found, stages=(replace(stage, bound=bound),))
 
 
-def _microbatches_that_fit(found: Training) -> int | None:
-    """Microbatches with which a step fits that does not fit as one, where nobody gave their number; None: none do."""
+def _microbatches_that_fit(found: Training) -> Size | None:
+    """Microbatches with which a step fits that does not fit as one, where nobody gave their number; None: none do.
+
+    Of several steps each has its own number, which is what it has alone.
+    """
     asked = found.question
-    given = asked.microbatches is not None or asked.pipeline > 1
-    if given or found.memory.fits is not False:
+    if asked.microbatches is not None or asked.pipeline > 1:
+        return None
+    if is_array(found.lower):
+        parts = parts_that_fit(
+            lambda parts: asked.vary(microbatches=parts).answer().memory.fits, found.sequences, found.lower.shape
+        )
+        return parts if (parts > 1).any() else None
+    if found.memory.fits is not False:
         return None
     most = int(found.sequences)
     counts = {1 << power for power in range(1, most.bit_length())} | ({most} if most > 1 else set())
     return next((count for count in sorted(counts) if asked.vary(microbatches=count).answer().fits), None)
+
+
+def parts_that_fit(fitting: Callable[[Any], Any], sequences: Any, shape: tuple[int, ...]) -> Any:
+    """Parts of each of several steps: one, or where that does not fit the first of 2, 4, 8 … with which it does.
+
+    ``fitting`` says of numbers of parts, one a step, which steps fit; it is True where a capacity is not known.
+    """
+    import numpy as np
+
+    parts: Any = np.ones(shape, np.int64)
+    open_rows = np.broadcast_to(np.equal(fitting(1), False), shape)
+    most = np.broadcast_to(np.floor(sequences), shape).astype(np.int64)
+    counts: list[Any] = [1 << power for power in range(1, int(most.max()).bit_length())] if open_rows.any() else []
+    for count in (*counts, most) if counts else ():
+        tried = open_rows & (count <= most) & (most > 1)
+        tried &= np.broadcast_to(np.equal(fitting(np.where(tried, count, 1)), True), shape)
+        parts, open_rows = np.where(tried, count, parts), open_rows & ~tried
+    return parts
