@@ -145,6 +145,41 @@ def test_a_figure_may_be_set_of_one_of_several_machines(capsys: pytest.CaptureFi
         bound(line, on="a100,h100", set={"b200.hbm": 4e12})
 
 
+def test_a_figure_of_one_of_several_machines_is_its_own_in_tables_pictures_and_plans(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    line, both, figures = "bf16[B, D] * bf16[D, F]", ["a100", "h100"], {"A100.hbm": 1.6e12, "bf16": 3e14}
+    of_each: list[dict[str, Any]] = [{"hbm": 1.6e12, "bf16": 3e14}, {"bf16": 3e14}]
+    sizes: dict[str, Any] = {"B": 8, "D": 8192, "F": 8192}
+    alone = [bound(line, on=on, set=own, **sizes).lower for on, own in zip(both, of_each, strict=True)]
+    assert roofline.sweep(line, on=both, set=figures, **sizes)["lower"].tolist() == alone
+    kept = roofline.sweep(line, on=both, set=figures, **sizes, keep="top=2")
+    assert sorted(kept["top"]["lower"].tolist()) == sorted(alone)
+    machines = [roofline.chip(on, **own) for on, own in zip(both, of_each, strict=True)]
+    drawn = [
+        roofline.plot(line, **sizes, **asked).to_dict() for asked in ({"on": both, "set": figures}, {"on": machines})
+    ]
+    assert drawn[0] == drawn[1]
+
+    step: dict[str, Any] = {"batch": 8, "context": 1024}
+    grid = roofline.sweep("llama-3-8b", on=both, set=figures, **step)
+    steps = [roofline.sweep("llama-3-8b", on=on, set=own, **step) for on, own in zip(both, of_each, strict=True)]
+    assert grid["lower"].tolist() == [one["lower"][0] for one in steps]
+    assert [grid.row(at).lower for at in (0, 1)] == pytest.approx(grid["lower"].tolist())
+
+    load: dict[str, Any] = {"rate": "2/s", "prompt": 1024, "output": 128, "formats": ["bf16"], "price": "table"}
+    plan = roofline.plan("llama-3-8b", on=both, set=figures, **load)
+    for on, own in zip(both, of_each, strict=True):
+        best = roofline.plan("llama-3-8b", on=on, set=own, **load).best
+        assert best.first_token == plan.assess(f"{on}:1").first_token
+
+    assert main(["chips", *both, "--set", "a100.hbm=1.6TB/s", "--json"]) == 0
+    assert "1600000000000" in capsys.readouterr().out
+    for command in (["sweep", line, "B=8", "D=8192", "F=8192"], ["plot", line, "B=8", "D=8192", "F=8192"]):
+        assert main([*command, "--on", "a100,h100", "--set", "a100.hbm=1.6TB/s"]) == 0
+        capsys.readouterr()
+
+
 def test_a_budget_is_no_floor(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "70e9", "--on", "h100:1024,b200:512", "--tokens", "15T", "--mfu", "0.4"]) == 0
     said = capsys.readouterr().out

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from roofline.answers import attributes, estimable, heading
+from roofline.answers import attributes, estimable, figures_of, heading
 from roofline.bounds.api import question
 from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
 from roofline.bounds.bound import Bound
@@ -243,7 +243,7 @@ def sweep_on_one(
 def _in_blocks(expression: str | None, columns: Any, run: GridRun, arguments: Mapping[str, Any]) -> ReducedGrid:
     """What is kept of the table of one machine, or of several one below the other, worked out in blocks."""
     on = _several(arguments.get("on"))
-    each = [_asked(expression, columns, {**arguments, "on": one}) for one in on]
+    each = [_asked(expression, columns, {**arguments, "on": one, **figures_of(one, on, arguments)}) for one in on]
     table = LineTable([MachineLine(*one) for one in each])
     asked = [one for one, _, _ in each]
     everything = {"asked": asked, "formulas": each[0][1].formulas, "columns": table.names}
@@ -300,7 +300,8 @@ def _over_machines(
             if progress is not None:
                 progress(number * rows + done, len(on) * rows)
 
-        parts.append(sweep_on_one(expression, columns, told, {**arguments, "on": machine}))
+        asked = {**arguments, "on": machine, **figures_of(machine, on, arguments)}
+        parts.append(sweep_on_one(expression, columns, told, asked))
         part = parts[-1]
         if len(part) < math.prod(part.shape):
             break

@@ -23,7 +23,7 @@ from contextlib import suppress
 from itertools import pairwise, product
 from typing import Any
 
-from roofline.answers import EXPECTED_KINDS, machines_in
+from roofline.answers import EXPECTED_KINDS, figures_of, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import NOT_REPEATED, USES, refuse_idle, resolve_sizes
@@ -250,7 +250,7 @@ class _PlotRequest:
         """The targets, or where the expressions close with one, that."""
         own = {k: v for k, v in self.choices.items() if k in _OF_MACHINES}
         if any(t is not None for t in self.targets) or not self.lines:
-            return [target(t, **own) for t in self.targets]
+            return [target(t, **{**own, **figures_of(t, self.targets, own)}) for t in self.targets]
         asked = enumerate(self.lines)
         found = [question(line, sizes=self.sizes_of(line), **self.choices_of(index)).machine for index, line in asked]
         return list({machine.key: machine for machine in found}.values())

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from roofline.answers import figures_of
 from roofline.bounds.chip_list import ChipList, chips, detail
 from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.option_table import option, options, with_options
@@ -61,7 +62,8 @@ def chips_command(
     if overrides and (idle := next((word for word, value in of_lists.items() if value is not None), None)):
         raise InputError(f"{idle} is of a list, and --set goes with chips by name", hint="leave one of them out")
     if overrides:
-        found = ChipList([chip(name, files=layers, **overrides) for name in names], beside=True)
+        own = [figures_of(name, names, {"set": overrides})["set"] for name in names]
+        found = ChipList([chip(name, files=layers, **of) for name, of in zip(names, own, strict=True)], beside=True)
     else:
         # a ratio that ranks is worked out of all chips before the first of them are kept
         ranks = ratio is not None and sort is None and top is not None

@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import FORMATS, attributes, estimable, machines_in, price_of_each
+from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
@@ -129,7 +129,9 @@ class StepSweep(Columns):
         choices = list(product(*several.values()))
         choice = choices[index // self.rows_of_a_choice]
         sizes = {name: int(self[name][index]) for name in (*self.sizes, *[PARTS] * (PARTS in self.columns))}
-        return {**single, **dict(zip(several, choice, strict=True)), **sizes}
+        chosen = {**single, **dict(zip(several, choice, strict=True))}
+        machines = several.get("on") or [chosen["on"]]
+        return {**chosen, **figures_of(chosen["on"], machines, single), **sizes}
 
     @property
     def _asked_in_all(self) -> dict[str, Any]:
@@ -344,7 +346,8 @@ def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str,
     from roofline.bounds.api import target
 
     given = {name: fixed[name] for name in ("set", "files", "over") if name in fixed}
-    return {**choices, "on": [target(each, **given) for each in choices["on"]]}
+    named = choices["on"]
+    return {**choices, "on": [target(each, **{**given, **figures_of(each, named, given)}) for each in named]}
 
 
 def _axis(name: str, value: Any) -> Any:
@@ -384,9 +387,14 @@ class StepTable(BlockTable):
         """A choice by its number."""
         return dict(zip(self.picks, self.every[number], strict=True))
 
+    def _asked(self, number: int) -> dict[str, Any]:
+        """What a step of a choice is asked with: the choice, what is the same in all, and its machine's own figures."""
+        choice = self.choice(number)
+        return {**self.fixed, **choice, **figures_of(choice["on"], self.picks["on"], self.fixed)}
+
     def _splits(self, number: int) -> bool:
         """Whether a choice is a training step in one part or more, as fits, since nobody gave their number."""
-        asked = {**self.fixed, **self.choice(number)}
+        asked = self._asked(number)
         given = asked.get(PARTS) is not None
         return self.phase == "train" and not given and asked.get("pipeline") in (None, 1)
 
@@ -395,7 +403,7 @@ class StepTable(BlockTable):
         sizes: dict[str, Any] = dict.fromkeys(self.axes, 1)
         if self._splits(number):
             sizes[PARTS] = symbol(PARTS, exact=True)
-        return step_function(self.model, self.phase, **{**self.fixed, **self.choice(number), **sizes})
+        return step_function(self.model, self.phase, **{**self._asked(number), **sizes})
 
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled:
         """The formula of a choice, with groups of columns compiled."""
@@ -446,7 +454,7 @@ class StepTable(BlockTable):
         """Sequences of each copy of the model in a training step."""
         if choice not in self._copies:
             first = {name: int(values[0]) for name, values in self.axes.items()}
-            ways = training_question(self.model, **{**self.fixed, **self.choice(choice), **first}).answer().ways
+            ways = training_question(self.model, **{**self._asked(choice), **first}).answer().ways
             self._copies[choice] = prod(ways[name] for name in ("data", "fsdp", "expert"))
         return sizes["batch_tokens"] / sizes["sequence"] / self._copies[choice]
 
@@ -487,12 +495,13 @@ class StepTable(BlockTable):
         machine = self._machine(choice)
         if machine.shape or self.phase == "train":
             return prod((*machine.shape, machine.slices))
-        asked = {**self.fixed, **self.choice(choice)}
+        asked = self._asked(choice)
         return Parallelism.on(machine, **take_layout_options(asked)).chips * machine.pooled
 
     def _machine(self, choice: int) -> Machine:
         if choice not in self._machines:
-            self._machines[choice] = _machines({"on": [self.every[choice][0]]}, self.fixed)["on"][0]
+            named = self.picks["on"]
+            self._machines[choice] = _machines(self.picks, self.fixed)["on"][named.index(self.every[choice][0])]
         return self._machines[choice]
 
     def remarks(self, prepared: Compiled, choice: int) -> dict[str, tuple[str, ...]]:
@@ -548,7 +557,7 @@ class StepTable(BlockTable):
         """What a layout of a serving step takes for granted: how many copies run."""
         if self.phase == "train":
             return ()
-        asked = {**self.fixed, **self.choice(number)}
+        asked = self._asked(number)
         return Parallelism.on(self._machine(number), **take_layout_options(asked)).notes
 
     def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:

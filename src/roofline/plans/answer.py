@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from roofline.answers import Answer, Part, attributes, chosen_table, plain_data, plain_table, price_of_each
+from roofline.answers import Answer, Part, attributes, chosen_table, figures_of, plain_data, plain_table, price_of_each
 from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
@@ -897,7 +897,7 @@ def _prices(
     chips = dict.fromkeys(on)
     each = price_of_each(price, list(chips))
     found = {
-        name: hourly_price(resolve(machines.get(name, name), set=set_), one)
+        name: hourly_price(resolve(machines.get(name, name), **figures_of(name, on, {"set": set_})), one)
         for name, one in zip(chips, each, strict=True)
     }
     return {name: value for name, value in found.items() if value is not None}

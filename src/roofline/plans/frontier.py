@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.answers import attributes
+from roofline.answers import attributes, figures_of
 from roofline.frozen import dataclass, replace
 from roofline.hardware.rate import data_level
 from roofline.models.serving import step_bound
@@ -215,7 +215,7 @@ def elasticities(asked: PlanQuestion, replica: Replica, chunk: int, most: int) -
     rate = largest_rate_within(before, chunk, 0 if most >= before.most else most)
     found: dict[str, float] = {}
     for name, figure, value in _figures(asked, replica):
-        given = asked.options.get("set") or {}
+        given = figures_of(replica.target, asked.chips, asked.options).get("set", {})
         changed = replace(asked, options={**asked.options, "set": {**given, figure: value * MORE}})
         after = divides(changed, replica)
         if isinstance(after, str) or (asked.library is not None and after.as_quick_as(before)):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from roofline.answers import attributes
+from roofline.answers import attributes, figures_of
 from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
 from roofline.frozen import dataclass, field
@@ -220,7 +220,7 @@ class PlanQuestion:
             name, _, count = target.partition(":")
             own = self.machines.get(name)
             where = target if own is None else with_count(own, int(count)) if count else own
-            self._machines[target] = resolve(where, set=self.options.get("set"))
+            self._machines[target] = resolve(where, **figures_of(target, self.chips, self.options))
         return self._machines[target]
 
     def weight(self, chip: str) -> float | None:
