@@ -70,6 +70,17 @@ def test_chips_that_split_an_image_exchange_its_borders(
     assert any("neighbours along X exchange the borders of H" in text for text in found.assumptions) == bool(sides)
 
 
+@pytest.mark.parametrize(("on", "sides"), [("h100:8", 2), ("h100:2", 1), ("v5e:8", 2)])
+def test_windows_read_the_borders_that_neighbours_sent(on: str, sides: int) -> None:
+    """Of 64 rows in all a chip has its part, and of each neighbour a row, which is sent, written and read."""
+    line, chips, row = CONV.format(3, 1), int(on.partition(":")[2]), 8 * 64 * 64 * 2
+    exchange, windows = bound(line, on=on, N=8, H=64, W=64, policy="each-op").ops
+    assert [x.traffic_bytes for x in (*exchange.op.reads, *exchange.op.writes)] == [sides * row] * 2
+    assert [x.traffic_bytes for x in windows.op.reads] == [64 // chips * row, 3 * 3 * 64 * 64 * 2, sides * row]
+    least, once = (bound(line, on=on, N=8, H=64, W=64, policy=policy) for policy in ("minimal", "each-op"))
+    assert sum(once.bytes.values()) - sum(least.bytes.values()) == 2 * sides * row  # written, and read again
+
+
 def test_borders_of_two_dimensions_go_over_the_axes_of_each() -> None:
     line = "conv(bf16[8, H_X, W_Y, 64], bf16[3, 5, 64, 64], pad=(1,2)) -> bf16[8, H_X, W_Y, 64]"
     found = bound(line, on="v5e:4x4", H=64, W=64)

@@ -135,8 +135,8 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        for axis, label in choice.bordered:
-            self.send_borders(step, axis, label, op.reads[0])
+        borders = [self.send_borders(step, axis, label, op.reads[0]) for axis, label in choice.bordered]
+        op = replace(op, reads=(*op.reads, *filter(None, borders)))
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0], context.groups(step))
@@ -161,8 +161,8 @@ class _Build:
             )
         )
 
-    def send_borders(self, step: Step, axis: str, label: str, image: Tensor) -> None:
-        """Send the rows that the windows of neighbours reach: to each its side.
+    def send_borders(self, step: Step, axis: str, label: str, image: Tensor) -> Tensor | None:
+        """Send the rows that the windows of neighbours reach, to each its side; the rows of others that arrive.
 
         A chip behind switches sends both sides over one link; on a torus, over several tiers, and of two chips, one.
         Each goes one hop.
@@ -177,17 +177,19 @@ class _Build:
         others = self.sizes[label] - image.dims[at]
         reach = min(reach, others) if is_number(reach) and is_number(others) else reach
         if is_number(reach) and not reach:
-            return
+            return None
         over = self.place.mesh.select((axis,))
         segments = over[0].segments
-        both = len(segments) == 1 and segments[0].topology == "switch" and not is_one(over[0].size - 1)
-        dims = list(image.dims)
-        dims[at] = reach if both else ceil_div(reach, 2)
-        sent = Tensor(f"borders of {image.ident}", tuple(dims), image.dtype)
+        one, behind_switch = is_one(over[0].size - 1), len(segments) == 1 and segments[0].topology == "switch"
+        side, sides = ([*image.dims[:at], rows, *image.dims[at + 1 :]] for rows in (ceil_div(reach, 2), reach))
+        sent = Tensor(f"borders of {image.ident}", tuple(sides if behind_switch and not one else side), image.dtype)
+        held = replace(sent, dims=tuple(side if one else sides))
+        arrived = replace(held, ident=f"{axis} borders of {image.ident} of others")
         name = border_words(axis, self.show(label))
-        made = collective("Permute", sent, over, out=replace(sent, ident=f"{sent.ident} of others"), name=name)
+        made = collective("Permute", sent, over, out=arrived, name=name)
         near = [(key, minimum(1, hops) if key.quantity == "hops" else hops) for key, hops in made.work.items()]
-        self.ops.append(replace(made, work=Work(dict(near))))
+        self.ops.append(replace(made, work=Work(dict(near)), reads=(held,)))
+        return arrived
 
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
