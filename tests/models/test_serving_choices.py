@@ -693,10 +693,13 @@ def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
         ({"host_layers": 2, "on": "mi300a"}, "AMD MI300A has no figure for the link to a host's memory"),
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
+        ({"host_layers": -1}, "host_layers is -1"),
+        ({"host_kv": True, "policy": "tiled", "tile": (8, 8, 8)}, "the host's memory with the policy tiled is not"),
+        ({"lora": 16, "estimate": True}, "what adapters take was not measured"),
         ({"host_layers": 1, "estimate": True}, "what steps take that read the host's memory was not measured"),
         (
             {"host_layers": 1, "policy": "tiled", "tile": (8, 8, 8)},
-            "host_layers= with the policy tiled is not modelled",
+            "the host's memory with the policy tiled is not modelled",
         ),
     ],
 )

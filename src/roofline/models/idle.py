@@ -33,6 +33,7 @@ HAS: dict[str, Callable[[Model], bool]] = {
     "experts": has_experts,
     "shared experts": lambda model: any(each.shared is not None for each in experts_of(model)),
     "latent attention": _attends_to_latents,
+    "cache": lambda model: model.causal,
 }
 
 
@@ -74,11 +75,17 @@ WAYS_OF_SERVING: Rules = {
     "prefill_batch": OptionUse(1, ("prefill_on",)),
     "prefill_link": OptionUse(None, ("prefill_on",)),
     "adapters": OptionUse(1, ("lora",)),
+    "kv_block": OptionUse(1, (), "cache"),
+    "host_kv": OptionUse(False, (), "cache"),
 }
 #: Options of a plan, which tries layouts.
 PLANNED: Rules = {
     **{name: use._replace(beside=()) for name, use in SERVING.items() if use.has},
-    **{name: use._replace(beside=("draft",)) for name, use in WAYS_OF_SERVING.items() if "draft" in use.beside[0]},
+    **{
+        name: use._replace(beside=("draft",))
+        for name, use in WAYS_OF_SERVING.items()
+        if any("draft" in each for each in use.beside)
+    },
     "draft_by": OptionUse(0.1, ("draft",)),
 }
 #: Options of a training step, and those of a search, which tries layouts.

@@ -428,6 +428,7 @@ def llm(
         "fit": fit, "advise": advise, "form": form, "accept": accept, "draft_by": draft_by,
         "draft_weights": draft_weights, "prefill_tensor": prefill_tensor, "prefill_batch": prefill_batch,
         "prefill_link": prefill_link, "adapters": adapters, "lora": lora,
+        "kv_block": kv_block, "host_kv": host_kv,
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
@@ -435,8 +436,10 @@ def llm(
     described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers, options)
     described = replace(described, kv_memory="host") if host_kv else described
     arguments = _pooled(options, pool)
-    refuse_idle(wanted, WAYS_OF_SERVING)
+    refuse_idle(wanted, WAYS_OF_SERVING, described)
     refuse_idle(arguments, SERVING, described)
+    if described.reads_host and options.get("policy") == "tiled":
+        raise InputError("the host's memory with the policy tiled is not modelled", hint="policy streamed")
     if fit and host_kv:
         hint = f"leave {spelled('host_kv')} or {spelled('fit')} out"
         raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
@@ -477,8 +480,6 @@ def _with_host_layers(model: Model, count: int, options: Mapping[str, Any]) -> M
             f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host",
             hint=f"{len(layers)} at most",
         )
-    if options.get("policy") == "tiled":
-        raise InputError(f"{spelled('host_layers')} with the policy tiled is not modelled", hint="policy streamed")
     moved = {id(layer): replace(layer, memory="host") for layer in layers}
     return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
 
