@@ -108,4 +108,5 @@ def test_help_says_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> N
     listed = {entry.name: option.says for entry in ENTRIES for each in entry.groups.values() for option in each
               if "-o" in option.words}  # fmt: skip
     assert {name for name, says in listed.items() if "May be repeated." not in says} == {"measure", "calibrate"}
-    assert " ".join(shown(["bound", "--help"], capsys).split()).count("its table (.csv). May be repeated.") == 1
+    said = "its table (.csv) or a picture (.svg, .png, .pdf). May be repeated."
+    assert " ".join(shown(["bound", "--help"], capsys).split()).count(said) == 1

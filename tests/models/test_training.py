@@ -418,6 +418,21 @@ def test_each_step_of_a_list_takes_the_microbatches_that_it_takes_alone() -> Non
     assert roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536).microbatches == 1
 
 
+def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--on", "h100:8", "--phase", "train", "--batch-tokens", "65536", "--microbatches", "1,2"]
+    assert main(["sweep", "llama-3-8b", *words, "--json"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert columns["microbatches"] == [1, 2]
+    alone = [train("llama-3-8b", on="h100:8", batch_tokens=65536, microbatches=parts) for parts in (1, 2)]
+    assert columns["upper"] == pytest.approx([one.upper for one in alone])
+    assert main(["sweep", "llama-3-8b", *words]) == 0
+    assert "microbatches 1 at microbatches 1" not in capsys.readouterr().out
+    assert main(["sweep", "llama-3-8b", *words[:-1], "x"]) == 2
+    assert "--microbatches 'x' is not a number of parts; a number, or a list 1,2,4,8" in capsys.readouterr().err
+    assert main(["formula", "llama-3-8b", *words]) == 2
+    assert "--microbatches has several values" in capsys.readouterr().err
+
+
 def test_advice_stands_over_the_operations() -> None:
     said = as_text(train("llama-3-8b", on="h100:8", batch_tokens=65536).sections())
     places = [

@@ -22,20 +22,21 @@ _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_para
 def sharing(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the options about several chips into arguments of the library; ``options`` loses them."""
     found: dict[str, Any] = {name: _number(name, options.pop(name)) for name in _NUMBERS}
-    others = ("microbatches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
+    found["microbatches"] = _number("microbatches", options.pop("microbatches"), "parts")
+    others = ("balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
     found |= {name: options.pop(name) for name in others}
     found["sequence_parallel"] = options.pop("sequence_parallel") or None
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _number(name: str, text: str | int | None) -> Any:
-    """Read a number of chips or a list of them; one that is read already, as of one of several machines, stays."""
+def _number(name: str, text: str | int | None, what: str = "chips") -> Any:
+    """Read a number, or a list of them; one that is read already, as of one of several machines, stays."""
     if not isinstance(text, str):
         return text
     value = parse_size(name, text)
     if isinstance(value, str):
         flag = f"--{name.replace('_', '-')}"
-        raise InputError(f"{flag} {text!r} is not a number of chips", hint="a number, or a list 1,2,4,8")
+        raise InputError(f"{flag} {text!r} is not a number of {what}", hint="a number, or a list 1,2,4,8")
     return value
 
 

@@ -458,16 +458,16 @@ EXPECT = options("estimate library constants eager")
 FORMATS = [*options("weights activations kv compute"), *BYTES["minimal"], option("full-attention")]
 
 #: How several chips share a model.
-SHARING = options(
-    "tensor sequence-parallel pipeline microbatches balance data expert expert-exchange dispatch combine "
-    "shared-experts context-parallel kv-parallel"
-)
+_SPLITS = "tensor sequence-parallel pipeline"
+_COPIES = "balance data expert expert-exchange dispatch combine shared-experts context-parallel kv-parallel"
+SHARING = options(f"{_SPLITS} microbatches {_COPIES}")
 
 #: A question about a model beside its conventions and its target.
 MODEL_QUESTION = [
     *options("phase batch prompt past context chunk batch-tokens sequence"),
     option("fsdp", metavar=_WAYS, type=str),
     option("checkpoint", metavar="POLICY[,…]"),
-    *SHARING,
-    *options("weights activations kv full-attention"),
+    *options(_SPLITS),
+    option("microbatches", metavar=_WAYS, type=str),
+    *options(f"{_COPIES} weights activations kv full-attention"),
 ]

@@ -401,7 +401,7 @@ def _speed(unit: str) -> Any:
 #: Where the context of a command holds the file, and the words it was given.
 KEY, WORDS = "roofline.report", "roofline.words"
 
-_HELP = "Write a page with sliders (.html), the answer (.json, .txt), or its table (.csv)."
+_HELP = "Write a page with sliders (.html), the answer (.json, .txt), its table (.csv)"
 
 
 def with_report(command: click.Command) -> click.Command:
@@ -417,7 +417,7 @@ def with_report(command: click.Command) -> click.Command:
             older="--output" if free else "",
             expose_value=False,
             callback=_any,
-            help=_HELP,
+            help=f"{_HELP}{' or a picture (.svg, .png, .pdf)' if command.name in _PICTURED else ''}.",
         )(command)
     elif isinstance(own, click.Option):
         own.callback = _page_or(own.callback)

@@ -191,7 +191,7 @@ class StepSweep(Columns):
         said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
         names = list(self)
         choices = names[: names.index(self.sizes[0])]
-        fastest = fastest_said(self, choices, self.whole)
+        fastest = fastest_said(self, choices, [name for name in self.whole if name not in choices])
         return [*self._cheapest_said(), *fastest, *(("assumes", line) for line in said), *Columns.remarks(self)]
 
     @property
