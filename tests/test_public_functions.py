@@ -446,8 +446,8 @@ def test_what_cannot_be_drawn_says_what_can() -> None:
     with pytest.raises(InputError, match="no picture 'bars' of a Serving; pictures are: roofline, time, memory"):
         models.serve("llama-2-7b", on="h100", context=128).plot("bars")
     grid = roofline.sweep("llama-3-8b", on="h100", batch=[1, 64], context=1024)
-    told = "a heat map is of a table over two sizes, or over a size and chips; pictures here are: time"
-    with pytest.raises(InputError, match=f"no picture 'heatmap' of a StepSweep; {told}"):
+    told = "a heat map is of a table over two sizes on one machine, or over a size and chips; pictures here are: time"
+    with pytest.raises(InputError, match=f"no picture 'heatmap' of a table; {told}"):
         grid.plot("heatmap")
 
 

@@ -90,6 +90,16 @@ def test_the_scale_is_of_what_fits_and_what_does_not_is_pale() -> None:
     assert [cell.text for cell in limits.cells if cell.text] == ["dram binds"]
 
 
+def test_tables_of_several_machines_have_no_map_and_say_so() -> None:
+    line = roofline.sweep("bf16[B, D] * bf16[D, F]", on=["h100", "a100"], B=[1, 64], D=[1024, 4096], F="D")
+    steps = roofline.sweep("llama-3-8b", on=["h100", "a100"], batch=[1, 8], context=[1024, 4096])
+    for table in (line, steps):
+        for kind in ("heatmap", "limit-map"):
+            said = f"no picture '{kind}' of a table; a heat map is of a table over two sizes on one machine"
+            with pytest.raises(InputError, match=said):
+                table.plot(kind)
+
+
 def test_few_sizes_are_curves_and_chips_may_be_one_side_of_a_map() -> None:
     table = roofline.sweep(LINE, on=["h100", "v5e"], B=[1, 8, 64], D=8192, F=8192)
     assert table.plot().kind == "throughput"
@@ -139,7 +149,7 @@ def test_the_command_chooses_one_and_draws_it_in_a_terminal_too(
         assert main([*asked, *more]) == 2
         assert "--kind is that of a picture; end -o in .svg, .png or .pdf, or leave it" in capsys.readouterr().err
     assert main([*asked[:-1], "limits"]) == 2
-    assert "no picture 'limits' of a Sweep; did you mean 'limit-map'?" in capsys.readouterr().err
+    assert "no picture 'limits' of a table; did you mean 'limit-map'?" in capsys.readouterr().err
 
 
 def test_the_command_draws_one(tmp_path: Path) -> None:

@@ -55,10 +55,11 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         kind = next((name for name in found if name.endswith("-map")), kind)
     if kind is not None and kind not in found:
         hint = suggest(kind, found, what="pictures")
-        if kind in _HEAT_MAPS and isinstance(answer, Columns):
-            over = "a heat map is of a table over two sizes, or over a size and chips"
+        if (kind in _HEAT_MAPS or kind.endswith("-map")) and isinstance(answer, Columns):
+            over = "a heat map is of a table over two sizes on one machine, or over a size and chips"
             hint = f"{over}; pictures here are: {', '.join(found)}"
-        raise InputError(f"no picture {kind!r} of {a_or_an(type(answer).__name__)}", hint=hint)
+        what = "a table" if isinstance(answer, Columns) else a_or_an(type(answer).__name__)
+        raise InputError(f"no picture {kind!r} of {what}", hint=hint)
     return found[kind or next(iter(found))]().with_theme(theme)
 
 
