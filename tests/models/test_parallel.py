@@ -216,6 +216,7 @@ MESSAGES = [
     ("mixtral-8x7b --on h100:8 --expert 8 --dispatch fp9", "unknown dtype 'fp9'; did you mean"),
     ("llama-2-7b --on h100:8 --pipeline 8 --micro-batches 0", "size microbatches is 0"),
     ("llama-2-7b --on h100:8 --tensor 2,3", "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number"),
+    ("llama-2-7b --on h100:8 --tensor 4,8 --pipeline 1,2", "--tensor and --pipeline go together, the first of each"),
     ("llama-2-7b --on epyc-9654 --tensor 2", "no link from"),
 ]
 

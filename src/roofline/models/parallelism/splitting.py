@@ -36,12 +36,13 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
+from roofline.signatures import spelled
 from roofline.sizes import Codes, check, common_shape, is_array, is_symbol
 
 
@@ -146,7 +147,13 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
     answers = []
     for layout, where in rows.items():
         sizes = {name: values[where].astype(float) for name, values in flat.items() if name not in names}
-        answers.append((where, ask(**every, **fixed, **sizes, **dict(zip(names, layout, strict=True)))))
+        try:
+            answers.append((where, ask(**every, **fixed, **sizes, **dict(zip(names, layout, strict=True)))))
+        except LayoutError as wrong:
+            if len(names) < 2:
+                raise
+            hint = f"{' and '.join(map(spelled, names))} go together, the first of each, then the second"
+            raise LayoutError(wrong.message, hint=f"{wrong.hint}; {hint}") from None
     full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
     return _stack(answers, shape, full)
 
