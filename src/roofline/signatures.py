@@ -679,7 +679,7 @@ MEANINGS = {
     "prompts": "Prompts of a mixed step that have a chunk in it.",
     "last": "The chunks of a mixed step end their prompts, so that each gives a token.",
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
-    "recompute_attention": "The backward pass of attention works its scores out again, as FlashAttention does.",
+    "recompute_attention": "Attention makes its scores again in the backward pass (default: True; else it keeps them).",
     "lora": "Rank of adapters (LoRA) beside each matrix; train trains them alone, beside frozen weights (nf4).",
     "host_layers": "Layers whose weights stay in the host's memory: each step reads them over its link.",
     "host_kv": "Keys, values and states stay in the host's memory, read and written over its link.",

@@ -18,6 +18,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import roofline
+from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
 from tests.programs import networks, process_groups
@@ -115,7 +116,7 @@ def test_flex_attention_asks_its_mask():
     forward = trace(window, *q).flops()
     pairs = sum(min(i + 1, 16) for i in range(128))
     assert forward == 2 * 2 * 4 * 64 * pairs
-    assert trace(window, *q, backward=True).flops() == 3 * forward
+    assert trace(window, *q, backward=True).flops() == forward + 5 * forward // 2
 
 
 def test_gradient_checkpointing_adds_a_forward():
@@ -374,3 +375,19 @@ def test_the_gradient_of_a_result_is_given_from_outside_to_torch_and_jax_alike()
     ]
     assert product.bytes() == 3 * 2 * (64 * 32 + 32 * 16 + 64 * 16)
     assert trace(lambda a, b: a @ b, *inputs, backward=True).bytes() == product.bytes()
+
+
+def test_the_scores_of_attention_are_made_again_or_their_probabilities_are_moved():
+    """The gradient has five products in place of two, as in a step of training; with kept probabilities four."""
+    q, k, v = (torch.empty(2, 4, 128, 64, dtype=torch.bfloat16, device="meta", requires_grad=True) for _ in range(3))
+    fused, kept = (
+        trace(F.scaled_dot_product_attention, q, k, v, backward=True, recompute_attention=again)
+        for again in (True, False)
+    )
+    pairs = 2 * 4 * 128 * 128
+    assert fused.flops() == (2 + 5) * pairs * 2 * 64
+    assert kept.flops() == (2 + 4) * pairs * 2 * 64
+    assert kept.bytes() == fused.bytes() + 2 * 2 * pairs
+    assert fused.assumptions == (FUSED_ATTENTION,)
+    assert "probabilities of attention are written" in kept.assumptions[0]
+    assert FUSED_ATTENTION in roofline.train("llama-3-8b", on="h100:8", batch_tokens="1M", fsdp=8).assumed()

@@ -27,6 +27,9 @@ from roofline.ops.rules import Context, register, require_multiple, show_size
 from roofline.sizes import Size, exact_div, is_one, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
+#: What is said of a backward pass of attention that has 5 matmuls.
+FUSED_ATTENTION = "attention is fused: it keeps no probabilities, and makes its scores again in the backward pass"
+
 
 def attention(
     name: str,

@@ -68,6 +68,7 @@ from roofline.models.training.stage import (
     passes,
     repeated,
 )
+from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
 from roofline.signatures import renamed, spelled, takes
@@ -594,10 +595,9 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
     counting, rates, *_ = asked.conventions.said(machine)
     usual = [counting, Assumption("bytes", BYTE_POLICIES[asked.conventions.policy].text), rates]
-    fused = "attention is fused: it keeps no probabilities, and makes its scores again in the backward pass"
     said = [
         f"checkpointing {plan.policy.name}: {plan.policy.says}",
-        "scores and probabilities of attention are in memory" if asked.unfused else fused,
+        "scores and probabilities of attention are in memory" if asked.unfused else FUSED_ATTENTION,
     ]
     if plan.saved:
         said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")

@@ -190,7 +190,7 @@ class Recorder:
         self,
         locations: LocationFinder,
         device: Any,
-        recompute_attention: bool = False,
+        recompute_attention: bool = True,
         float_constants: bool = True,
         backward: bool = False,
     ) -> None:

@@ -34,6 +34,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
+from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, is_call, own_error
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
@@ -69,7 +70,7 @@ def trace(
     *inputs: Any,
     backward: bool = False,
     optimizer: Any = None,
-    recompute_attention: bool = False,
+    recompute_attention: bool = True,
     sizes: Mapping[str, Size] | None = None,
     name: str | None = None,
     device: Any = None,
@@ -80,7 +81,8 @@ def trace(
     ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
     ``backward``   also the gradient of everything that requires one, from a gradient of each result given from outside
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
-    ``recompute_attention``  the backward pass of attention works its scores out again, as FlashAttention does
+    ``recompute_attention``  the backward pass of attention makes its scores again, as FlashAttention does and ``train``
+                   counts (5 matmuls); False: the forward pass writes its probabilities, and backward reads them (4)
     ``sizes``      sizes of named dimensions in the specifications; a name without one stays open
     ``device``     what the program is told when it asks a tensor for its device (default: the module's, or cpu)
 
@@ -186,7 +188,7 @@ def _traced(
         name or _name(program),
         ops,
         modules=module_paths(roots)[1],
-        assumptions=(*_assumptions(recorder, backward), *cut),
+        assumptions=(*_assumptions(recorder), *cut),
         inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
         weights=recorder.identities.weights(),
@@ -276,11 +278,11 @@ def _without_questions_about_values() -> Iterator[None]:
         yield
 
 
-def _assumptions(recorder: Recorder, backward: bool) -> tuple[str, ...]:
+def _assumptions(recorder: Recorder) -> tuple[str, ...]:
     notes = dict.fromkeys(op.note for op in recorder.ops if op.note and op.kind != "unknown")
-    if backward and any(op.kind == "attention" for op in recorder.ops):
-        again = "worked out again" if recorder.recompute_attention else "kept"
-        notes[f"attention scores are {again} for the backward pass"] = None
+    if any(op.kind == "attention" and op.phase == "backward" for op in recorder.ops):
+        kept = "the probabilities of attention are written, and read again in the backward pass"
+        notes[FUSED_ATTENTION if recorder.recompute_attention else kept] = None
     return (*notes, *recorder.open.conditions())
 
 

@@ -18,8 +18,9 @@ from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, function
 from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, operation
+from roofline.programs.pytorch.tensors import dtype_name
 from roofline.sizes import Size, exact_div
-from roofline.work import Op
+from roofline.work import Op, Tensor
 
 #: The largest square of queries and keys that a mask function is asked about.
 LARGEST_MASK = 2**27
@@ -33,18 +34,21 @@ def attend(
     outs: Any,
     mask: Any = None,
 ) -> Any:
-    """Run one attention whole, its gradient too: 4 matmuls, 5 where the scores are worked out again."""
+    """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept."""
     extra = [recorder.read(mask)] if mask is not None else []
+    keeps = not recorder.recompute_attention and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    dtype = dtype_name(tensors[0].dtype)
+    kept = [Tensor(f"probabilities{len(recorder.ops)}", (sizes.pairs,), dtype, "activation")] if keeps else []
 
     def forward(made: Sequence[Any]) -> Op:
         q, k, v = tensors[:3]
         reads = (recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra)
-        return operation(name, reads, [recorder.wrote(out) for out in made], sizes)
+        return operation(name, reads, [*map(recorder.wrote, made), *kept], sizes)
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
-        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else 4
-        reads = (q, k, v, grad, *rest, *extra)
+        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else ATTENTION_BACKWARD - 1
+        reads = (q, k, v, grad, *rest, *extra, *kept)
         return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
 
     return run_whole(recorder, WholeOperation(outs, forward, backward), tensors)
