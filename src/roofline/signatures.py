@@ -772,7 +772,7 @@ MEANINGS = {
     "checkpoint": "What training keeps: none, selective, matmuls, full.",
     "optimizer": "And a step: sgd, adam, adamw, rmsprop, adagrad.",
     "estimate": "Say what to expect too, by constants of a library's kernels.",
-    "measured": "What it takes in reality (60us; of a model one step): how far off the floor, at which rate.",
+    "measured": "What it takes in reality (60us; of a model one step; of comm its busbw too): how far off the floor.",
     "library": "Whose kernels: vllm, trtllm, sglang.",
     "eager": "Expect kernels without a CUDA graph (default: with one).",
     "constants": "Constants of your own, from roofline calibrate.",

@@ -55,7 +55,7 @@ from roofline.ops.collectives.cost import (
     reducing_links,
 )
 from roofline.ops.collectives.registry import KINDS, bus_share, link_groups
-from roofline.quantity import format_amount, parse
+from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -147,12 +147,17 @@ class Communication(Comparable):
     by_bytes: bool = False
 
     def beside(self, measured: float | str) -> Communication:
-        """The collective beside what it takes in reality, in seconds or as text with a unit.
+        """The collective beside what it takes in reality: seconds, text with a unit, or the ``busbw`` of nccl-tests.
 
         >>> round(comm("allreduce", bytes=1e9, on="h100:8").beside("4ms").bound.over_floor, 2)
         1.8
+        >>> round(comm("allreduce", bytes=1e9, on="h100:8").beside("437.5 GB/s").bound.measured * 1e3, 6)
+        4.0
         """
-        return replace(self, bound=self.bound.beside(measured))
+        reached = _bus_rate(measured)
+        if reached is None or is_array(self.time) or is_symbol(self.time):
+            return replace(self, bound=self.bound.beside(measured))
+        return replace(self, bound=self.bound.beside(float(self._sent_at_least) / reached))
 
     @property
     def row(self) -> AlgorithmCost:
@@ -219,7 +224,12 @@ class Communication(Comparable):
     @property
     def bus_bandwidth(self) -> Size | None:
         """Least bytes a second that each chip sends: ``busbw`` of nccl-tests, to compare with a link's bandwidth."""
-        return ratio(self._buffer * bus_share(self.kind, self.chips), self.time)
+        return ratio(self._sent_at_least, self.time)
+
+    @property
+    def _sent_at_least(self) -> Size:
+        """Least bytes that each chip sends, whichever algorithm is taken."""
+        return self._buffer * bus_share(self.kind, self.chips)
 
     @property
     def _buffer(self) -> Size:
@@ -278,8 +288,7 @@ class Communication(Comparable):
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:
-            bus = format_amount(ratio(self._buffer * bus_share(self.kind, self.chips), bound.measured), "B/s")
-            expected.append(f"{measured_in_words(bound)} · {bus} on the bus")
+            expected.append(f"{measured_in_words(bound)} · {_reached_in_words(self, bound.measured)}")
         carried = _carried(self)
         most = f", {format_amount(bound.upper, 's')} if nothing overlaps" if is_number(bound.upper) else ""
         found = f"at best {time} on the network by {self.algorithm}{most}{_binding(self)}"
@@ -314,9 +323,8 @@ def _carried(found: Communication) -> Iterator[str]:
         others = [f"{name} {format_amount(sent[name], 'B')}: {format_amount(times[name], 's')}" for name in rest]
         head = f"{first} carries {format_amount(sent[first], 'B')}: {format_amount(times[first], 's')}"
         yield f"{'; '.join([head, *others])}, at the same time"
-    possible = [row for row in found.algorithms if not row.limit and row.algorithm != "in-switch"]
-    if found.algorithm == "in-switch" and possible and times:
-        other = min(possible, key=lambda row: (float(row.time), float(row.hops)))
+    other = _without_switches(found) if times else None
+    if other is not None:
         needs = "in-network reduction (SHARP)" if found.kind == "AllReduce" else "in-network multicast"
         where = " and ".join(found.reducing)
         took = format_amount(other.time, "s")
@@ -324,6 +332,36 @@ def _carried(found: Communication) -> Iterator[str]:
             yield f"{other.algorithm} takes as long without {needs} on {where}"
         else:
             yield f"needs {needs} on {where}; without it {other.algorithm} takes {took}"
+
+
+def _without_switches(found: Communication) -> AlgorithmCost | None:
+    """Of an answer by switches that reduce or multicast: the fastest algorithm without them."""
+    possible = [row for row in found.algorithms if not row.limit and row.algorithm != "in-switch"]
+    if found.algorithm != "in-switch" or not possible:
+        return None
+    return min(possible, key=lambda row: (float(row.time), float(row.hops)))
+
+
+def _bus_rate(measured: Any) -> float | None:
+    """The bytes a second that text says, as nccl-tests print ``busbw``; None for anything else, which is a time."""
+    if not isinstance(measured, str) or not ("/s" in measured or measured.lower().endswith("bps")):
+        return None
+    return parse(measured, "B/s")
+
+
+def _reached_in_words(found: Communication, took: Size) -> str:
+    """The bandwidth on the bus that was reached, and its share of what each way could reach."""
+    least = found._sent_at_least
+    said = f"{format_amount(ratio(least, took), 'B/s')} on the bus"
+    other = _without_switches(found)
+    if other is None:
+        return f"{said}, {format_percent(float(found.time) / float(took))} of what is possible"
+    ways = {"in-switch": found.time, other.algorithm: other.time}
+    shares = [
+        f"{format_percent(float(time) / float(took))} of {format_amount(ratio(least, time), 'B/s')} by {way}"
+        for way, time in ways.items()
+    ]
+    return f"{said}: {', '.join(shares)}"
 
 
 def _times_on_network(found: Communication) -> dict[str, Size]:
