@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from roofline import bound, solve_equal
+from roofline import bound, solve, solve_equal
 from roofline.cli import main
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 
 SCORES = "attention(bf16[B, T, N, H], bf16[B, T, N, H], bf16[B, T, N, H], full)"
 LAYER = (
@@ -60,3 +60,9 @@ def test_the_command_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--json", "B=8", "D=96", "F=32"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["schema"], found["value"], found["form"]) == ("roofline/equal/1", 24, "D*F/(D + F)")
+
+
+def test_solve_of_two_lines_names_the_function_that_takes_two():
+    line = "bf16[B, D] * bf16[D, F]"
+    with pytest.raises(InputError, match=r"one line, not two; .*solve_equal\(first, second"):
+        solve((line, line), for_="B")

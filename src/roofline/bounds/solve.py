@@ -63,7 +63,7 @@ from roofline.hardware.rate import LEVEL_SYNONYMS, WARM
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import call, either, spelled, takes
+from roofline.signatures import SAID_IN_PYTHON, call, either, spelled, takes
 from roofline.sizes import is_symbol, symbol
 
 if TYPE_CHECKING:
@@ -331,6 +331,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
             f"{quoted(for_)} is nothing to solve for" if for_ else "solve needs for_, the name of what is solved for"
         )
         raise InputError(wrong, hint="name one unknown, as in for_='B'")
+    if isinstance(expression, list | tuple) and len(expression) == 2:
+        raise InputError("solve takes one line, not two", hint=SAID_IN_PYTHON["equal"])
     if isinstance(expression, str):
         llm, formula = (call(each, expression.strip(), on="h100") for each in ("llm", "formula"))
         says = f"{llm} says from which batch on it is compute-bound and how many memory holds"
