@@ -187,3 +187,17 @@ def test_advice_in_json_says_what_it_is_about(capsys: pytest.CaptureFixture[str]
     assert found["target"] == "NVIDIA H100 SXM5 80GB"
     assert found["bound_by"] == "hbm"
     assert found["lower"] == found["advice"][0]["lower_before"]
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["formula", MATMUL, "--on", "h100", "--c"], "--python, --js or --latex"),
+        (["scaling", "mixed", "--on", "v5p", "--mesh", "X=16,Y=4"], "as in N=4096 and --torus-axes X=2"),
+    ],
+)
+def test_what_is_asked_in_another_way_is_told_in_words_of_the_command_line(
+    words: list[str], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert right in " ".join(capsys.readouterr().err.split())

@@ -122,7 +122,8 @@ def scaling(
     whole = {"mixed": _mixed, "2d": _two_dimensions}.get(name)
     if whole is not None:
         if mesh or network:
-            hint = "give their number and what links have, as in N=4096, torus_axes={'X': 2}"
+            counted = either("--torus-axes X=2", "torus_axes={'X': 2}")
+            hint = f"give their number and what links have, as in N=4096 and {counted}"
             raise InputError(f"{name} splits N chips over X and Y itself", hint=hint)
         return whole(on, formats, algorithm, several, unknown, arguments)
     condition = condition_named(name)

@@ -94,7 +94,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_INPUT, _SIZES), "shape shapes input-shape example"),
     ((_LEAST,), "gflops gflop flop mflops pflops gb mb gbytes byte"),
     ((_QUICK,), "fast short brief"),
-    ((_LANGUAGE,), "language lang js-code javascript"),
+    ((_LANGUAGE,), "language lang js-code javascript c cpp c++ julia rust fortran matlab sympy mathematica"),
     ((_KERNEL,), "kind kernel operation"),
     ((_SPENDING,), "budget max-cost max-price"),
     ((_FITS,), "max-batch max-concurrency largest-batch max-sequences"),
