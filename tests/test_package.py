@@ -17,7 +17,7 @@ import pytest
 import roofline
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_CHANGELOG = 100
+LONGEST_CHANGELOG, WIDEST_LINE = 100, 120
 
 
 def test_the_version_stands_in_one_place() -> None:
@@ -30,7 +30,9 @@ def test_the_version_stands_in_one_place() -> None:
 
 
 def test_the_changelog_is_one_page() -> None:
-    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= LONGEST_CHANGELOG
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= LONGEST_CHANGELOG
+    assert max(map(len, lines)) <= WIDEST_LINE
 
 
 def test_the_notice_names_every_configuration_that_is_shipped() -> None:
