@@ -127,8 +127,32 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
     text = " ".join(run(capsys, *words, "--price", ",".join(map(str, prices))).split())
     assert f"mi300x is the cheapest on 2 chips: ${min(costs):.4g} a million output tokens" in text
     assert found.to_pandas()["chips"].tolist() == [4, 2, 2, 2]
+    assert "h100 assumes" in text
+    assert "h100:3 holds it in unequal parts: --tensor 3 (padded) or --pipeline 3 (stages of layers)" in text
     with pytest.raises(RooflineError, match="FewestChips do not compare; give context="):
         llm("llama-3-70b", on=on, fit=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "batch", "unequal"),
+    [
+        ("llama-3-70b", "h100", 32, ({"tensor": 3}, {"pipeline": 3})),
+        ("deepseek-v3", "h200", 32, ()),
+        ("llama-3-70b", "h100", 1, ()),
+    ],
+)
+def test_fewer_chips_that_hold_it_in_unequal_parts_are_named(
+    model: str, on: str, batch: int, unequal: tuple[dict[str, int], ...]
+) -> None:
+    """What the search leaves out is said to fit only where a step in that layout fits."""
+    found = fewest(model, on=on, batch=batch, context=8000)
+    assert found.unequal == unequal
+    assert bool(found.fewer) is (found.split != found.have)
+    assert ("no equal parts" in found.least) is (bool(found.fewer) and not unequal)
+    assert found.slice is not None
+    for name in ("tensor", "pipeline") if found.fewer else ():
+        sizes = {"batch": batch, "context": 7999, name: found.have}
+        assert llm(model, on=found.slice.target, **sizes).fits is ({name: found.have} in unequal)
 
 
 def test_a_price_of_what_does_not_fit_is_said_to_be_none(capsys: Capture) -> None:

@@ -324,13 +324,14 @@ class Serving(Comparable):
         return self.memory
 
     def assumed(self) -> list[str]:
-        """What both phases assume."""
-        return list(dict.fromkeys(line for phase in self.phases.values() for line in phase.assumptions))
+        """What both phases assume, and beside others why not fewer chips."""
+        fewer = self.further["fewest"].fewer if "fewest" in self.further else ""
+        return [*self.assumptions, *[fewer] * bool(fewer)]
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What both phases assume, as :meth:`assumed` has it."""
-        return tuple(self.assumed())
+        """What both phases assume."""
+        return tuple(dict.fromkeys(line for phase in self.phases.values() for line in phase.assumptions))
 
     @property
     def incomplete(self) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ from roofline.models.serving.layouts import (
     memory_capacity,
     most_room,
     single_chip,
+    unequal_layouts,
 )
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
@@ -350,6 +351,7 @@ class FewestChips(Answer):
         ``batch``, ``context``  sequences that were asked about and their tokens; 0: the weights alone
         ``placed``     the model where it is to run: on the target's own chips where they hold it, else on the fewest
                        that do; None where that is not worked out. :attr:`longest` is the longest context there
+        ``unequal``    options that lay it over the slice in unequal parts, where no equal ones hold it there
     """
 
     model: Model
@@ -363,6 +365,7 @@ class FewestChips(Answer):
     batch: int = 0
     context: int = 0
     placed: PlacedModel | None = None
+    unequal: tuple[Mapping[str, int], ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -418,8 +421,19 @@ class FewestChips(Answer):
             return f"fits on {where} by memory ({asked})"
         ways = f" with {_as_options(self.layout)}" if self.layout else ""
         ways += f" in {self.laid.ways.copies:,} copies" if self.laid.ways.copies > 1 else ""
-        alone = "" if self.split == self.have else f"; {where} has the memory, but no equal parts"
-        return f"fits on {self.laid.target}{ways} ({asked}){alone}"
+        return f"fits on {self.laid.target}{ways} ({asked}){self.fewer and f'; {self.fewer}'}"
+
+    @property
+    def fewer(self) -> str:
+        """Why the fewest chips by memory are not those of the layout; empty where they are."""
+        if self.split is None or self.split <= self.have:
+            return ""
+        where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
+        if not self.unequal:
+            return f"{where} has the memory, but no equal parts"
+        how = {"tensor": "padded", "pipeline": "stages of layers"}
+        laid = " or ".join(f"{_as_options(ways)} ({how[name]})" for ways in self.unequal for name in ways)
+        return f"{where} holds it in unequal parts: {laid}"
 
     @property
     def lead(self) -> str:
@@ -498,6 +512,7 @@ class FewestChips(Answer):
             **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
             **attributes(self, "left", "sequences", "split", "layout", "each"),
+            "unequal": [dict(ways) for ways in self.unequal],
             "given": None if self.given is None else self.given.to_dict(),
             **attributes(self, "batch", "context"),
             "longest": None if self.longest is None else self.longest.to_dict(),
@@ -560,7 +575,11 @@ def fewest(
         split = own
     placed = own if own is None or own.fits or (laid and own.longest) else split or own
     asked = (batch, context) if batch and context else (0, context)
-    return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed)
+    unequal: tuple[dict[str, int], ...] = ()
+    if least is not None and split is not None and split.chips > have and not expert:
+        fewer = with_chips(machine, have)
+        unequal = () if fewer is None else unequal_layouts(described, fewer, demand)
+    return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed, unequal)
 
 
 def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any], experts: bool) -> PlacedModel | None:

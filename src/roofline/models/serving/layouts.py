@@ -198,6 +198,20 @@ def least_chips(
     return None
 
 
+def unequal_layouts(model: Model, machine: Machine, demand: Demand) -> tuple[dict[str, int], ...]:
+    """Layouts over all chips of a machine that hold a model in unequal parts: heads padded, and stages of layers."""
+    chips, capacity = product(machine.shape) * machine.slices, memory_capacity(machine)
+    found = []
+    for ways in ({"tensor": chips}, {"pipeline": chips}):
+        try:
+            stages = local_stages(model, machine, Parallelism.on(machine, **ways), compares=False)[0]
+            if all(demand.fits(stage, capacity) for stage in stages):
+                found.append(ways)
+        except RooflineError:
+            continue
+    return tuple(found)
+
+
 def _every_layout(model: Model, chips: int, experts: bool) -> Iterator[dict[str, int]]:
     """Every way to lay equal parts of a model over so many chips, the simplest first: few kinds, few copies."""
     from roofline.models.parallelism.block_splitting import divides, has_experts
