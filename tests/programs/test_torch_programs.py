@@ -11,6 +11,7 @@ from torch.nn.attention import bias
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from roofline.programs import trace
+from roofline.sections import Amount
 
 
 class Double(nn.Module):
@@ -351,3 +352,44 @@ def test_a_trace_on_a_machine_is_its_time_there():
     found, apart = trace(layer, "fp32[8, 64]", on="h100", policy="minimal"), trace(layer, "fp32[8, 64]")
     assert found.to_dict() == apart.bound("h100", policy="minimal").to_dict()
     assert trace(layer, "fp32[8, 64]", on="h100", estimate=True).expectation is not None
+
+
+class _Block(nn.Module):
+    """Attention by matmul and softmax in its own ``forward``, beside two children."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = self.project(x).chunk(3, -1)
+        return x + self.out(torch.softmax(q @ k.transpose(-1, -2), -1) @ v)
+
+
+@pytest.mark.parametrize("on", [None, "h100", "h100,l4"])
+def test_rows_under_a_module_add_up_to_it(on):
+    program = trace(nn.Sequential(_Block(), nn.Linear(32, 8)), torch.empty(2, 16, 32))
+    roofs = {name: program.bound(on=name) for name in on.split(",")} if on else {}
+    [table] = [each for each in program.sections(under=roofs) if getattr(each, "name", "") == "modules"]
+    for path in ("Sequential", "0"):
+        at = next(i for i, row in enumerate(table.rows) if row.cells[0] == path)
+        above = table.rows[at]
+        below = []
+        for row in table.rows[at + 1 :]:
+            if row.level <= above.level:
+                break
+            below += [row] if row.level == above.level + 1 else []
+        assert below
+        for column, cell in enumerate(above.cells):
+            if isinstance(cell, Amount):
+                parts = [row.cells[column] for row in below]
+                added = sum(part.value for part in parts if isinstance(part, Amount))
+                assert added == pytest.approx(cell.value), table.columns[column].name
+    own = next(row for row in table.rows if row.cells[0] == "its own operations")
+    assert own.level == 2
+    assert [row.cells[0] for row in table.rows].count("its own operations") == 1
+
+
+def test_views_alone_and_a_module_without_others_have_no_row_of_their_own():
+    program = trace(nn.Sequential(nn.Flatten(0, 1), nn.Linear(32, 8)), torch.empty(2, 16, 32))
+    assert "its own operations" not in str(program)

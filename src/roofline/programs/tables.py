@@ -24,6 +24,9 @@ GAP = 4
 
 _NO_ROOFS: Mapping[str, Bound] = MappingProxyType({})
 
+#: The row under a module for the operations of its own ``forward``, beside those of the modules in it.
+OWN_OPERATIONS = "its own operations"
+
 #: Places in a program that a row names.
 MOST_PLACES = 3
 
@@ -39,10 +42,12 @@ def module_table(
     """The modules as a tree, ``depth`` levels deep: parameters, FLOPs, bytes; under roofs the time and what binds.
 
     ``modules`` is the class by module path, ``weights`` the elements of each parameter. As data every module has a row,
-    with its whole path.
+    with its whole path. Operations of a module beside the modules in it have a row under it: the rows directly under a
+    module add up to it.
     """
     timed = {who: _sums(ops, weights, roof) for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
     sums = next(iter(timed.values())) if timed else _sums(ops, weights, next(iter(roofs.values()), None))
+    sums = {path: module for path, module in sums.items() if not path.endswith(OWN_OPERATIONS) or module.costs}
     alike = _alike(sums, modules)
     whole = sums[""].flops if sums else 0
     is_open = is_symbol(whole)
@@ -238,6 +243,11 @@ class _Module:
         return sum(self.times.values())
 
     @property
+    def costs(self) -> bool:
+        """Whether anything is done or moved; views alone cost nothing."""
+        return bool(self.flops or self.bytes or self.weights or self.time)
+
+    @property
     def bound_by(self) -> str:
         """The resource of the operations that take most of the time."""
         return max(self.times, key=lambda resource: float(self.times[resource]), default="")
@@ -246,15 +256,16 @@ class _Module:
 def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) -> dict[str, _Module]:
     """What each module adds up to by its path, every module holding what is under it, in the order of the tree."""
     found: dict[str, _Module] = {}
+    parents = {path for op in ops for path in _modules_above(op.where)[:-1]}
     loads = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
     for op, load in zip(ops, loads, strict=True):
         flops, read = count_operation(op), parameters_of(op, weights)
-        for path in _paths(op):
+        for path in _paths(op, parents):
             module = found.setdefault(path, _Module(len(found)))
             module.flops, module.bytes = module.flops + flops, module.bytes + (load if answer is None else 0)
             module.weights.update(read)
     for part in () if answer is None else answer.ops:
-        for path in _paths(part.op):
+        for path in _paths(part.op, parents):
             module, resource = found.setdefault(path, _Module(len(found))), str(part.bound_by or "")
             module.bytes += part.bytes
             module.times[resource] = module.times.get(resource, 0) + part.lower
@@ -271,9 +282,15 @@ def parameters_of(op: Op, weights: Mapping[str, Size]) -> dict[str, Size]:
     return found
 
 
-def _paths(op: Op) -> list[str]:
-    """The modules that an operation is in, the program itself first."""
-    parts = op.where.split(".") if op.where else []
+def _paths(op: Op, parents: Collection[str]) -> list[str]:
+    """The modules that an operation is in, the program first; last the row of its own of one that has others in it."""
+    own = f"{op.where}.{OWN_OPERATIONS}" if op.where else OWN_OPERATIONS
+    return [*_modules_above(op.where), *[own] * (op.where in parents)]
+
+
+def _modules_above(where: str) -> list[str]:
+    """The paths from the program itself down to a module."""
+    parts = where.split(".") if where else []
     return [".".join(parts[:level]) for level in range(len(parts) + 1)]
 
 
