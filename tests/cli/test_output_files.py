@@ -132,7 +132,7 @@ def test_a_page_is_not_offered_how_a_file_looks() -> None:
     assert all(not {"dark", "width", "report_file"} & each for each in names.values())
 
 
-def test_steps_of_training_are_drawn_by_what_they_differ_in() -> None:
+def test_steps_of_training_are_drawn_by_what_they_differ_in(tmp_path: Path) -> None:
     memory = train("llama-3-8b", on="h100:8", batch_tokens=2**20, microbatches=[4, 16])
     chart = memory.plot()
     assert (chart.y.names, chart.lines[0].label) == (("4 microbatches", "16 microbatches"), "hbm")
@@ -141,9 +141,15 @@ def test_steps_of_training_are_drawn_by_what_they_differ_in() -> None:
     assert len(page_of([(memory, None, None)])["charts"]) == 1
     times = train("llama-3-8b", on="h100:8", batch_tokens=[2**20, 2**22], microbatches=[4, 64]).plot()
     assert [(bar.part, int(bar.x1)) for bar in times.bars] == [
-        ("a step at best, if it fitted", 6),
-        ("a step at best", 25),
+        ("does not fit", 6),
+        ("fits", 25),
     ]
+    assert times.subtitle == "8 x NVIDIA H100 SXM5 80GB · 4,096 a sequence"
+    assert [name.rpartition(": ")[2].endswith("B a chip") for name in times.y.names] == [True, True]
+    times.save(tmp_path / "x.svg")
+    drawn = (tmp_path / "x.svg").read_text()
+    assert all(f">{text}</text>" in drawn for text in ("fits", "does not fit"))
+    assert train("llama-3-8b", on="h200:8", batch_tokens=2**18, microbatches=[1, 2]).plot().y.names[0] == "1 microbatch"
 
 
 def test_what_has_no_picture_says_which_files_it_may_be(tmp_path: Path, capsys: Capture) -> None:

@@ -27,6 +27,7 @@ from roofline.charts.roofline_charts import program_roofline, roofline_chart
 from roofline.errors import InputError, a_or_an, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
+from roofline.quantity import format_amount
 from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_symbol
 
@@ -226,14 +227,30 @@ def _of_training(answer: Any) -> dict[str, Picture]:
 
 def _trainings(answer: Any) -> tuple[list[str], tuple[str, ...]]:
     """The configurations of an answer over lists, each by its sizes as far as a picture has room; what is not drawn."""
-    asked = {name: getattr(answer, name) for name in ("batch_tokens", "sequence", "microbatches")}
-    varying = {name: _of_each(answer, size) for name, size in asked.items() if is_array(size)}
-    called = {"batch_tokens": "tokens", "sequence": "a sequence"}
+    varying = {name: _of_each(answer, size) for name, size in _training_sizes(answer) if is_array(size)}
     names = [
-        ", ".join(f"{int(values[at]):,} {called.get(name, name)}" for name, values in varying.items())
+        ", ".join(_training_size(name, values[at]) for name, values in varying.items())
         for at in range(min(answer.lower.size, MOST_ROWS))
     ]
     return names, left_out(answer.lower.size, "configurations")
+
+
+def _training_sizes(answer: Any) -> list[tuple[str, Any]]:
+    return [(name, getattr(answer, name)) for name in ("batch_tokens", "sequence", "microbatches")]
+
+
+def _training_size(name: str, value: Any) -> str:
+    """A size of a training step in words, as in ``1 microbatch``."""
+    parts = "microbatch" if value == 1 else "microbatches"
+    called = {"batch_tokens": "tokens", "sequence": "a sequence", "microbatches": parts}
+    return f"{int(value):,} {called[name]}"
+
+
+def _same_of_trainings(answer: Any) -> str:
+    """The chips of all configurations, and the sizes that they share."""
+    same = [_training_size(name, size) for name, size in _training_sizes(answer) if not is_array(size)]
+    where = answer.bound.target if is_array(answer.chips) else answer.target
+    return " · ".join(filter(None, [where, ", ".join(same)]))
 
 
 def _of_each(answer: Any, value: Any) -> list[Any]:
@@ -245,12 +262,16 @@ def _of_each(answer: Any, value: Any) -> list[Any]:
 
 
 def _times_of_trainings(answer: Any) -> Chart:
-    """The time of a step of each configuration, another colour where it does not fit."""
+    """The time of a step of each configuration beside its memory, another colour where it does not fit."""
     names, notes = _trainings(answer)
+    held = _of_each(answer, answer.memory.total)
+    names = [f"{name}: {format_amount(float(held[at]), 'B')} a chip" for at, name in enumerate(names)]
     label, fits, times = "a step at best", _of_each(answer, answer.fits), _of_each(answer, answer.lower)
-    parts = [f"{label}{', if it fitted' * (fits[at] is False)}" for at in range(len(names))]
+    kinds = {False: "does not fit", True: "fits"} if False in fits[: len(names)] else {}
+    parts = [kinds.get(fits[at], label) for at in range(len(names))]
     rows = [(name, [(parts[at], float(times[at]))]) for at, name in enumerate(names)]
-    return bars_chart(rows, title=f"A step of {answer.model.name}", label=label, unit="s", notes=notes)
+    title, same = f"A training step of {answer.model.name}", _same_of_trainings(answer)
+    return bars_chart(rows, title=title, subtitle=same, label=label, unit="s", notes=notes)
 
 
 def _memory_of_trainings(answer: Any) -> Chart:
@@ -260,8 +281,8 @@ def _memory_of_trainings(answer: Any) -> Chart:
     parts = {part: _of_each(answer, size) for part, size in memory.parts.items()}
     rows = [(name, [(part, float(sizes[at])) for part, sizes in parts.items()]) for at, name in enumerate(names)]
     limit = None if memory.capacity is None else (memory.level, float(memory.capacity))
-    title = f"Memory of a chip, training {answer.model.name}"
-    return bars_chart(rows, title=title, label="memory", unit="B", limit=limit, notes=notes)
+    title, same = f"Memory of a chip, training {answer.model.name}", _same_of_trainings(answer)
+    return bars_chart(rows, title=title, subtitle=same, label="memory", unit="B", limit=limit, notes=notes)
 
 
 def _of_training_plan(found: Any) -> dict[str, Picture]:
