@@ -129,7 +129,7 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
     assert found.to_pandas()["chips"].tolist() == [4, 2, 2, 2]
     assert "h100 assumes" in text
     assert "h100:3 holds it in unequal parts: --tensor 3 (padded) or --pipeline 3 (stages of layers)" in text
-    with pytest.raises(RooflineError, match="FewestChips do not compare; give context="):
+    with pytest.raises(RooflineError, match="answers of this kind do not compare; give context="):
         llm("llama-3-70b", on=on, fit=True)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import roofline
+from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models import advise_step, serve
 from roofline.models.training import train
@@ -266,6 +267,16 @@ def test_what_training_holds_says_what_is_not_in_it_and_which_chips_hold_it() ->
     assert "208 GB without activations: weights 26 GB" in held
     assert "3 hold it, the smallest target is a100:3: 208 GB are 2.447 times the 85.1 GB of one" in held
     assert "without activations" not in drawn(training_memory("llama-2-13b", on="a100", tokens=10**6), 200)
+
+
+def test_what_training_holds_on_several_machines_says_what_to_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--on", "h100:8,h200:8"]
+    assert main([*words, "--memory"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "TrainingMemory" not in said
+    assert "one machine at a time; or in place of --memory a step with --batch-tokens 4M" in said
+    assert main([*words, "--batch-tokens", "4M"]) == 0
+    assert "memory" in capsys.readouterr().out
 
 
 def test_what_makes_a_step_fit_stands_in_the_first_line() -> None:

@@ -501,7 +501,8 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     if len(kinds) > 1 or not isinstance(answers[0], Comparable):
         usual = "compare bounds with bounds, and servings with servings"
         hint = usual if len(kinds) > 1 else getattr(answers[0], "beside_others", usual)
-        raise InputError(f"{' and '.join(sorted(kinds))} do not compare", hint=hint)
+        said = " and ".join(sorted(kinds)) if len(kinds) > 1 else "answers of this kind"
+        raise InputError(f"{said} do not compare", hint=hint)
     for answer in answers:
         if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
             steps = answer.steps().items()

@@ -36,7 +36,7 @@ from roofline.models.serving.layouts import memory_capacity, single_chip
 from roofline.models.training.stage import kept_bytes, states
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs
-from roofline.signatures import spelled, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import check, product
 
 
@@ -122,6 +122,12 @@ class TrainingMemory(Answer):
         lines.append(("assumes", said if self.parts["activations"] else "no activations; nothing is held twice"))
         name = "" if self.machine is None else self.machine.name
         return word_pairs(f"training {format_count(self.parameters)} parameters", name, lines)
+
+    @property
+    def beside_others(self) -> str:
+        """What lets it stand beside others: one machine at a time, or a step."""
+        step = f"a step with {spelled('batch_tokens', '4M')}, which says the memory on each"
+        return f"ask one machine at a time; or in place of {either('--memory', 'training_memory')} {step}"
 
     def one_line(self) -> str:
         """All of it, and chips."""
