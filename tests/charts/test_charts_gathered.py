@@ -17,6 +17,7 @@ def test_operations_in_one_place_share_a_point():
     assert [(round(point.x, 1), point.bound_by) for point in chart.points] == [(409.6, "tensor"), (1.2, "hbm")]
     assert chart.points[0].label == "bf16[B, D] * bf16[D, F] -> bf16[B, F], bf16[B, F] * bf16[F, D] -> bf16[B, D]"
     assert chart.notes[0] == "1 shorter, byte-free or FLOP-free operations left out"
+    assert chart.notes[1].startswith("not on the chart, having no FLOPs of its own: transpose(bf16[B, D]) ")
 
 
 def test_the_longest_have_points_and_all_others_are_counted():

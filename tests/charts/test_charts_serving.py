@@ -23,6 +23,7 @@ from roofline.charts.model_charts import front_chart, memory_by_part, serving_ro
 from roofline.cli.output import show_chart
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve
+from roofline.quantity import format_percent, format_quantity
 
 
 def test_times_are_those_of_the_operations():
@@ -62,6 +63,16 @@ def test_every_point_stands_where_its_operation_does():
         parts = [part for part in answer.ops if part.op.where.rpartition(".")[2] == name]
         assert (point.x, point.y) in [(part.intensity, part.flops / part.lower) for part in parts]
     assert any("left out" in note for note in chart.notes)
+
+
+def test_an_operation_without_bytes_of_its_own_is_said_with_its_time():
+    found = serve("llama-2-7b", on="l4", prompt=2048)
+    [part] = [part for part in found.prefill.ops if part.op.where.endswith("attention") and part.flops > 1e12]
+    assert not part.bytes
+    [said] = [note for note in serving_roofline(found).notes if "not on the chart" in note]
+    share = format_percent(part.lower / found.prefill.op_by_op)
+    time = f"attention {format_quantity(part.lower, 's')} ({share} of the time)"
+    assert said == f"prefill: not on the chart, having no bytes of its own: {time}"
 
 
 def test_one_operation_in_sight_is_one_point():

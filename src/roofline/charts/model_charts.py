@@ -18,7 +18,7 @@ from typing import Any
 from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.bars import MOST_ROWS, Row, bars_chart, left_out
 from roofline.charts.chart import Chart, draws
-from roofline.charts.roofline_charts import gathered_roofline
+from roofline.charts.roofline_charts import gathered_roofline, without_place
 from roofline.charts.series import MOST_CURVES
 from roofline.charts.specification import LeftOut, Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
@@ -65,6 +65,8 @@ def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "
         for (name, _), count in zip(phases, left, strict=True)
         if count
     ]
+    for (name, _), answer in zip(phases, answers, strict=True):
+        rest += [f"{name}: {said}" for said in without_place(answer, lambda part: _last_words([part]))]
     asked = " · ".join(_sizes(name, phase) for name, phase in phases)
     return replace(chart, subtitle=asked, notes=(*rest, *chart.notes))
 

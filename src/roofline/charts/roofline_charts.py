@@ -74,6 +74,9 @@ NEAR = 1.12
 #: Points of a program, those that take longest first.
 MOST_POINTS = 16
 
+#: Operations without a point that the small print names, and the least share of the time of one that it names.
+MOST_TOLD, LEAST_TOLD = 3, 0.01
+
 #: The height of a picture of gathered points in pixels.
 GATHERED_HEIGHT = 520
 
@@ -426,7 +429,32 @@ def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
     title = f"{answer.expression} on {answer.target}"
     chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title=title, theme=theme)
     notes = (f"{left} shorter, byte-free or FLOP-free operations left out",) if left else ()
-    return replace(chart, notes=(*notes, *chart.notes))
+    return replace(
+        chart, notes=(*notes, *without_place(answer, lambda part: without_output(part.op.name)), *chart.notes)
+    )
+
+
+def without_place(answer: Bound, named: Callable[[OpBound], str]) -> list[str]:
+    """The time of operations without FLOPs or bytes of their own, which no roofline can place, by their names.
+
+    Those that take less than :data:`LEAST_TOLD` of the time are not named.
+    """
+    whole = float(answer.op_by_op)
+    times: dict[tuple[str, str], float] = {}
+    for part in answer.ops:
+        if isinstance(_point(answer, part, ""), str):
+            key = ("bytes" if part.flops else "FLOPs", named(part))
+            times[key] = times.get(key, 0.0) + float(part.lower)
+    said = []
+    for lacking in ("bytes", "FLOPs"):
+        longest = sorted(((t, name) for (of, name), t in times.items() if of == lacking), reverse=True)
+        told = [
+            f"{name} {format_quantity(time, 's')} ({format_percent(time / whole)} of the time)"
+            for time, name in longest[:MOST_TOLD]
+            if whole and time >= LEAST_TOLD * whole
+        ]
+        said += [f"not on the chart, having no {lacking} of its own: {joined(told)}"] if told else []
+    return said
 
 
 def gathered_roofline(
