@@ -425,22 +425,20 @@ def best_whole_split(time: Any, known: Mapping[Any, Any]) -> dict[str, int]:
     >>> best_whole_split(sympy.Max(B / X, 1e6 * X), {N: 64})  # small at any X beside the other, until it is large
     {}
     """
-    x, n = symbol("X"), symbol("N")
-    chips = known.get(n)
-    if not isinstance(chips, int) or any(is_array(size) for size in known.values()):
+    x, choices = symbol("X"), _whole_ways(known)
+    if not choices:
         return {}
     plain = put_numbers(time, known)
     openly = free_symbols(plain) - {x}
-    ends = [plain.subs(x, at) for at in (1, chips)]
+    ends = [plain.subs(x, at) for at in (choices[0], choices[-1])]
     for size in openly:
         others = dict.fromkeys(openly - {size}, 1)
         low, high = (float(end.subs({**others, size: _LARGE}) / end.subs({**others, size: 1})) for end in ends)
         if abs(low / high - 1) > 1e-9:
             return {}
     plain = plain.subs(dict.fromkeys(openly, 1))
-    choices = [ways for ways in range(1, chips + 1) if chips % ways == 0]
     best = min(choices, key=lambda ways: float(plain.subs(x, ways)))
-    return {"X": best, "Y": chips // best}
+    return {"X": best, "Y": choices[-1] // best}
 
 
 def least_whole_split(waits: Iterable[Any], known: Mapping[Any, Any]) -> dict[str, float]:
@@ -455,8 +453,8 @@ def least_whole_split(waits: Iterable[Any], known: Mapping[Any, Any]) -> dict[st
     >>> least_whole_split([B + X], {N: 16})
     {}
     """
-    x, tokens, chips = symbol("X"), symbol("B"), known.get(symbol("N"))
-    if not isinstance(chips, int) or any(is_array(size) for size in known.values()):
+    x, tokens, choices = symbol("X"), symbol("B"), _whole_ways(known)
+    if not choices:
         return {}
     rates = {name: value for name, value in known.items() if name != tokens}
     plain = [put_numbers(wait, rates) for wait in waits]
@@ -470,9 +468,17 @@ def least_whole_split(waits: Iterable[Any], known: Mapping[Any, Any]) -> dict[st
         pairs = [(start, start - one) for start, one in zip(fixed, grows, strict=True)]  # beyond B = start / falls
         return max(start / falls if falls > 0 else math.inf if start > 0 or falls < 0 else 0 for start, falls in pairs)
 
-    best = min((ways for ways in range(1, chips + 1) if chips % ways == 0), key=needed)
+    best = min(choices, key=needed)
     least = needed(best)
-    return {"X": best, "Y": chips // best, "B": max(0.0, least)} if math.isfinite(least) else {}
+    return {"X": best, "Y": choices[-1] // best, "B": max(0.0, least)} if math.isfinite(least) else {}
+
+
+def _whole_ways(known: Mapping[Any, Any]) -> list[int]:
+    """The divisors of N chips, 1 first and N last; none where their number is open, or a size is an array."""
+    chips = known.get(symbol("N"))
+    if not isinstance(chips, int) or any(is_array(size) for size in known.values()):
+        return []
+    return [ways for ways in range(1, chips + 1) if chips % ways == 0]
 
 
 def _growth(amount: Any, size: Any, at: Mapping[Any, Any]) -> float:
