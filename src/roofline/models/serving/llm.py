@@ -433,7 +433,7 @@ def llm(
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
     described = replace(with_source(load(model), source), kv_block=_one_number("kv_block", kv_block))
-    described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers, options)
+    described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers)
     described = replace(described, kv_memory="host") if host_kv else described
     arguments = _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING, described)
@@ -470,7 +470,7 @@ def _with_adapters(model: Model, rank: int | None, count: int) -> Model:
     return replace(model, adapters=ServedAdapters(_one_number("lora", rank), _one_number("adapters", count)))
 
 
-def _with_host_layers(model: Model, count: int, options: Mapping[str, Any]) -> Model:
+def _with_host_layers(model: Model, count: int) -> Model:
     """The model with the weights of its last layers in the host's memory, from which each step reads them."""
     if is_zero(count):
         return model
