@@ -76,6 +76,9 @@ def test_a_ring_passes_keys_in_their_formats() -> None:
     sent = [sum(part.op.dims["bytes"] * part.op.repeat for part in found.ops if part.op.where.endswith(".ring"))
             for found in (wide, narrow)]  # fmt: skip
     assert sent == [8192 * 78 * 2 * 704, 8192 * 78 * (2 * 576 + 128)]
+    gathered = serve_bound("deepseek-v3", "prefill", on="h200:8", tensor=8, kv_parallel=8, prompt=64, past=8192)
+    for found in (narrow, gathered):
+        assert not any("converting" in line and "int8" in line for line in found.assumptions)
 
 
 def test_long_prompts_of_deepseek_v32() -> None:

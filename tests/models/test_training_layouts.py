@@ -77,6 +77,7 @@ def test_keys_and_values_go_round() -> None:
     whole = train("llama-3-8b", on="h100:8", batch_tokens=2**17, sequence=8192, checkpoint="none")
     assert found.memory.parts["activations"] == pytest.approx(whole.memory.parts["activations"], rel=1e-9)
     assert found.bound.flops == pytest.approx(whole.bound.flops, rel=1e-9)
+    assert not any("converting" in line for line in found.bound.assumptions), "they come in their own format"
 
 
 MESSAGES = [

@@ -119,12 +119,9 @@ class SharedAttention(Block):
         found: tuple[Weight, ...] = self.inner.weights()
         return found
 
-    def send(
-        self, builder: OperationBuilder, kind: str, nbytes: Size, part: str, x: Tensor | None = None,
-        out: Tensor | None = None,
-    ) -> None:  # fmt: skip
+    def send(self, builder: OperationBuilder, kind: str, nbytes: Size, part: str, x: Tensor | None = None) -> None:
         """Add a collective of the chips that share keys and values."""
-        builder.add(collective_operation(kind, self.axes, nbytes, x, out, self.algorithm), part)
+        builder.add(collective_operation(kind, self.axes, nbytes, x, algorithm=self.algorithm), part)
 
     def combined_bytes(self, builder: OperationBuilder, heads: Size) -> tuple[Size, Size]:
         """Bytes of what parts of sequences are put together by: each head's log-sum-exp in fp32, and the results."""
@@ -167,7 +164,7 @@ class ContextParallelAttention(SharedAttention):
         attention = builder.ops[where]
         if builder.step.ring:
             passed, kept = self._passed(builder)
-            builder.ops[where] = replace(attention, reads=(*attention.reads, passed))
+            builder.ops[where] = replace(attention, reads=(*attention.reads, *passed))
             builder.ops.insert(where, kept)
         else:
             after = builder.ops[where + 1 :]
@@ -176,15 +173,20 @@ class ContextParallelAttention(SharedAttention):
             builder.ops += after
         return out
 
-    def _passed(self, builder: OperationBuilder) -> tuple[Tensor, Op]:
+    def _passed(self, builder: OperationBuilder) -> tuple[list[Tensor], Op]:
+        """What the other chips keep, part by part, and the message that brings it."""
         step = builder.step
         # an encoder keeps nothing between steps, and passes all keys and values
         kept = self.inner.cache(step.length) or (Cached("keys", self.inner.kv_per_token() * step.length),)
-        sizes = [dtypes.get(step.index_format(part.dtype)).nbytes(step.batch * part.elements) for part in kept]
-        nbytes: Size = sum(sizes[1:], sizes[0])
-        out = builder.output("ring", exact_div(nbytes * (self.ways - 1), self.ways), dtype="int8")
-        self.send(builder, "AllGather", nbytes, "ring", out=out)
-        return out, builder.ops.pop()
+        formats = [step.index_format(part.dtype) for part in kept]
+        sizes = [dtypes.get(each).nbytes(step.batch * part.elements) for each, part in zip(formats, kept, strict=True)]
+        self.send(builder, "AllGather", sum(sizes[1:], sizes[0]), "ring")
+        others = exact_div(step.batch * (self.ways - 1), self.ways)
+        out = [
+            builder.output(f"ring.{part.name}", others * part.elements, dtype=each)
+            for each, part in zip(formats, kept, strict=True)
+        ]
+        return out, replace(builder.ops.pop(), writes=tuple(out))
 
     def _combined(self, builder: OperationBuilder, partial: Tensor) -> None:
         sums, results = self.combined_bytes(builder, self.inner.heads)
@@ -228,8 +230,8 @@ class KVParallelAttention(SharedAttention):
         else:
             first = min(index for index, op in enumerate(inside) if any(map(_is_cached, op.reads)))
             builder.ops += inside[:first]
-            whole = self._gathered(builder, [tensor.traffic_bytes for tensor in cached.values()])
-            builder.ops += [replace(inside[first], reads=(*inside[first].reads, whole)), *inside[first + 1 :]]
+            whole = self._gathered(builder, list(cached.values()))
+            builder.ops += [replace(inside[first], reads=(*inside[first].reads, *whole)), *inside[first + 1 :]]
         return out
 
     def _part(self, tensor: Tensor) -> Tensor:
@@ -248,11 +250,17 @@ class KVParallelAttention(SharedAttention):
         self.send(builder, "AllGather", sums, "sums")
         self.send(builder, "ReduceScatter", results, "combine")
 
-    def _gathered(self, builder: OperationBuilder, parts: Sequence[Size]) -> Tensor:
+    def _gathered(self, builder: OperationBuilder, cached: Sequence[Tensor]) -> list[Tensor]:
         """Gather the cached keys and values of all chips."""
-        nbytes = sum(parts[1:], parts[0])
-        out = builder.output("gathered", nbytes, dtype="int8")
-        self.send(builder, "AllGather", nbytes, "gathered", out=out)
+        parts = [tensor.traffic_bytes for tensor in cached]
+        self.send(builder, "AllGather", sum(parts[1:], parts[0]), "gathered")
+        out = [
+            builder.output(
+                f"gathered.{number}", each.elements if each.touched is None else each.touched, dtype=each.dtype
+            )
+            for number, each in enumerate(cached)
+        ]
+        builder.ops[-1] = replace(builder.ops[-1], writes=tuple(out))
         return out
 
 

@@ -260,12 +260,13 @@ def _collective(op: Op, gradients: GradientFormat) -> list[Op]:
         return []
     kind = TRANSPOSED[op.options["collective"]]
     axes = gradients.mesh.select(op.options["axes"])
-    x, out = _gradient(op.writes[0]), _gradient(op.reads[0]) if op.reads else None
+    reads, out = tuple(map(_gradient, op.writes)), _gradient(op.reads[0]) if op.reads else None
     density = op.options["density"]
     if isinstance(density, TopKRouting):  # gradients go to every chip that had a copy
         density = replace(density, copies=1)
-    found = collective_operation(kind, axes, op.dims["bytes"], x, out, gradients.algorithm, density)
-    return [replace(found, where=f"{op.where} gradient", repeat=op.repeat, group=op.group, phase="backward")]
+    found = collective_operation(kind, axes, op.dims["bytes"], reads[0], out, gradients.algorithm, density)
+    where = f"{op.where} gradient"
+    return [replace(found, reads=reads, where=where, repeat=op.repeat, group=op.group, phase="backward")]
 
 
 def _lookup(op: Op, gradients: GradientFormat) -> list[Op]:

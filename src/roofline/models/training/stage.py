@@ -221,7 +221,7 @@ def _saved(ops: Sequence[Op], every: Sequence[Op], trained: frozenset[str] | Non
     gathers = [op for op in every if op.options.get("collective") == "AllGather" and op.writes]
     shards = {op.writes[0].ident: op.reads[0] for op in gathers if op.reads}
     # keys and values that other chips pass on are passed again
-    passed = {op.writes[0].ident for op in gathers if not op.reads}
+    passed = {t.ident for op in gathers if not op.reads for t in op.writes}
     found = []
     for op in ops:
         if op.kind in ("collective", "embedding") or op.role == "linear" or is_frozen(op, trained):
