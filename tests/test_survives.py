@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import weakref
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 import roofline
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
+from roofline.hardware.rate import find_level
 from roofline.models.config import load
 
 ADD = "bf16[8] + bf16[8]"
@@ -169,6 +173,74 @@ def test_a_figure_that_is_none_has_one_message(odd: Any) -> None:
     if odd is not None and not isinstance(odd, tuple):
         with pytest.raises(InputError):
             roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=odd, D=8, F=8)
+
+
+class _SaysNothing:
+    @property
+    def __class__(self) -> type:
+        raise RuntimeError("of the value itself")
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (lambda: type("Lazy", (), {"__class__": str})(), "a Lazy that says it is a str; give the str itself"),
+        (lambda: type("Lazy", (), {"__class__": int})(), "a Lazy that says it is an int; give the int itself"),
+        (lambda: weakref.proxy(roofline), "a ProxyType that says it is a module; give the module itself"),
+        (lambda: MagicMock(spec=dict), "a MagicMock that says it is a dict; give the dict itself"),
+        (_SaysNothing, "a _SaysNothing that does not say what it is"),
+    ],
+)
+def test_what_says_that_it_is_something_else_is_refused(value: Any, said: str) -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"B": 8, "D": 8, "F": 8}
+    asked = {
+        "expression": lambda each: roofline.bound(each, on="h100"),
+        "on": lambda each: roofline.bound(line, on=each, **sizes),
+        "B": lambda each: roofline.bound(line, on="h100", **{**sizes, "B": each}),
+        "names": lambda each: roofline.chips(["h100", each]),
+        "batch": lambda each: roofline.llm("llama-2-7b", on="h100", batch=each, context=64),
+        "weights": lambda each: roofline.llm("llama-2-7b", on="h100", weights=["bf16", each], context=64),
+        "prompt": lambda each: roofline.models.prefill("llama-2-7b", prompt=each),
+        "length": lambda each: roofline.model("llama-2-7b").cache_bytes(each),
+    }
+    for name, ask in asked.items():
+        with pytest.raises(InputError, match=f"^{name} (is|holds) {re.escape(said)}"):
+            ask(value())
+
+
+def test_what_says_its_number_is_a_number() -> None:
+    eight = type("Eight", (), {"__float__": lambda self: 8.0})()
+    found = roofline.bound(flops=1e12, bytes=eight, on="h100", dtype="bf16")
+    assert (
+        json.loads(json.dumps(found.to_dict()))
+        == roofline.bound(flops=1e12, bytes=8, on="h100", dtype="bf16").to_dict()
+    )
+    assert roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=eight, D=8, F=8).sizes["B"] == 8
+
+
+def test_sizes_in_rows_and_columns_are_a_table_of_all_of_them() -> None:
+    sizes = {"B": np.array([[8], [16]]), "D": np.array([64, 128, 256]), "F": 8}
+    frame = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", **sizes).to_pandas()
+    assert frame["B"].tolist() == [8, 8, 8, 16, 16, 16]
+    assert frame["D"].tolist() == [64, 128, 256] * 2
+    assert frame["lower"].tolist() == [
+        roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=batch, D=width, F=8).lower
+        for batch in (8, 16) for width in (64, 128, 256)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [([f"x{number}" for number in range(50_000)], "unknown chip 'x0'"),
+     ([f"x{number}.toml" for number in range(50_000)], "cannot read 'x0.toml'")],
+)  # fmt: skip
+def test_of_very_many_names_the_first_that_is_wrong_is_told(names: list[str], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        roofline.chips(names)
+
+
+def test_a_level_of_no_name_is_none() -> None:
+    assert find_level(roofline.chip("h100"), MagicMock()) is None
 
 
 @pytest.mark.parametrize("form", ["json", "txt", "csv", "svg"])

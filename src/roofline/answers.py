@@ -34,7 +34,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import SAID_IN_PYTHON, check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import is_array, is_number, is_symbol
+from roofline.sizes import check_itself, is_array, is_number, is_symbol
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -559,6 +559,8 @@ def on_several(ask: Function) -> Function:
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
+        for name, value in options.items():
+            check_itself(name, value)
         on = machines_in(options.get("on"))
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)

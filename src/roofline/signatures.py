@@ -27,7 +27,7 @@ from typing import Any, TypeVar, cast
 
 from roofline.counts import typed_size
 from roofline.errors import InputError, RooflineError, quoted, suggest
-from roofline.sizes import array_of, check_number_of, is_array, is_real, is_symbol, plain_number, shape_of
+from roofline.sizes import array_of, check_itself, check_number_of, is_array, is_real, is_symbol, plain_number, shape_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -166,8 +166,10 @@ def checked(method: Function) -> Function:
         kinds, positional, classes, rest = _kinds_of(method)
         is_plain = len(given) <= len(positional) and all(map(_is_plainly, given, classes.values()))
         if named or not is_plain:
-            places = zip_longest(positional, given)
-            given = tuple(_at_border(name or "", each, kinds.get(name, "")) for name, each in places)[: len(given)]
+            places = [(name or "", each) for name, each in zip_longest(positional, given)][: len(given)]
+            for name, each in (*places, *named.items()):
+                check_itself(name, each)
+            given = tuple(_at_border(name, each, kinds.get(name, "")) for name, each in places)
             named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
         further = {} if is_plain else dict(zip(positional, given, strict=False))
         further |= {name: each for name, each in named.items() if not _is_plainly(each, classes.get(name, ()))}
@@ -251,6 +253,8 @@ def _plain(value: Any, annotation: str) -> Any:
             is_taken = any(kind in _NUMBERS or (kind in _NUMBER and not value.ndim) for kind in kinds)
             value = value.tolist() if is_taken and value.ndim < 2 else value
         plain = value if value.__class__ is float else plain_number(value)
+        if not isinstance(plain, _NUMBERS_AND_TEXT) and _takes_numbers(annotation) and _is_number(plain):
+            plain = plain_number(float(plain))
         if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
             return int(plain) if "int" in _alternatives(annotation) else plain
         return plain
@@ -260,9 +264,15 @@ def _plain(value: Any, annotation: str) -> Any:
         return value
 
 
+@lru_cache(maxsize=1024)
+def _takes_numbers(annotation: str) -> bool:
+    return any(kind in (*_NUMBER, *_NUMBERS) for kind in _alternatives(annotation))
+
+
 def _check_values(arguments: Mapping[str, Any]) -> None:
-    """Refuse too many values and what is no text, before a function looks at them."""
+    """Refuse too many values, what is no text and what is not what it says, before a function looks at them."""
     for name, value in arguments.items():
+        check_itself(name, value)
         try:
             check_number_of(name, value)
             check_text(name, value)
@@ -323,6 +333,9 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
 
 #: Kinds that are one number, of other libraries too, and those that may be several or a symbol.
 _NUMBER, _NUMBERS = ("int", "float", "Figure"), ("Size",)
+
+#: Python's own numbers, and text, which may be a count.
+_NUMBERS_AND_TEXT = (int, float, str, type(None))
 
 #: Above this a whole number is no float.
 _LARGEST = 10**308
@@ -393,7 +406,7 @@ def _plain_classes(annotation: str) -> frozenset[type]:
 
 def _is_plainly(value: Any, classes: Container[type]) -> bool:
     """Whether a value is right at first sight."""
-    own = value.__class__
+    own = type(value)
     if own not in classes:
         return False
     return value.isascii() if own is str else own is not int or -_LARGEST <= value <= _LARGEST

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
 from roofline.counts import COUNTS, typed_size
-from roofline.errors import SizeError, quoted
+from roofline.errors import InputError, SizeError, a_or_an, quoted
 from roofline.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -138,6 +138,8 @@ def plain_numbers(function: Function) -> Function:
 
     @wraps(function)
     def taken(*given: Any, **named: Any) -> Any:
+        for name, value in named.items():
+            check_itself(name, value)
         plain = {name: _bordered(name, value) for name, value in named.items()}
         plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
         _check_open(plain)
@@ -306,6 +308,32 @@ def none_open(arrays: Sequence[str], missing: Sequence[str]) -> None:
     if arrays and missing:
         hint = f"give {', '.join(missing)} too: arrays and unnamed sizes do not mix"
         raise SizeError(f"size {missing[0]} has no value while {arrays[0]} is an array", hint=hint)
+
+
+def check_itself(name: str, value: Any, depth: int = 0) -> None:
+    """Refuse what says that it is of another class than it is, alone or in a list or dict: it cannot be read as either.
+
+    >>> check_itself("on", type("Lazy", (), {"__class__": str})())
+    Traceback (most recent call last):
+    roofline.errors.InputError: on is a Lazy that says it is a str; give the str itself
+    """
+    own = type(value)
+    if own in _PLAIN:
+        return
+    head = f"{name} {'holds' if depth else 'is'} {a_or_an(own.__name__)}"
+    try:
+        said = value.__class__
+    except Exception:  # of the value itself, whatever it raises
+        raise InputError(f"{head} that does not say what it is") from None
+    if said is not own:
+        word = getattr(said, "__name__", "value")
+        raise InputError(
+            f"{name} is {a_or_an(own.__name__)} that says it is {a_or_an(word)}", hint=f"give the {word} itself"
+        )
+    parts = value.values() if own is dict else value if own in (list, tuple, set, frozenset) else ()
+    if depth < 2 and not _PLAIN.issuperset(map(type, parts)):
+        for each in parts:
+            check_itself(name, each, depth + 1)
 
 
 def check_number_of(name: str, value: Any) -> None:

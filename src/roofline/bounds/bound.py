@@ -536,16 +536,17 @@ class Bound(Measurable, Comparable):
         chosen_table(table, ("configurations",))
         import numpy as np
 
-        sizes = {name: whole(value) for name, value in self.sizes.items() if is_array(value)}
+        sizes = {name: value for name, value in self.sizes.items() if is_array(value)}
         times = {"lower": self.lower, "op_by_op": self.op_by_op, "upper": self.upper}
         expected = self.expectation
         found = {} if expected is None else {"expected": expected.value, "low": expected.low, "high": expected.high}
         times |= found
         columns = {**sizes, **times, "bound_by": self.bound_by.as_names()}
-        rows = np.broadcast_arrays(*columns.values())
+        entries = zip(columns, np.broadcast_arrays(*columns.values()), strict=True)
+        rows = zip(*(whole(each) if name in sizes else each.ravel().tolist() for name, each in entries), strict=True)
         return (
             [*columns],
-            [list(row) for row in zip(*(each.ravel().tolist() for each in rows), strict=True)],
+            [list(row) for row in rows],
             dict.fromkeys(times, "s"),
         )
 

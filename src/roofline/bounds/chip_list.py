@@ -512,14 +512,13 @@ def chips(
     <ChipList: 2 chips: h100, a100>
     """
     listed = [*([names] if isinstance(names, str) else names), *more]
-    named = [name for name in listed if isinstance(name, str) and not _is_file(name)]
-    own = [name for name in listed if name not in named]
-    layers = [*files, *own]
+    named = [str(name) for name in listed if not _is_file(name)]
+    layers = [*files, *(name for name in listed if _is_file(name))]
     order = None if sort is None else order_meant(sort)
     makers = of_makers(named, layers)
     found = makers
     if not makers:
-        found = [m for each in listed for m in (chips_in(each) if each in own else [chip(str(each), files=layers)])]
+        found = [m for each in listed for m in (chips_in(each) if _is_file(each) else [chip(str(each), files=layers)])]
     found = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
     check_top(top, "chips")
@@ -533,8 +532,8 @@ def chips(
     return ChipList(listed_first, meant, order, beside=beside)
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith(".toml") or ("/" in name and "#" not in name)
+def _is_file(name: str | os.PathLike[str]) -> bool:
+    return not isinstance(name, str) or name.endswith(".toml") or ("/" in name and "#" not in name)
 
 
 def order_meant(text: str) -> str:
@@ -566,8 +565,8 @@ def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
     groups = {m.key: {m.vendor.lower(), m.family.lower(), *m.family.lower().split("-")} for m in machines}
     if wanted <= set().union(*groups.values()) - set(groups):
         return [m for m in machines if wanted & groups[m.key]]
-    called = {key for name in names if not is_chip(name, files) for key in chips_called(name)}
-    return [m for m in machines if m.key in called] if len(names) == 1 else []
+    called = chips_called(names[0]) if len(names) == 1 and not is_chip(names[0], files) else ()
+    return [m for m in machines if m.key in called]
 
 
 #: How a figure is compared with a limit.

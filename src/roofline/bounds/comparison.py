@@ -521,9 +521,10 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
         chosen = subjects
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
-    numbered = [
-        f"{name} ({chosen[: at + 1].count(name)})" if chosen.count(name) > 1 else name for at, name in enumerate(chosen)
-    ]
+    many, so_far, numbered = Counter(chosen), Counter[str](), []
+    for name in chosen:
+        so_far[name] += 1
+        numbered.append(f"{name} ({so_far[name]})" if many[name] > 1 else name)
     return SideBySide(tuple(numbered), answers)
 
 

@@ -16,6 +16,7 @@ roofline.errors.HardwareError: TPU v5p has no figure 'hmb'; did you mean 'hbm'?
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -182,7 +183,8 @@ def told_apart(machines: Sequence[Any], names: Sequence[str] | None = None) -> l
     ['h100', 'h100 hbm 4 TB/s', 'h100:8', 'h100 on vector']
     """
     said = [str(getattr(each, "target", each)) for each in machines] if names is None else list(names)
-    more = ("" if said.count(name) < 2 else _set_on(each, name) for name, each in zip(said, machines, strict=True))
+    many = Counter(said)
+    more = ("" if many[name] < 2 else _set_on(each, name) for name, each in zip(said, machines, strict=True))
     return list(map("".join, zip(said, more, strict=True)))
 
 

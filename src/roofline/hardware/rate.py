@@ -392,14 +392,17 @@ def find_level(machine: Machine, name: str) -> Memory | None:
     >>> [find_level(chip(name), "host").name for name in ("h100", "rtx-4090", "gb200")]
     ['pcie', 'pcie', 'c2c']
     """
-    if name in ("main", "memory"):
-        return _own_outermost(machine)
     by_name = {memory.name: memory for memory in machine.memories}
-    found = by_name.get(name) or by_name.get(LEVEL_SYNONYMS.get(name, name))
-    if found is None and name in ("host", "pcie"):
-        found = by_name.get("c2c") if name == "host" else None
-        found = found or _bus(machine)
-    return find_level(machine, name.lower()) if found is None and name != name.lower() else found
+    for each in (name, name.lower()):
+        if each in ("main", "memory"):
+            return _own_outermost(machine)
+        found = by_name.get(each) or by_name.get(LEVEL_SYNONYMS.get(each, each))
+        if found is None and each in ("host", "pcie"):
+            found = by_name.get("c2c") if each == "host" else None
+            found = found or _bus(machine)
+        if found is not None:
+            return found
+    return None
 
 
 def _bus(machine: Machine) -> Memory | None:
