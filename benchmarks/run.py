@@ -26,6 +26,7 @@ SCRIPT = Path(sys.executable).with_name("roofline")
 CATALOG = Path(__file__).parents[1] / "src" / "roofline" / "hardware" / "catalog"
 LINE = "bf16[B, D] * int8[D, F] -> bf16[B, F]"
 MATMUL = (LINE, "--on", "v5e", "B=64", "D=8192", "F=8192")
+EXPECTED = ("bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100", "--estimate")
 SERVED = ("llama-2-70b", "--on", "h100", "--batch", "8", "--prompt", "1024", "--context", "1536")
 HEAVY = ("numpy", "sympy", "rich", "matplotlib")
 
@@ -314,6 +315,8 @@ BUDGETS = (
     Budget("roofline bound … --json, cold, over the yardstick", "", 1.1, lambda: cold("bound", *MATMUL, "--json")),
     Budget("roofline bound …, cold, over the yardstick", "", 1.3, lambda: cold("bound", *MATMUL)),
     Budget("roofline llm …, cold, over the yardstick", "", 2, lambda: cold("llm", *SERVED)),
+    Budget("roofline bound … --estimate, cold, the same", "", 3.3, lambda: cold("bound", *EXPECTED)),
+    Budget("roofline llm … --estimate, cold, the same", "", 4.2, lambda: cold("llm", *SERVED, "--estimate")),
     Budget(
         "roofline solve … with symbols, cold", "ms", 1000,
         lambda: whole("solve", LINE, "--for", "B", "--on", "v5e"),

@@ -202,6 +202,17 @@ def test_shipped_constants_are_within_range_and_say_how_good_they_are() -> None:
         assert all(0.05 < low <= high < 10 for low, high in record.interval) or not record.usable, record.name
 
 
+def test_constants_of_a_kind_are_those_of_all_that_have_its_words() -> None:
+    """A part of a file is read; what it leaves out has other words, and no record is lost."""
+    every = shipped()
+    asked = [("", {"library": "vllm"}), ("eager_kernel", {}), ("unheard_of", {}), ("contraction", {"chip": "v5e"})]
+    asked += [(one.kernel, {"dtype": one.dtype, "path": one.path}) for one in every[::7]]
+    for kernel, words in asked:
+        alike = [one for one in every if kernel in ("", one.kernel)]
+        alike = [one for one in alike if all(getattr(one, name) == word for name, word in words.items())]
+        assert [one.to_dict() for one in shipped(kernel, **words)] == [one.to_dict() for one in alike]
+
+
 def test_at_most_fifteen_constants_six_of_them_own() -> None:
     for name, model in KERNELS.items():
         # a quantised product is two operations: the product and the quantiser

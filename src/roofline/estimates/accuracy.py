@@ -388,7 +388,7 @@ def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) ->
     found: dict[tuple[str, tuple[str, ...], str], tuple[set[str], dict[str, None]]] = {}
     half = rate(machine, Key("flops", "matrix", "bf16"))
     alike = {"bf16": "fp16"} if half is None or half.dtype != "bf16" else {}  # constants are of both
-    for name in libraries(shipped()):
+    for name in libraries(shipped("contraction")):
         estimator = Estimator(name, files)
         kinds = dict.fromkeys((one.kernel, one.dtype, one.path) for one in estimator.records if wanted in one.kernel)
         for kernel, dtype, path in kinds:
@@ -518,7 +518,7 @@ def _hold(
     """Hold the constants of one kind of kernel against its runs; of a library without any those of ``library``."""
     import numpy as np
 
-    named = library if key[3] not in libraries(overlaid(shipped(), read_files(files))) else key[3]
+    named = library if key[3] not in libraries(overlaid(shipped("contraction"), read_files(files))) else key[3]
     estimator = Estimator(named, files)
     kept = plausible(members, machine, estimator, rejected)
     found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]

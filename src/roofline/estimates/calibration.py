@@ -212,7 +212,7 @@ def calibrate(
     grouped = by_kind(kernels_from(runs, machine), library, rejected)
     try:
         for key, members in counted(grouped.items()):
-            named = start or (key[3] if key[3] in libraries(shipped()) else "vllm")
+            named = start or (key[3] if key[3] in libraries(shipped("contraction")) else "vllm")
             estimator = estimators.setdefault(named, Estimator(named))
             kept = plausible(members, machine, estimator, rejected)
             if len(kept) < LEAST_ROWS:

@@ -44,6 +44,8 @@ KERNELS: dict[str, KernelModel] = {
 #: Shares of measurements that an interval leaves out below and above: 80% lie within.
 TAILS = (0.1, 0.9)
 SCHEMA = "roofline/constants/1"
+#: The line that a record of a file begins with.
+HEADING = "[[constants]]"
 #: The source of constants that were calibrated.
 OWN_RUNS = "calibrated from runs of one's own"
 #: Which runs the errors of calibrated constants are of: never those that the constants of that estimate were fitted to.
@@ -221,6 +223,10 @@ def read_constants(path: str | os.PathLike[str]) -> tuple[KernelConstants, ...]:
     records = held.get("constants")
     if not isinstance(records, list):
         raise InputError(f"{path} holds no [[constants]]", hint="roofline calibrate writes them")
+    return _checked(records, path)
+
+
+def _checked(records: Sequence[Any], path: str | os.PathLike[str]) -> tuple[KernelConstants, ...]:
     return tuple(_record(entry, KERNELS, f"{path}, record {number}") for number, entry in enumerate(records, 1))
 
 
@@ -303,10 +309,28 @@ def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]
 
 
 @cache
-def shipped() -> tuple[KernelConstants, ...]:
-    """All constants that the package ships."""
+def shipped(kernel: str = "", **words: str) -> tuple[KernelConstants, ...]:
+    """Constants that the package ships: all, or those of a kind of kernel and of words that their records have.
+
+    Each kind of kernel has a file, of which only the records that are asked for are parsed.
+
+    >>> {(one.chip, one.library) for one in shipped("contraction", dtype="int8")}
+    {('a100', 'trtllm')}
+    """
     folder = Path(__file__).with_name("catalog")
-    return tuple(record for path in sorted(folder.glob("*.toml")) for record in read_constants(path))
+    files = folder.glob(f"{kernel.replace('_', '-') or '*'}.toml")
+
+    def wanted(text: str) -> str:
+        head, *records = text.split(HEADING)
+        return HEADING.join([head, *(one for one in records if all(_says(one, *word) for word in words.items()))])
+
+    read = ((path, read_toml(path, "file of constants", part=wanted)) for path in sorted(files))
+    return tuple(record for path, held in read for record in _checked(held.get("constants", []), path))
+
+
+def _says(record: str, name: str, word: str) -> bool:
+    """Whether the text of a record has a word, or not the name where the word is empty."""
+    return f'\n{name} = "{word}"\n' in record if word else f"\n{name} = " not in record
 
 
 def read_files(files: Any) -> list[KernelConstants]:
@@ -335,7 +359,7 @@ def write_constants(records: Sequence[KernelConstants], path: str | Path, headin
     lines = [f'schema = "{SCHEMA}"', *(f"# {line}" for line in heading.splitlines())]
     for record in records:
         held = record.to_dict()
-        lines += ["", "[[constants]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
+        lines += ["", HEADING, *(f"{name} = {toml_value(value)}" for name, value in held.items())]
     write_text(path, "\n".join(lines) + "\n")
 
 

@@ -17,7 +17,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -369,24 +369,34 @@ class Estimator:
         eager: bool = False,
     ) -> None:
         self.eager = eager
-        self.only, _, library = library.rpartition("+")
-        self.records = overlaid(tuple(record for record in shipped() if record.usable), read_files(files))
-        known = libraries(self.records)
+        self.only = ""
+        self._own = read_files(files)
+        only, _, library = library.rpartition("+")
         name, _, self.version = library.partition("-")
+        known = libraries(self.records_of("contraction"))
         if name not in known:
             raise InputError(f"no constants of a library {library!r}", hint=suggest(library, known, what="libraries"))
-        versions = {one.version for one in self.records if one.library == name and one.version}
+        self.library = name
+        mine = self.records_of(library=name) if self.version or only else ()
+        versions, chips = ({getattr(one, kind) for one in mine} - {""} for kind in ("version", "chip"))
         if self.version and self.version not in versions:
             hint = suggest(self.version, sorted(versions), what="versions")
             raise InputError(f"no constants of {name} {self.version!r}", hint=hint)
-        self.library = name
-        if self.only:
-            chips = dict.fromkeys(one.chip for one in self.records if one.library == name)
-            if self.only not in chips:
-                raise InputError(
-                    f"no constants of {name} on {self.only!r}", hint=suggest(self.only, chips, what="chips")
-                )
-            self.records = tuple(one for one in self.records if one.chip == self.only)
+        if only and only not in chips:
+            raise InputError(f"no constants of {name} on {only!r}", hint=suggest(only, sorted(chips), what="chips"))
+        self.only = only
+
+    @property
+    def records(self) -> tuple[KernelConstants, ...]:
+        """All constants that may be taken: a user's own, and the shipped ones that promise anything."""
+        return self.records_of()
+
+    def records_of(self, kernel: str = "", **words: str) -> tuple[KernelConstants, ...]:
+        """The constants of :attr:`records` that are of a kind of kernel and have these words, as ``dtype="bf16"``."""
+        words |= {"chip": self.only} if self.only else {}
+        asked = {**words, "kernel": kernel} if kernel else words
+        own = (one for one in self._own if all(getattr(one, name) == word for name, word in asked.items()))
+        return overlaid((record for record in shipped(kernel, **words) if record.usable), own)
 
     def expect(self, answer: Bound) -> Any:
         """What to expect of an answer's operations, one after the other: an :class:`Expectation`.
@@ -515,19 +525,17 @@ class Estimator:
         moved = [(_transferred(one, run, machine), share) for one, share in nearest]
         return [(one, share) for one, share in moved if one is not None]
 
-    @staticmethod
-    def _paths(run: KernelRun, same: Sequence[KernelConstants]) -> list[str]:
+    def _paths(self, run: KernelRun, dtype: str) -> Iterator[str]:
         """Paths whose constants serve a kernel, the nearest first: narrower attention, other scales of experts."""
-        paths = [run.path, run.path.removesuffix(BEYOND).removesuffix(", ")]
+        yield run.path
+        yield run.path.removesuffix(BEYOND).removesuffix(", ")
         if run.kernel == "experts":
-            gated = "no gate" not in run.path
-            paths += [path for path in dict.fromkeys(one.path for one in same) if ("no gate" not in path) == gated]
-        return paths
+            every = dict.fromkeys(one.path for one in self.records_of(run.kernel, dtype=dtype))
+            yield from (path for path in every if ("no gate" in path) == ("no gate" in run.path))
 
     def step_record(self, kernel: str, dtype: str, path: str, machine: Machine) -> KernelConstants | None:
         """Constants of this framework's steps: of this format and kind of model, else of another format."""
-        mine = [one for one in self.records if one.kernel == kernel and one.library == self.library]
-        mine = [one for one in mine if one.path == path]
+        mine = self.records_of(kernel, library=self.library, path=path)
         formats = dict.fromkeys((dtype, *STEP_FORMATS))
         for only_here in (True, False):
             for one in formats:
@@ -548,10 +556,9 @@ class Estimator:
         """Constants of this kind of kernel: of its format and path; attention in half precision over the same cache."""
         attends = "attention" in run.kernel or "latent" in run.kernel
         for dtype in (run.dtype, "bf16") if attends else (run.dtype,):
-            same = [one for one in self.records if one.kernel == run.kernel and one.dtype in (dtype, "any")]
-            for path in dict.fromkeys(self._paths(run, same)):
-                found = [one for one in same if one.path == path]
-                if found:
+            for path in self._paths(run, dtype):
+                forms = dict.fromkeys((dtype, "any"))
+                if found := [one for form in forms for one in self.records_of(run.kernel, dtype=form, path=path)]:
                     return found
         return []
 

@@ -269,7 +269,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
 
 def expect_training(estimator: Estimator, found: Training) -> StepEstimate | None:
     """What to expect of a training step: its floor times the factor of published steps."""
-    record = next((one for one in estimator.records if one.kernel == "training_step"), None)
+    record = next(iter(estimator.records_of("training_step")), None)
     if record is None or not isinstance(found.lower, int | float):
         return None
     return step_estimate(record, {"floor": float(found.lower)}, found.lower)
