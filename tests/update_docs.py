@@ -90,5 +90,21 @@ def update(pages: list[Path]) -> None:
             sys.stdout.write(f"updated {path.name}\n")
 
 
+def pages_named(words: Sequence[str]) -> list[Path]:
+    """The pages that a command line names, all where it names none.
+
+    >>> [page.name for page in pages_named(["README.md"])], len(pages_named([])) > 20
+    (['README.md'], True)
+    >>> pages_named(["--help"])
+    Traceback (most recent call last):
+    SystemExit: usage: python -m tests.update_docs [page …], as in docs/tour.md; without a page all, which takes minutes
+    """
+    pages = [Path(word).resolve() for word in words]
+    if not all(page.suffix == ".md" and page.is_file() for page in pages):
+        usage = "usage: python -m tests.update_docs [page …]"
+        raise SystemExit(f"{usage}, as in docs/tour.md; without a page all, which takes minutes")
+    return pages or documents()
+
+
 if __name__ == "__main__":
-    update([Path(given).resolve() for given in sys.argv[1:]] or documents())
+    update(pages_named(sys.argv[1:]))

@@ -77,7 +77,8 @@ CAPABILITIES = {
 #: Methods that only some answers have, and which.
 ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
-    "compare": "bounds, and answers of llm, train, comm and solve, stand beside others of their kind",
+    "compare": "bounds, advice, plans of sharded lines, and answers of llm, train, comm and solve, stand beside others "
+    "of their kind",
     "explain": "bounds, machines, plans, answers of comm, llm and training steps, also side by side, "
     "say where figures come from",
     "formula": "bounds, answers of llm and training steps have a closed form; a solution has form and printed('latex')",
@@ -261,6 +262,10 @@ class Answer(ABC):
 
 
 check_methods(Answer)
+
+
+#: The unit of how many times as fast something is.
+TIMES = "x"
 
 
 class Fact(NamedTuple):

@@ -412,7 +412,7 @@ def test_an_intensity_in_formulas_has_whole_factors_where_an_amount_is_no_whole_
 
 def test_one_question_is_about_one_machine() -> None:
     with pytest.raises(InputError, match="is not a machine; ask about each, and compare: "):
-        roofline.shard(MATMUL, on=["h100", "a100"], B=64, D=64, F=64)
+        roofline.formula(MATMUL, on=["h100", "a100"], B=64, D=64, F=64)
 
 
 def test_a_measured_total_says_what_splits_it() -> None:

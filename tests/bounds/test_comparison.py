@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline import advise, bound, llm, scaling, solve
+from roofline import advise, bound, llm, scaling, shard, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
@@ -235,10 +236,45 @@ def test_the_most_chips_are_the_best_where_more_is_better(capsys: pytest.Capture
 
 
 def test_one_machine_alone_is_said_where_a_command_takes_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["shard", MATMUL, "--on", "v5e:4,v5p:4"]) == 2
-    assert "shard takes one machine, and --on names 2: v5e:4, v5p:4" in capsys.readouterr().err
-    with pytest.raises(InputError, match="advice is about one bound; name one machine, as in on='h100'"):
-        advise(LINE, on=["v5e", "v5p"])
+    assert main(["profile", "docs/examples/profile.csv", "--on", "h100,a100"]) == 2
+    assert "profile takes one machine, and --on names 2: h100, a100" in capsys.readouterr().err
+
+
+def test_advice_of_several_machines_has_a_row_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = {"B": 64, "D": 8192, "F": 8192}
+    found = advise(MATMUL, on=["h100", "a100"], chips=["b200"], **sizes)
+    alone = {chip: {line.change: line.gain for line in advise(MATMUL, on=chip, **sizes)} for chip in ("h100", "a100")}
+    assert (found.names, found.fastest) == (("h100", "a100"), "h100")
+    for change in ("int4 weights", "fp8 weights", "memory at twice the bandwidth"):
+        gains = [None if fact is None else fact.value for fact in found.facts[f"with {change}"]]
+        assert gains == [alone[chip].get(change) for chip in ("h100", "a100")], change
+    assert found.facts["with fp8 weights"][1] is None  # an A100 does not compute in fp8
+    order = [*found.facts]
+    assert order.index("with B = 159") < order.index("on NVIDIA B200 SXM"), "another chip stands last"
+    words = ["B=64", "D=8192", "F=8192"]
+    assert main(["advise", MATMUL, "--on", "h100,a100", "--than", "v5p", *words]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"with int4 operands +3\.91x +3\.91x", shown)
+    assert re.search(r"on TPU v5p +1\.36x", shown)
+    assert main(["advise", MATMUL, "--on", "h100", "--policy", "each-op,fused", *words]) == 0
+    assert "h100 policy fused" in capsys.readouterr().out
+
+
+def test_the_best_plans_of_several_machines_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    line, sizes = "A[I_X, J] * B[J_X, K] -> C[I_X, K]", {"I": 8192, "J": 8192, "K": 8192}
+    found = shard(line, on=["h100:8", "v5e:8"], **sizes)
+    for at, on in enumerate(found.names):
+        alone = shard(line, on=on, **sizes)
+        said = {name: facts[at].value for name, facts in found.facts.items()}
+        assert (said["best plan"], said["at best"]) == (alone.best.name, alone.best.bound.lower)
+        assert said["next plan at best"] == alone[1].bound.lower > said["at best"]
+    words = [f"{name}={size}" for name, size in sizes.items()]
+    assert main(["shard", line, "--on", "h100:8,v5e:8", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "h100:8 has the lowest floor" in shown
+    assert shown.count("AllGather_X(B[J_X, K])") == 2
+    assert main(["shard", line, "--on", "h100:8,v5e:8"]) == 2
+    assert "a comparison is of plain numbers" in capsys.readouterr().err
 
 
 TWO_LAYERS = """from torch import nn

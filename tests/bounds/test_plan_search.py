@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 import roofline.ops.sharding.plans as searched
 from roofline import bound, shard
 from roofline.bounds.api import question
-from roofline.bounds.sharding_plans import IN_FORMULAS, MOST, _Search
+from roofline.bounds.sharding_plans import MOST, SHOWN_PLANS, _Search
 from roofline.errors import NotationError, SizeError
 from roofline.notation import program
-from roofline.sections import Table
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
 from tests.strategies import LONG, few
 
@@ -190,13 +189,14 @@ def test_a_tensor_that_is_used_twice_is_gathered_once() -> None:
 
 def test_plans_of_open_sizes_say_what_is_not_worked_out_and_read_in_words() -> None:
     found = shard("bf16[B_X, D_Y] * bf16[D_Y, F] -> bf16[B_X, F]", on="v5e:4x4")
-    assert len(found) > IN_FORMULAS
+    assert len(found) > SHOWN_PLANS
     last = found.plans[-1]
     assert (last.link_bytes, last.math, last.comms, last.moving, last.memory) == (None,) * 5
-    table = next(each for each in found.sections() if isinstance(each, Table))
+    (table,) = found.table().tables()
     assert str(table.rows[0].cells[2]) == "(3*B*F/2 if B*F < 120000, else B*F/2)"
-    assert all(row.cells[2:] == ("not worked out",) * 2 for row in table.rows[IN_FORMULAS:])
+    assert all(row.cells[2:] == ("not worked out",) * 2 for row in table.rows[SHOWN_PLANS:])
     assert "Piecewise" not in str(found)
-    assert "only the first 12 have figures" in str(found)
+    assert f"and {len(found) - SHOWN_PLANS} more" in str(found)
+    assert "they have figures too" in str(found)
     arrays = shard("bf16[B_X, D_Y] * bf16[D_Y, F] -> bf16[B_X, F]", on="v5e:4x4", B=[64, 4096], D=8192, F=8192)
-    assert str(arrays).count("not worked out") == 2 * (len(arrays) - IN_FORMULAS)
+    assert str(arrays.table()).count("not worked out") == 2 * (len(arrays) - SHOWN_PLANS)

@@ -169,8 +169,8 @@ MESSAGES = [
     ([*TRAIN, "--advise"], "No such option '--advise'; that is an option of roofline llm."),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
     (
-        ["advise", MATMUL, "--on", "h100", "--on", "a100", *SIZES],
-        "advise takes one machine, and --on names 2: h100, a100; roofline bound",
+        ["profile", "docs/examples/profile.csv", "--on", "h100", "--on", "a100"],
+        "profile takes one machine, and --on names 2: h100, a100; roofline bound",
     ),
     (["bound", MATMUL, "--on", "h100", "B=1,024", "D=1", "F=1"], "size B lists '024'; numbers without separators"),
     (

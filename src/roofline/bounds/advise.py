@@ -25,10 +25,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Answer
+from roofline.answers import TIMES, Comparable, Fact, on_several
 from roofline.bounds.advice_engine import (
     LEAST_GAIN,
     BeforeAndAfter,
@@ -53,6 +53,7 @@ from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.axes import Mesh
+from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, find_link, main_level
 from roofline.notation import program
@@ -62,6 +63,9 @@ from roofline.quantity import format_amount, format_number, format_percent, form
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import LARGEST
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
 
 #: Said of a peak that is compared with one of which only a share is reached.
 WHOLE = "its reachable share unknown"
@@ -137,7 +141,7 @@ class Advice(BeforeAndAfter):
         return f"<Advice: {self.change}: {before} → {after}, {self.gain:.2f}x>"
 
 
-class AdviceList(tuple[Advice, ...], Answer):
+class AdviceList(tuple[Advice, ...], Comparable):
     """Advice about ``answer`` in order of gain, other chips last: a tuple that is an answer too."""
 
     answer: Bound
@@ -149,6 +153,37 @@ class AdviceList(tuple[Advice, ...], Answer):
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return self.answer, tuple(self)
+
+    @property
+    def target(self) -> Any:
+        """The machine of the answer, as a person reads it."""
+        return self.answer.target
+
+    @property
+    def machine(self) -> Machine:
+        """The machine of the answer."""
+        return self.answer.machine
+
+    @property
+    def incomplete(self) -> Sequence[str]:
+        """What of the answer could not be timed: then nothing is advised."""
+        return self.answer.incomplete
+
+    def facts(self) -> Iterator[Fact]:
+        """The time at best and what binds; how much faster each change is, other chips last."""
+        yield Fact("at best", self.answer.lower, "s", "less", timed=True)
+        yield Fact("bound by", f"{self.answer.kind} ({self.answer.bound_by})")
+        for item in self:
+            word = "on" if item.change == item.after.target else "with"
+            yield Fact(f"{word} {item.change}", item.gain, TIMES, timed=True)
+
+    def assumed(self) -> tuple[str, ...]:
+        """What the answer assumes."""
+        return self.answer.assumed()
+
+    def needed(self) -> Any:
+        """The memory that the answer needs."""
+        return self.answer.needed()
 
     def to_dict(self) -> dict[str, Any]:
         """The lines under stable keys (schema ``roofline/advice/1``), after the answer they move."""
@@ -184,13 +219,22 @@ def advice_table(advice: Sequence[Advice]) -> Table:
     return Table((Column(meaning="advice"), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
 
 
+@overload
+def advise(answer: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
+@overload
+def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList: ...
+@on_several
 @takes(question)
-def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList:
+def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) -> AdviceList | SideBySide:
     """Try every change that fits what binds; return those that help, the largest gain first, other chips last.
 
     ``answer`` is a bound of plain numbers, or an expression with the arguments of :func:`roofline.bound`. ``chips``
     names other machines to compare with (:data:`OTHER_CHIPS` is a usual choice). Of an answer whose FLOPs or bytes
-    could not be timed, or of a bare intensity, nothing is advised.
+    could not be timed, or of a bare intensity, nothing is advised. Several machines stand side by side:
+
+    >>> found = advise("bf16[B, D] * bf16[D, F]", on="h100,a100", B=64, D=8192, F=8192)
+    >>> [round(gain.value, 2) for gain in found.facts["with int4 weights"]]
+    [3.82, 3.82]
     """
     if isinstance(answer, str):
         made: Any = bound(answer, **arguments)

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from roofline.answers import OPERATIONS, Answer, Comparable, Fact, plain_data, plain_table
+from roofline.answers import OPERATIONS, TIMES, Answer, Comparable, Fact, plain_data, plain_table
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
@@ -542,11 +542,21 @@ def _first_timed(answer: Any) -> Any:
 
 
 def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:
-    """Each fact by its name, one for each of those who say it; None where one does not."""
+    """Each fact by its name, one for each of those who say it; None where one does not.
+
+    They stand in the order of the first; what only a later one says, behind what that one says before it.
+
+    >>> [*aligned([[Fact("at best", 1.0), Fact("chips", 8)], [Fact("at best", 2.0), Fact("hops", 3)]])]
+    ['at best', 'hops', 'chips']
+    """
     found = [{fact.name: fact for fact in facts} for facts in said]
-    names: dict[str, None] = {}
+    names: list[str] = []
     for each in found:
-        names |= dict.fromkeys(each)
+        behind = 0
+        for name in each:
+            if name not in names:
+                names.insert(behind, name)
+            behind = names.index(name) + 1
     return {name: tuple(each.get(name) for each in found) for name in names}
 
 
@@ -608,6 +618,8 @@ def _written(fact: Fact) -> str:
         return format_percent(fact.value)
     if fact.unit in UNITS and fact.unit:
         return format_amount(fact.value, fact.unit)
+    if fact.unit == TIMES:
+        return f"{fact.value:.2f}x"
     if fact.unit == "token":
         return format_count(int(fact.value))
     return f"${format_number(fact.value)}" if fact.unit == "USD" else format_number(fact.value)

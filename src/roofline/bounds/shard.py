@@ -10,35 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import Answer, plain_data
+from roofline.answers import Comparable, Fact, expected_facts, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.question import Question, refuse_idle
-from roofline.bounds.sharding_plans import IN_FORMULAS, RankedPlan, ranked
+from roofline.bounds.sharding_plans import SHOWN_PLANS, RankedPlan, ranked
 from roofline.errors import InputError
 from roofline.formulas.printers import text
 from roofline.frozen import dataclass
 from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import Machine
 from roofline.notation import program
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import either, takes
-from roofline.sizes import is_array, is_symbol
+from roofline.sizes import is_array, is_number, is_symbol
 from roofline.statements import assume
+
+if TYPE_CHECKING:
+    from roofline.bounds.comparison import SideBySide
 
 #: Columns that a narrow terminal leaves out, the highest first.
 _SPARE = {"needs": 3, "none does": 2, "sent": 1}
-
-#: Plans that a terminal lists.
-_MOST_PLANS = 24
 
 #: What stands for a figure of a plan that is listed without a price.
 NOT_PRICED = "not worked out"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShardPlans(Answer):
+class ShardPlans(Comparable):
     """Every legal plan of a sharded program, best first: the answer of :func:`shard`."""
 
     question: Question
@@ -74,6 +75,50 @@ class ShardPlans(Answer):
 
     def __getitem__(self, index: int) -> RankedPlan:
         return self.plans[index]
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.question.machine.name
+
+    @property
+    def machine(self) -> Machine:
+        """The machine, without a mesh that the question gives it."""
+        return self.question.machine
+
+    @property
+    def incomplete(self) -> Sequence[str]:
+        """What of the best plan could not be timed."""
+        return () if self.best.bound is None else self.best.bound.incomplete
+
+    def facts(self) -> Iterator[Fact]:
+        """The time of the best plan, which it is, what it sends; the next that takes longer."""
+        best = self.best
+        if best.bound is None or not is_number(best.bound.lower):
+            yield Fact("at best", None if best.bound is None else best.bound.lower, "s", "less", timed=True)
+            return
+        yield Fact("at best", best.bound.lower, "s", "less", timed=True)
+        yield Fact("at worst", best.bound.upper, "s", "less", timed=True)
+        yield from expected_facts("expected", best.bound.estimate, best.bound.expectation)
+        yield Fact("best plan", _whole_name(best, best.name))
+        for name in ("math", "comms"):
+            yield Fact(name, getattr(best, name), "s", "less", timed=True)
+        yield Fact("sent", best.link_bytes, "B", "less")
+        yield Fact("needs", best.memory, "B", "less")
+        slower = next(iter(self.plans[len(self.as_good) :][:1]), None)
+        if slower is not None and slower.bound is not None:
+            yield Fact("next plan", _whole_name(slower, slower.name))
+            yield Fact("next plan at best", slower.bound.lower, "s", "less", timed=True)
+
+    def assumed(self) -> Sequence[str]:
+        """What all plans assume, and the shape of the mesh."""
+        bound, mesh = self.best.bound, self.question.on_mesh().mesh
+        alike = [] if bound is None else [e for e in assume("plan", bound.assumptions) if e.kind != "collective"]
+        return [*alike, *(() if mesh is None else mesh.notes)]
+
+    def needed(self) -> Any:
+        """The memory that the best plan needs."""
+        return None if self.best.bound is None else self.best.bound.needed()
 
     def to_dict(self) -> dict[str, Any]:
         """The plans under stable keys (schema ``roofline/plans/1``)."""
@@ -134,7 +179,7 @@ class ShardPlans(Answer):
                 Column(name, "right", spare=_SPARE.get(name, 0))
                 for name in ("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
             )
-        shown = self.plans[:_MOST_PLANS]
+        shown = self.plans[:SHOWN_PLANS]
         cells = _formulas if formulas else _ranges if arrays else _figures
 
         def rows(plans: Sequence[RankedPlan]) -> list[Row]:
@@ -142,18 +187,16 @@ class ShardPlans(Answer):
 
         head = (Column(align="right", meaning="rank"), Column("plan", wrap="anywhere"))
         yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
-        rest = len(self) - _MOST_PLANS
+        rest = len(self) - SHOWN_PLANS
         if rest > 0:
-            yield Sentences([f"… and {rest} more; {either('--json', 'to_dict()')} lists them all"], "quiet")
+            figures_too = "; with a number for every size they have figures too" if formulas or arrays else ""
+            yield Sentences(
+                [f"… and {rest} more; {either('--json', 'to_dict()')} lists them all{figures_too}"], "quiet"
+            )
         if formulas or arrays:
-            said = ["sizes are open or arrays: the plans that send over the fewest mesh axes first"]
-            if any(plan.bound is None for plan in shown):
-                said.append(f"only the first {IN_FORMULAS} have figures; with a number for every size all have")
-            yield Sentences(said, "quiet")
+            yield Sentences(["sizes are open or arrays: the plans that send over the fewest mesh axes first"], "quiet")
         if bound is not None:
-            alike = [each for each in assume("plan", bound.assumptions) if each.kind != "collective"]
-            mesh = self.question.on_mesh().mesh
-            yield from (BLANK, assumes([*alike, *(() if mesh is None else mesh.notes)]))
+            yield from (BLANK, assumes(self.assumed()))
 
     def one_line(self) -> str:
         """How many plans there are, and the best."""
@@ -168,7 +211,11 @@ def _in_words(plan: RankedPlan) -> str:
     words = [
         f"{word} {format_amount(times[word], 's')}" if timed and word in times else word for word in plan.plan.words
     ]
-    name = "; ".join(words) or "no communication"
+    return _whole_name(plan, "; ".join(words) or "no communication")
+
+
+def _whole_name(plan: RankedPlan, name: str) -> str:
+    """What a plan is called, with the layout that it ends in where none is written."""
     return f"{name} -> {plan.result}" if plan.result else name
 
 
@@ -190,8 +237,13 @@ def _ranges(plan: RankedPlan) -> list[Cell]:
     return [NOT_PRICED] * 2 if plan.bound is None else [Amount(plan.comms, "s"), Amount(plan.bound.lower, "s")]
 
 
+@overload
+def shard(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
+@overload
+def shard(expression: str, **arguments: Any) -> ShardPlans: ...
+@on_several
 @takes(question, but=("plan", "flops", "bytes", "intensity", "dtype"))
-def shard(expression: str, **arguments: Any) -> ShardPlans:
+def shard(expression: str, **arguments: Any) -> ShardPlans | SideBySide:
     """List every legal plan of a sharded expression with its time, memory and link bytes, best first.
 
     >>> found = shard("A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", on="v5p:4x4x4", I=8192, J=8192, K=32768)
@@ -211,6 +263,12 @@ def shard(expression: str, **arguments: Any) -> ShardPlans:
     >>> free = shard("A[I, J] * B[J, K] -> C[I, K]", on="v4:4x4x4", I=4096, J=4096, K=4096)
     >>> free.best.name
     'slice_{X,Y,I}(A[I, J]); slice_{Z,K}(B[J, K]); AllGather_{X,Y,Z}(C[I_XY, K_Z])'
+
+    The best plans of several machines stand side by side:
+
+    >>> both = shard("A[I_X, J] * B[J_X, K] -> C[I_X, K]", on="h100:8,v5e:8", I=8192, J=8192, K=8192)
+    >>> [fact.value for fact in both.facts["best plan"]]
+    ['AllGather_X(B[J_X, K])', 'AllGather_X(B[J_X, K])']
     """
     asked = question(expression, **arguments)
     if asked.conventions.plan is not None:

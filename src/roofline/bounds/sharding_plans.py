@@ -46,8 +46,8 @@ from roofline.work import Op, Work
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
 
-#: How many plans get a price where sizes are open or arrays, which takes longer than numbers do.
-IN_FORMULAS = 12
+#: How many plans a reader sees; only these get a price where sizes are open or arrays, which takes longer.
+SHOWN_PLANS = 8
 
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
@@ -332,7 +332,7 @@ class _Search:
     def unranked(self) -> Sequence[RankedPlan]:
         """Every plan, the least to send first; the first of them with prices in formulas or arrays."""
         return tuple(
-            RankedPlan(rank, plan, partial(self.price, plan) if rank <= IN_FORMULAS else None, self.result(plan))
+            RankedPlan(rank, plan, partial(self.price, plan) if rank <= SHOWN_PLANS else None, self.result(plan))
             for rank, plan in enumerate(self.listed(), 1)
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, TARGET, WORK, option, options, with_options
+from roofline.cli.option_table import ESTIMATE, EXPECT, MESH, SEVERAL, WORK, option, options, with_options
 from roofline.cli.option_values import (
     against_catalog,
     expectation_wanted,
@@ -67,12 +67,13 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
 
 @command_named("advise", "on than set over warm flops bytes dtype json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(TARGET, MESH, WORK, option("than"), option("json"))
+@with_options(SEVERAL, MESH, WORK, option("than"), option("json"))
 def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """What would move the bound, and by how much? Every line equals a fresh 'roofline bound'.
 
     \b
     roofline advise "h = bf16[B, D] * bf16[D, F]; gelu(h)" --on h100 B=128 D=4096 F=16384
+    roofline advise "bf16[B, D] * bf16[D, F]" --on h100,a100 B=64 D=8192 F=8192
     """
     from roofline.bounds.advice_engine import OTHER_CHIPS
     from roofline.bounds.advise import advise
@@ -80,10 +81,15 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
     from roofline.bounds.question import NOT_REPEATED, refuse_idle
 
     expressions, sizes = split_words(words)
-    answer = bound(one_expression(expressions), sizes=sizes, **question_arguments(options, sizes))
-    if answer.question is not None:
-        refuse_idle(answer.question, uses=NOT_REPEATED)
-    found = advise(answer, chips=others or OTHER_CHIPS)
+    line = one_expression(expressions)
+
+    def ask(asked: dict[str, Any]) -> Any:
+        answer = bound(line, sizes=sizes, **question_arguments(asked, sizes))
+        if answer.question is not None:
+            refuse_idle(answer.question, uses=NOT_REPEATED)
+        return advise(answer, chips=others or OTHER_CHIPS)
+
+    found = on_each(options, ask)
     if as_json:
         show_json(found.to_dict())
     else:

@@ -15,7 +15,6 @@ from roofline.cli.option_table import (
     MESH,
     NETWORK,
     SEVERAL,
-    TARGET,
     option,
     options,
     with_options,
@@ -39,13 +38,14 @@ from roofline.sections import Column, Row, Section, Table, Words
 
 @command_named("shard", "on mesh link algorithm uneven use set overlap overhead json")
 @argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
-@with_options(TARGET, NETWORK, options("uneven use density"), COUNTING, ESTIMATE, option("json"))
+@with_options(SEVERAL, NETWORK, options("uneven use density"), COUNTING, ESTIMATE, option("json"))
 def shard_command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Every legal plan of a sharded expression: what is sent, before or after, over which operand; best first.
 
     \b
     roofline shard "A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]" --on v5p:4x4x4 I=8192 J=8192 K=8192
     roofline shard "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]" --on v5e:16 B=16384 D=8192 F=32768
+    roofline shard "A[I_X, J] * B[J_X, K] -> C[I_X, K]" --on h100:8,v5e:8 I=8192 J=8192 K=8192
     """
     from roofline.bounds.shard import shard
 
@@ -53,7 +53,7 @@ def shard_command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     expression = one_expression(expressions)
     if expression is None:
         raise InputError("the expression is missing", hint="for instance 'A[I, J_X] * B[J_X, K] -> C[I, K]'")
-    found = shard(expression, sizes=sizes, **question_arguments(_without_raw(given)))
+    found = on_each(given, lambda asked: shard(expression, sizes=sizes, **question_arguments(_without_raw(asked))))
     if as_json:
         show_json(found.to_dict())
     else:
