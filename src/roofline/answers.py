@@ -54,6 +54,7 @@ CAPABILITIES = {
     "Machine.sections": "roofline.bounds.chip_list:detail",
     "Machine.to_dict": "roofline.bounds.chip_list:chip_data",
     "chip": "roofline.hardware.targets:chip",
+    "is_called": "roofline.hardware.targets:is_called",
     "told_apart": "roofline.hardware.figures:told_apart",
     "Model.sections": "roofline.models.summary:model_card",
     "Serving.advise": "roofline.models.serving.advice:advise",
@@ -647,13 +648,22 @@ def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> 
     [{'hbm': 2000000000000.0, 'bf16': 300000000000000.0}, {'bf16': 300000000000000.0}]
     >>> figures_of("h100", both, {"set_": ("h100.hbm=3e12", "a100.hbm=2e12")})
     {'set_': ('hbm=3e12',)}
+
+    A machine has its name in the catalog and its other names there too:
+
+    >>> figures_of("h100-sxm", ["h100-sxm"], {"set": {"h100.hbm": 3e12, "hbm.capacity": 9e10}})
+    {'set': {'hbm': 3000000000000.0, 'hbm.capacity': 90000000000.0}}
     """
-    said, own = {_named(each) for each in machines}, _named(on)
+    said, own, files = {_named(each) for each in machines}, _named(on), options.get("files") or ()
+    given = [*(options.get("set") or ()), *(options.get("set_") or ())]
+    heads = {figure.partition(".")[0].lower() for figure in given if isinstance(figure, str) and "." in figure} - said
+    others = {head for head in heads if any(capability("is_called")(each, head, files) for each in machines)}
+    mine = {own, *(head for head in others if capability("is_called")(on, head, files))}
 
     def kept(figures: Iterable[str]) -> dict[str, str]:
         parts = {figure: figure.partition(".") for figure in figures if isinstance(figure, str)}
-        named = {figure: (head.lower(), rest) for figure, (head, _, rest) in parts.items() if head.lower() in said}
-        return {f: named[f][1] if f in named else f for f in parts if f not in named or named[f][0] == own}
+        named = {f: (head.lower(), rest) for f, (head, _, rest) in parts.items() if head.lower() in said | others}
+        return {f: named[f][1] if f in named else f for f in parts if f not in named or named[f][0] in mine}
 
     figures, words = options.get("set"), options.get("set_")
     found: dict[str, Any] = {}

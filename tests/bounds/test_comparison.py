@@ -146,6 +146,28 @@ def test_a_figure_may_be_set_of_one_of_several_machines(capsys: pytest.CaptureFi
         bound(line, on="a100,h100", set={"b200.hbm": 4e12})
 
 
+def test_a_figure_may_be_set_by_any_name_of_its_machine(tmp_path: Path) -> None:
+    line = "bf16[64, 8192] * bf16[8192, 8192]"
+    (tmp_path / "mine.toml").write_text(
+        '[chip.fast]\ninherits = "h100"\naliases = ["quick"]\n[[chip.fast.memory]]\nlevel = "hbm"\nbandwidth = 4e12\n'
+    )
+    mine, slow = str(tmp_path / "mine.toml"), bound(line, on="h100", set={"hbm": 2e12}).lower
+    for on, name, files in (
+        ("h100-sxm", "h100", ()), ("h100", "h100-sxm", ()), ("h100:8", "NVIDIA H100 SXM5 80GB", ()),
+        ("quick", "fast", mine), ("fast", "quick", mine), ("fast", "fast", mine), (mine, "quick", ()),
+        (mine, "fast", ()),
+    ):  # fmt: skip
+        assert bound(line, on=on, set={f"{name}.hbm": 2e12}, files=files).lower == slow, (on, name)
+        both = bound(line, on=["a100", on], set={f"{name}.hbm": 2e12, "a100-sxm.hbm": 1e12}, files=files)
+        assert [each.lower for each in both.answers] == [bound(line, on="a100", set={"hbm": 1e12}).lower, slow]
+    sizes = {"B": 64, "D": 8192, "F": 8192}
+    named = {"on": "h100-sxm", "set": {"h100.hbm": 2e12}}
+    assert roofline.formula("bf16[B, D] * bf16[D, F]", **named)(**sizes)["lower"] == pytest.approx(slow, rel=1e-12)
+    assert roofline.sweep("bf16[B, D] * bf16[D, F]", **named, **sizes)["lower"] == pytest.approx([slow], rel=1e-12)
+    with pytest.raises(RooflineError, match="has no figure 'hbmm'; did you mean 'hbm'"):
+        bound(line, on="h100-sxm", set={"h100.hbmm": 2e12})
+
+
 def test_a_figure_of_one_of_several_machines_is_its_own_in_tables_pictures_and_plans(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

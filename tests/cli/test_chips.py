@@ -30,6 +30,22 @@ def test_no_rule_of_thumb_is_cut(width, key):
         assert format_number(rule.value) in words, rule.name
 
 
+def test_a_format_that_runs_in_a_wider_one_is_named_beside_the_critical_batches(capsys):
+    said = "run here in a wider format, so without a batch of their own: "
+    main(["chips", "a100"])
+    assert f"{said}fp8 in bf16\n" in capsys.readouterr().out
+    main(["chips", "t4"])
+    assert f"{said}bf16 in fp32, fp8 in fp16\n" in capsys.readouterr().out
+    main(["chips", "h100"])
+    assert said not in capsys.readouterr().out
+    main(["chips", "a100", "h100", "t4"])
+    rows = {line[:30].strip(): line.split()[5:] for line in capsys.readouterr().out.splitlines() if "critical" in line}
+    assert rows["critical batch fp8 x fp8"] == ["runs", "in", "bf16", "295.2", "runs", "in", "fp16"]
+    assert rows["critical batch bf16 x int8"] == ["76.51", "147.6", "runs", "in", "fp32"]
+    main(["chips", "a100", "--json"])
+    assert json.loads(capsys.readouterr().out)["chips"][0]["runs_in"] == {"fp8": "bf16"}
+
+
 def test_chips_side_by_side_are_whole(capsys):
     main(["chips", "a100", "h100", "b200", "mi300x", "mi355x", "gaudi3", "trn2", "v5p", "v6e", "tpu7x"])
     said = capsys.readouterr().out

@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex, overload
 from roofline import dtypes
 from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
-from roofline.bounds.ridges import rules_of_thumb
+from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
 from roofline.errors import HardwareError, InputError, did_you_mean, suggest
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
@@ -80,11 +80,21 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         chosen = [rule for rule in rules if rule.group == group]
         yield from (BLANK, Sentences((chosen[0].meaning,), "quiet"))
         yield CrossTable(group, [(rule.row, rule.column, format_number(rule.value)) for rule in chosen])
+        if group == "critical batch" and (wider := _left_out(machine)):
+            yield Sentences((wider,), "quiet", indent=4)
     if machine.warnings:
         yield from (BLANK, Sentences(machine.warnings, "warning"))
     notes = [*machine.notes, *_accumulation(machine)]
     if notes:
         yield from (BLANK, Sentences(notes, "quiet"))
+
+
+def _left_out(machine: Machine) -> str:
+    """Say which formats have no critical batch, as their products run in a wider one."""
+    wider = run_wider(machine)
+    by_format = {runs_as: [left for left in wider if wider[left] == runs_as] for runs_as in wider.values()}
+    said = [f"{' and '.join(of)} in {to}" for to, of in by_format.items()]
+    return f"run here in a wider format, so without a batch of their own: {', '.join(said)}" if said else ""
 
 
 def slice_sums(machine: Machine) -> list[tuple[str, float | None, str]] | None:
@@ -113,6 +123,12 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
     """Several chips side by side, a row a meaning, the best marked: blank where a chip has no figure."""
     names = [machine.key for machine in machines]
     said = aligned([sorted(_facts(machine), key=_place) for machine in machines])
+    for at, wider in enumerate(map(run_wider, machines)):
+        for left, right in MIXES:
+            if left in wider and (name := f"critical batch {left} x {right}") in said:
+                cells = list(said[name])
+                cells[at] = Fact(name, f"runs in {wider[left]}")
+                said[name] = tuple(cells)
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
     yield Table(
         (Column(wrap="words"), *figures(*names)),
@@ -266,6 +282,7 @@ def chip_data(machine: Machine) -> dict[str, Any]:
         "tdp": _figure(machine.tdp),
         "prices": {name: _figure(price) for name, price in machine.prices.items()},
         "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
+        "runs_in": run_wider(machine),
         "notes": list(machine.notes),
         "warnings": list(machine.warnings),
         "alternates": [

@@ -24,6 +24,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, attributes, heading, on_several
 from roofline.bounds.api import question, target
+from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
@@ -96,16 +97,33 @@ def _ridges(machine: Machine) -> Iterator[Rule]:
 
 
 def _critical_batches(machine: Machine) -> Iterator[Rule]:
-    """The batch at which a wide matmul's intensity reaches the ridge."""
+    """The batch at which a wide matmul's intensity reaches the ridge, of formats that the machine computes in."""
+    for (left, right), answer, runs_as in _wide_matmuls(machine):
+        if runs_as == left and answer.critical_intensity is not None:
+            batch = answer.critical_intensity / answer.intensity
+            yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH)
+
+
+def run_wider(machine: Machine) -> dict[str, str]:
+    """The formats of activations that a machine has no arithmetic in, with the wider ones that their products run in.
+
+    They have no critical batch among the rules of thumb.
+
+    >>> from roofline.hardware import chip
+    >>> run_wider(chip("a100")), run_wider(chip("t4"))
+    ({'fp8': 'bf16'}, {'bf16': 'fp32', 'fp8': 'fp16'})
+    """
+    return {left: runs_as for (left, _), _, runs_as in _wide_matmuls(machine) if runs_as not in (None, left)}
+
+
+def _wide_matmuls(machine: Machine) -> Iterator[tuple[tuple[str, str], Bound, str | None]]:
+    """One row of activations times a wide matrix, in each pair of formats, and the format that its products run in."""
     if main_level(machine).bandwidth is None:
         return
     for left, right in MIXES:
         text = f"{left}[B, D] * {right}[D, F] -> {left}[B, F]"
         answer = Question(machine=machine, text=text, sizes={"B": 1, "D": _LARGE, "F": _LARGE}).answer()
-        runs_as = next((u.dtype for u in answer.uses if u.quantity == "flops"), None)
-        if runs_as == left and answer.critical_intensity is not None:
-            batch = answer.critical_intensity / answer.intensity
-            yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH)
+        yield (left, right), answer, next((u.dtype for u in answer.uses if u.quantity == "flops"), None)
 
 
 def _widths(machine: Machine) -> Iterator[Rule]:

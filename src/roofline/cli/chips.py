@@ -62,7 +62,7 @@ def chips_command(
     if overrides and (idle := next((word for word, value in of_lists.items() if value is not None), None)):
         raise InputError(f"{idle} is of a list, and --set goes with chips by name", hint="leave one of them out")
     if overrides:
-        own = [figures_of(name, names, {"set": overrides})["set"] for name in names]
+        own = [figures_of(name, names, {"set": overrides, "files": layers})["set"] for name in names]
         found = ChipList([chip(name, files=layers, **of) for name, of in zip(names, own, strict=True)], beside=True)
     else:
         # a ratio that ranks is worked out of all chips before the first of them are kept

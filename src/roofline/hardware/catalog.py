@@ -249,6 +249,11 @@ def is_chip(name: str, files: Iterable[Any] = ()) -> bool:
     return True
 
 
+def has_name(machine: Machine, name: str) -> bool:
+    """Whether a machine is called so: by its key, its full name or another of its names."""
+    return normalise(name) in map(normalise, (machine.key, machine.name, *machine.aliases))
+
+
 def summaries() -> list[ChipSummary]:
     """List the shipped chips with their capacities, from the index alone.
 

@@ -9,6 +9,7 @@
 ``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
 ``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit have
 ``spine.node``                 what all chips of one node have
+``h100.hbm``                   the same, with a name of the machine before it
 ``tdp`` ``power``              power
 =============================  ========================================================================
 
@@ -50,7 +51,7 @@ from typing import Any
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen, replace
-from roofline.hardware.catalog import is_chip
+from roofline.hardware.catalog import has_name, is_chip
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
     LEVEL_NAMES,
@@ -118,6 +119,8 @@ def _set(machine: Machine, key: str, value: Any) -> Machine:
         changed = finder(machine, head, part.strip(), key, value)
         if changed is not None:
             return changed
+    if part and has_name(machine, head):  # h100.hbm of an H100
+        return _set(machine, part, value)
     raise _unknown(machine, key)
 
 

@@ -127,6 +127,19 @@ def chips(files: Iterable[str | os.PathLike[str]] = ()) -> list[Machine]:
     return catalog.all_chips(files)
 
 
+def is_called(on: Any, name: str, files: Iterable[str | os.PathLike[str]] = ()) -> bool:
+    """Whether a machine, or the target that means one, has this name: its key, its full name or another of its names.
+
+    >>> is_called("h100:8", "H100-SXM"), is_called("a100", "h100"), is_called("a100", "hbm")
+    (True, False, False)
+    """
+    try:
+        machine = on if isinstance(on, Machine) else chip(on, files=files)
+    except HardwareError:  # whoever asks it is told so
+        return False
+    return catalog.has_name(machine, name)
+
+
 def chips_in(path: str | os.PathLike[str]) -> list[Machine]:
     """The chips of a file of one's own, or of the files of a folder."""
     layers = list(catalog.read_layers([path]))
