@@ -436,6 +436,20 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     return plain(values)
 
 
+def is_surely(compare: Callable[[Any, Any], Any], a: Size, b: Size) -> bool:
+    """Whether a comparison (``operator.le``) of two sizes holds whatever the open ones in them are.
+
+    >>> from operator import gt, le
+    >>> B = symbol("B")
+    >>> is_surely(le, 1, B), is_surely(le, 2, B), is_surely(gt, 3, 2)
+    (True, False, True)
+    """
+    try:
+        return bool(compare(a, b))
+    except (TypeError, ValueError):  # it depends on the size: a symbol's, or which of an array's
+        return False
+
+
 def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
     """The value whose key is the largest, of equal ones the first; of arrays, entry by entry.
 

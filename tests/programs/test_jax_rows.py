@@ -107,9 +107,13 @@ def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
         (lambda x, w: lax.scan(lambda x, i: (x @ w[i], None), x, jnp.concatenate([jnp.arange(6)] * 2))[0], 6),
         (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i], x @ w[0]), 6),
         (lambda x, w: lax.scan(lambda x, wi: (x @ wi, None), x @ w[0], w)[0], 6),
-        # which of the steps take one layer together is not known: one is read in any case
-        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i // 2], x), 1),
-        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i >> 1], x), 1),
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i // 2], x), 3),
+        (lambda x, w: lax.fori_loop(0, 6, lambda i, x: x @ w[i >> 1], x), 3),
+        (lambda x, w: lax.fori_loop(0, 3, lambda i, x: x @ w[i] @ w[i + 3], x), 6),
+        (lambda x, w: lax.scan(lambda x, i: (x @ w[i] @ w[5 - i], None), x, jnp.arange(6))[0], 6),
+        (lambda x, w: lax.fori_loop(2, 6, lambda i, x: x @ w[i], lax.fori_loop(0, 3, lambda i, x: x @ w[i], x)), 6),
+        (lambda x, w: lax.fori_loop(0, 2, lambda j, x: lax.fori_loop(0, 3, lambda i, x: x @ w[3 * j + i], x), x), 6),
+        (lambda x, w: lax.fori_loop(0, 2, lambda j, x: jax.jit(lambda x, w, j: x @ w[j] @ w[j + 2])(x, w, j), x), 4),
     ],
 )
 def test_layers_that_a_loop_picks_by_its_counter_are_read_each_once(program, layers):

@@ -8,6 +8,7 @@ import pytest
 from roofline import trace
 from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.programs import regions
+from roofline.sizes import is_symbol, symbol
 
 FACTORS = {24: [(24,), (4, 6), (2, 3, 4), (8, 3), (2, 2, 6)], 60: [(60,), (6, 10), (3, 4, 5), (2, 30), (15, 4)]}
 
@@ -223,3 +224,55 @@ def test_a_torch_program_reads_the_elements_that_its_result_holds(seed):
 
     needed = len(set(out.flatten().tolist()) - {0.0})
     assert read_of_input(trace(program, x), "t0") == (4 * needed, 4 * out.numel())
+
+
+def _jax_step_of_rows(draw, jnp, lax):
+    """A way to move elements of an array [B, …] whose first size is open."""
+    first, ones = draw.randrange(3), jnp.ones
+    return draw.choice(
+        [
+            lambda x: x[..., first : first + 4],
+            lambda x: x[:1],
+            lambda x: x[-1:],
+            lambda x: x[2:],
+            lambda x: x[:2],
+            lambda x: x[1:] - x[:-1],
+            lambda x: jnp.concatenate([x, x], 0),
+            lambda x: jnp.repeat(x, 2, -1),
+            lambda x: jnp.swapaxes(x, -1, -2),
+            lambda x: x.sum(1, keepdims=True),
+            lambda x: jnp.cumsum(x, -1),
+            lambda x: x @ ones((x.shape[-1], 5)),
+            lambda x: x[..., np.array([0, 0, 1])],
+            lambda x: jnp.stack([x, x * 2])[first % 2],
+            lambda x: jnp.flip(x, -1),
+            lambda x: jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(1, 1)]),
+            lambda x: jnp.roll(x, 1, -1),
+            lambda x: lax.scan(lambda c, row: (c + row, c * row), jnp.zeros(x.shape[1:]), x)[1],
+            lambda x: lax.fori_loop(0, 3, lambda i, c: c * 0.5 + 1, x),
+            lambda x: x.at[:, 0].set(0.0),
+            lambda x: lax.dynamic_update_slice(x, ones((1, *x.shape[1:])), (0,) * x.ndim),
+            lambda x: x.reshape(x.shape[0], 1, -1),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_formula_of_a_jax_program_that_gives_a_part_is_the_number_at_that_size(seed):
+    jax = pytest.importorskip("jax")
+    draw = random.Random(seed)
+    steps = [_jax_step_of_rows(draw, jax.numpy, jax.lax) for _ in range(draw.randint(1, 3))]
+
+    def program(x):
+        for step in steps:
+            x = step(x)
+        return x + 1.0
+
+    formula = trace(program, "fp32[B, 6, 8]", frontend="jax").bytes("minimal")
+    for size in (5, 16):
+        number = trace(program, f"fp32[{size}, 6, 8]", frontend="jax").bytes("minimal")
+        assert abs(_at(formula, size) - number) <= 32  # and places as numbers
+
+
+def _at(formula, size):
+    return formula.subs({symbol("B"): size}) if is_symbol(formula) else formula

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from operator import gt
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import tiled_traffic
-from roofline.sizes import Size, is_zero
+from roofline.sizes import Size, is_surely, is_zero, maximum
 from roofline.work import Key, Op, Tensor, Work
 
 Tile = tuple[int, int, int]
@@ -280,9 +281,14 @@ def _largest_read(ops: Sequence[Op], ident: str, users: Sequence[int]) -> int:
         return users[0]
     moved = {index: [_needed(t).touched for t in ops[index].reads if t.ident == ident] for index in users}
     whole = next((index for index in users if any(touched is None for touched in moved[index])), None)
-    if whole is not None or not all(isinstance(n, int | float) for amounts in moved.values() for n in amounts):
-        return users[0] if whole is None else whole
-    return max(users, key=lambda index: max(n or 0 for n in moved[index]))
+    if whole is not None:
+        return whole
+    largest = (users[0], maximum(*moved[users[0]]))
+    for index in users[1:]:
+        most = maximum(*moved[index])
+        if is_surely(gt, most, largest[1]):
+            largest = (index, most)
+    return largest[0]
 
 
 def _once(tensors: Sequence[Tensor]) -> list[Tensor]:

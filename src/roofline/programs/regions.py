@@ -12,21 +12,32 @@ operand from the region of a result:
 >>> joined([((6, 10, 1),)], 0, 8, 8)                                   # of the second half of a concatenation
 (((0, 2, 1),),)
 
-``WHOLE`` stands for all of a tensor: of what is not followed, of too many boxes, of sizes that are no numbers.
+Open sizes go through as symbols that count what a size has beyond its least (:func:`counted_from`), which decides most
+comparisons; where it does not, all is needed.
+
+>>> from roofline.sizes import symbol
+>>> (rows,) = counted_from(1, [symbol("B")])
+>>> first = sliced(WHOLE, (rows, 4), (0, 2), (1, 1))                  # x[:, 2:6] of x[B, 8]
+>>> as_named(elements_of(first, (rows, 8)), 1)
+4*B
+
+``WHOLE`` stands for all of a tensor: of what is not followed, of too many boxes, of sizes that cannot be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations, pairwise
 from math import prod
+from operator import gt, le
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from roofline.frozen import replace
 from roofline.programs.tensor_parts import Edges, Stretches, pieces
-from roofline.sizes import Size
+from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 Box: TypeAlias = tuple[Edges, ...]
@@ -36,6 +47,36 @@ WHOLE: Region = None
 NOTHING: Region = ()
 #: More boxes than these are not told apart.
 MOST_BOXES = 64
+#: Of more boxes of open sizes what they share is not worked out.
+_MOST_OPEN_BOXES = 3
+
+
+def counted_from(least: int, sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """Sizes, each open one as its least and a symbol for what it has beyond, so that comparisons are decided."""
+    return tuple(_renamed(size, lambda name: _beyond(name) + least) for size in sizes)
+
+
+def as_named(amount: Size, least: int) -> Size:
+    """An amount in the open sizes themselves again."""
+    from roofline.sizes import symbol
+
+    return _renamed(amount, lambda name: symbol(name.removesuffix(_BEYOND)) - least)
+
+
+_BEYOND = " beyond its least"
+
+
+def _beyond(name: str) -> Any:
+    import sympy
+
+    return sympy.Symbol(name + _BEYOND, integer=True, nonnegative=True)
+
+
+def _renamed(size: Size, other: Callable[[str], Any]) -> Size:
+    if not is_symbol(size):
+        return size
+    found = size.subs({name: other(name.name) for name in size.free_symbols})
+    return int(found) if found.is_Integer else found
 
 
 def box_of(shape: Sequence[int]) -> Box:
@@ -45,47 +86,78 @@ def box_of(shape: Sequence[int]) -> Box:
 
 def edge(first: int, count: int, step: int = 1) -> Edges:
     """So many places, evenly apart."""
-    return (first, first + (count - 1) * step + 1, step if count > 1 else 1)
+    return (first, first + (count - 1) * step + 1, step if step == 1 or count > 1 else 1)
 
 
-def _places(edges: Edges) -> int:
+def _places(edges: Edges) -> Any:
     return -(-(edges[1] - edges[0]) // edges[2])
+
+
+def _several(places: Size) -> bool:
+    return not is_surely(le, places, 1)
 
 
 def union(*regions: Region | Sequence[Box]) -> Region:
     """What several regions have together."""
     if any(region is None for region in regions):
         return WHOLE
-    found = dict.fromkeys(
-        box for region in regions for box in region or () if all(last > first for first, last, _ in box)
-    )
+    found = dict.fromkeys(box for region in regions for box in region or () if not any(map(_is_empty, box)))
     boxes = [box for box in found if not any(other is not box and _holds(other, box) for other in found)]
     return tuple(boxes) if len(boxes) <= MOST_BOXES else WHOLE
 
 
+def _is_empty(edges: Edges) -> bool:
+    return is_surely(le, edges[1], edges[0])
+
+
 def _holds(outer: Box, inner: Box) -> bool:
     return outer != inner and all(
-        a[0] <= b[0] and b[1] <= a[1] and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
+        (a == b or (is_surely(le, a[0], b[0]) and is_surely(le, b[1], a[1])))
+        and (a[2] == 1 or (b[2] % a[2] == 0 and (b[0] - a[0]) % a[2] == 0))
         for a, b in zip(outer, inner, strict=True)
     )
 
 
-def elements_of(region: Region, shape: Sequence[int]) -> int:
+def elements_of(region: Region, shape: Sequence[Size]) -> Size:
     """Elements of a region, each once; of boxes that cannot be cut the largest alone."""
     if region is None:
-        return prod(shape)
-    sizes = [prod(map(_places, box)) for box in region]
+        return product(shape)
+    sizes = [product(map(_places, box)) for box in region]
     if len(sizes) < 2:
         return sum(sizes)
+    if any(map(is_symbol, (*shape, *sizes))):
+        return _open_elements(region, sizes)
     strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
     found = pieces([stretches_of(box, strides) for box in region])
     return max(sizes) if found is None else found.union(range(len(region)))
 
 
+def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
+    """Elements of boxes of open sizes, less those that boxes share; of many, or with steps, those of the first."""
+    if all(_are_apart(*pair) for pair in combinations(region, 2)):
+        return sum(sizes[1:], sizes[0])
+    if len(region) > _MOST_OPEN_BOXES or any(edges[2] != 1 for box in region for edges in box):
+        return sizes[0]
+    amount: Size = 0
+    for many in range(1, len(region) + 1):
+        for boxes in combinations(region, many):
+            shared = [
+                maximum(0, minimum(*(e[1] for e in along)) - maximum(*(e[0] for e in along)))
+                for along in zip(*boxes, strict=True)
+            ]
+            amount = amount + (-1) ** (many + 1) * product(shared)
+    return amount
+
+
+def _are_apart(one: Box, other: Box) -> bool:
+    """Whether two boxes surely share no element."""
+    return any(is_surely(le, a[1], b[0]) or is_surely(le, b[1], a[0]) for a, b in zip(one, other, strict=True))
+
+
 def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 1) -> Stretches:
     """The places of a box in a tensor whose dimensions lie at these distances, each element so wide."""
     along = list(zip(box, strides, strict=True))
-    steps = [(_places(edges), edges[2] * stride) for edges, stride in along if stride and _places(edges) > 1]
+    steps = [(_places(edges), edges[2] * stride) for edges, stride in along if stride and _several(_places(edges))]
     steps += [] if width == 1 and any(stride == 1 for _, stride in steps) else [(width, 1)]
     start += sum(edges[0] * stride for edges, stride in along)
     return Stretches(start, tuple(sorted(steps, key=lambda step: -step[1])))
@@ -97,7 +169,12 @@ def each(region: Region, change: Any) -> Region:
         return WHOLE
     found: list[Box] = []
     for box in region:
-        changed = change(box)
+        try:
+            changed = change(box)
+        except TypeError:  # a comparison that depends on an open size
+            if not any(is_symbol(size) for edges in box for size in edges):
+                raise
+            changed = None
         if changed is None:
             return WHOLE
         found += changed
@@ -133,31 +210,30 @@ def _within(edges: Edges, start: int, size: int, gap: int) -> Edges | None:
     """Which of ``size`` places from ``start`` on, so far apart, lie among others."""
     first, last, step = edges
     if gap == 1:
-        first += max(0, -(-(start - first) // step)) * step - start
+        first += maximum(0, -(-(start - first) // step)) * step - start
     else:
-        first, step = max(0, -(-(first - start) // gap)), 1
-    last = min((last - 1 - start) // gap + 1, size)
-    return edge(first, -(-(last - first) // step), step) if last > first else None
+        first, step = maximum(0, -(-(first - start) // gap)), 1
+    last = minimum((last - 1 - start) // gap + 1, size)
+    return None if _is_empty((first, last, 1)) else edge(first, maximum(0, -(-(last - first) // step)), step)
 
 
 def outside(region: Region, part: Box) -> Region:
     """Of a tensor a part of which is replaced, what lies beside the part."""
 
     def back(box: Box) -> list[Box]:
-        if not all(a[0] < b[1] and b[0] < a[1] for a, b in zip(box, part, strict=True)):
+        if _are_apart(box, part):
             return [box]
         found, left = list[Box](), box
         for axis, ((first, last, step), (low, high, _)) in enumerate(zip(box, part, strict=True)):
-            before, behind = max(0, -(-(low - first) // step)), max(0, -(-(high - first) // step))
             many = _places((first, last, step))
-            if before > 0:
-                found.append((*left[:axis], edge(first, before, step), *left[axis + 1 :]))
-            if behind < many:
-                found.append((*left[:axis], edge(first + behind * step, many - behind, step), *left[axis + 1 :]))
-            if behind <= before:
-                return found
-            left = (*left[:axis], edge(first + before * step, min(behind, many) - before, step), *left[axis + 1 :])
-        return found
+            before, behind = (maximum(0, -(-(at - first) // step)) for at in (low, high))
+            inside = minimum(behind, many)
+            found.append((*left[:axis], edge(first, before, step), *left[axis + 1 :]))
+            found.append((*left[:axis], edge(first + inside * step, many - inside, step), *left[axis + 1 :]))
+            if is_surely(le, behind, before):
+                break
+            left = (*left[:axis], edge(first + before * step, maximum(0, inside - before), step), *left[axis + 1 :])
+        return [each for each in found if not any(map(_is_empty, each))]
 
     return each(region, back)
 
@@ -220,7 +296,7 @@ def repeated(region: Region, shape: Sequence[int]) -> Region:
         def back(box: Box, axis: int = axis, size: int = size) -> list[Box] | None:
             first, last, step = box[axis]
             if step == 1 and last - first >= size:
-                return with_rows(box, axis, range(size))
+                return [(*box[:axis], (0, size, 1), *box[axis + 1 :])]
             return with_rows(box, axis, np.arange(first, last, step) % size)
 
         found = each(found, back)
@@ -275,8 +351,14 @@ def boxes_of(places: Stretches, shape: Sequence[int]) -> list[Box] | None:
     >>> boxes_of(Stretches(0, ((10, 1),)), (8, 2)), boxes_of(Stretches(3, ((6, 1),)), (4, 4))
     ([((0, 5, 1), (0, 2, 1))], [((0, 1, 1), (3, 4, 1)), ((1, 2, 1), (0, 4, 1)), ((2, 3, 1), (0, 1, 1))])
     """
+    several = sorted((step for step in places.steps if _several(step[0])), key=lambda step: -step[1])
+    if any(is_symbol(n) for step in several for n in step):  # an open size that stands in both shapes
+        with suppress(TypeError):
+            found = _laid(places.start, tuple(several), tuple(shape))
+            if found is not None:
+                return found
     steps: list[tuple[int, int]] = []
-    for n, stride in sorted((step for step in places.steps if step[0] > 1), key=lambda step: -step[1]):
+    for n, stride in several:
         if steps and steps[-1][1] == n * stride:
             steps[-1] = (steps[-1][0] * n, stride)
         else:
@@ -316,8 +398,8 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
         return None
     found: list[Box] = []
     for begin, each_steps in parts:
-        if all(m for m, _ in each_steps):
-            more = _laid(begin, tuple(step for step in each_steps if step[0] > 1), shape)
+        if all(m != 0 for m, _ in each_steps):
+            more = _laid(begin, tuple(step for step in each_steps if _several(step[0])), shape)
             if more is None or len(found) + len(more) > MOST_BOXES:
                 return None
             found += more
@@ -345,7 +427,7 @@ def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches]
     return found
 
 
-def needed_at_most(ops: Sequence[Op], amounts: dict[str, int]) -> tuple[Op, ...]:
+def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, ...]:
     """The operations; of a tensor from outside, with all its parts, a floor counts no more than so many elements.
 
     >>> ops = [Op("add", "elementwise", reads=(Tensor("x", (8,), "fp32"),))]
@@ -357,20 +439,60 @@ def needed_at_most(ops: Sequence[Op], amounts: dict[str, int]) -> tuple[Op, ...]
         for tensor in op.reads:
             base = tensor.ident.partition("[")[0]
             if base in amounts:
-                moved = tensor.elements if tensor.touched is None else tensor.touched
-                moved = moved if tensor.needed is None else tensor.needed
+                moved = _moved(tensor)
                 before = held.setdefault(base, {}).setdefault(tensor.ident, (moved, op.repeat))
-                if type(moved) is not int or type(before[0]) is not int or moved > before[0]:  # the most is what counts
+                if is_surely(gt, moved, before[0]):  # the most is what counts
                     held[base][tensor.ident] = (moved, op.repeat)
-    limits: dict[str, int] = {}
+    limits: dict[str, Size] = {}
     for base, parts in held.items():
-        left, plain = amounts[base], [n for pair in parts.values() for n in pair]
-        if all(type(n) is int for n in plain) and sum(moved * often for moved, often in parts.values()) > left:
-            for ident, (moved, often) in parts.items():
-                limits[ident] = min(moved, left // often)
-                left -= limits[ident] * often
+        left, total = amounts[base], sum(moved * often for moved, often in parts.values())
+        if total == left or is_surely(le, total, left):
+            continue
+        for ident, (moved, often) in parts.items():
+            if often != 1 and any(map(is_symbol, (moved, often, left))):
+                break
+            limits[ident] = minimum(moved, left // often)
+            left = left - limits[ident] * often
 
     def limited(tensor: Tensor) -> Tensor:
         return replace(tensor, needed=limits[tensor.ident]) if tensor.ident in limits else tensor
 
     return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)
+
+
+def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Collection[str]) -> tuple[Op, ...]:
+    """The operations; of a tensor that only these read, in parts, a floor counts what the parts hold together.
+
+    Two reads go by one name where it is not known that they differ. ``amounts`` says how much they have together:
+
+    >>> part = Tensor("x", (8,), "fp32", touched=3)
+    >>> ops = [Op("slice", "copy", reads=(part,)), Op("slice", "copy", reads=(part,))]
+    >>> [t.needed for op in picked_together(ops, {"x": 5}, ("slice",)) for t in op.reads]
+    [5, None]
+    """
+    found = list(ops)
+    for base, together in amounts.items():
+        reads = [(at, t) for at, op in enumerate(ops) for t in op.reads if t.ident.partition("[")[0] == base]
+        if len(reads) < 2 or not all(ops[at].name in names for at, _ in reads):
+            continue
+        most = sum(_moved(t, whole=True) * ops[at].repeat for at, t in reads)
+        payers: dict[str, tuple[int, Tensor]] = {}
+        for at, t in reads:
+            before = payers.get(t.ident)
+            if before is None or is_surely(gt, _moved(t), _moved(before[1])):
+                payers[t.ident] = (at, t)
+        counted = sum(_moved(t) * ops[at].repeat for at, t in payers.values())
+        missing = minimum(together, most) - counted
+        at, t = next((pair for pair in payers.values() if ops[pair[0]].repeat == 1), next(iter(payers.values())))
+        often = ops[at].repeat
+        if is_surely(le, missing, 0) or (often != 1 and any(map(is_symbol, (missing, often)))):
+            continue
+        more = replace(t, needed=_moved(t) + missing // often)
+        found[at] = replace(found[at], reads=tuple(more if each is t else each for each in found[at].reads))
+    return tuple(found)
+
+
+def _moved(tensor: Tensor, whole: bool = False) -> Size:
+    """Elements that are read of a tensor, or that are needed of these."""
+    read = tensor.elements if tensor.touched is None else tensor.touched
+    return read if whole or tensor.needed is None else tensor.needed

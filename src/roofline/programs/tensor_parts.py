@@ -284,6 +284,7 @@ def _pieces(base: str, parts: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, .
     """The pieces that each part is made of; nothing where the places of one are not known."""
     if len({t.dims for t in parts.values()}) != 1:
         return {}
+    opened = product(n for n in next(iter(parts.values())).dims if not isinstance(n, int))
     regions = [_stretches(tensor) for tensor in parts.values()]
     known = [region for region in regions if region is not None]
     found = pieces(known) if len(known) == len(regions) else None
@@ -291,22 +292,29 @@ def _pieces(base: str, parts: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, .
         return {}
     return {
         ident: tuple(
-            replace(tensor, ident=f"{base}[{piece}]", dims=(found.sizes[piece],), touched=None) for piece in held
+            replace(tensor, ident=f"{base}[{piece}]", dims=(found.sizes[piece] * opened,), touched=None)
+            for piece in held
         )
         for (ident, tensor), held in zip(parts.items(), found.of, strict=True)
     }
 
 
 def _stretches(tensor: Tensor) -> Stretches | None:
-    """The places of a part by its name, where they are numbers."""
+    """The places of a part by its name, where they are numbers; along an open size, which it has whole, the first."""
     edges = [edge.split(":") for edge in tensor.ident.partition("[")[2].rstrip("]").split(",")]
-    numbers = all(len(edge) in (2, 3) and all(word.isdigit() for word in edge) for edge in edges)
-    if not numbers or len(edges) != len(tensor.dims) or not all(type(size) is int for size in tensor.dims):
+    if len(edges) != len(tensor.dims):
+        return None
+    dims = [size if isinstance(size, int) else 1 for size in tensor.dims]
+    for place, size in enumerate(tensor.dims):
+        if not isinstance(size, int):
+            is_whole = edges[place] in (["0", str(size)], ["0", str(size), "1"])
+            edges[place] = ["0", "1"] if is_whole else [""]
+    if not all(len(edge) in (2, 3) and all(word.isdigit() for word in edge) for edge in edges):
         return None
     start, steps = 0, []
     for place, edge in enumerate(edges):
         first, last, step = *map(int, edge[:2]), int(edge[2]) if len(edge) == 3 else 1
-        stride = int(product(tensor.dims[place + 1 :]))
+        stride = int(product(dims[place + 1 :]))
         start += first * stride
         steps.append((-(-(last - first) // step), step * stride))
     kept = [(n, stride) for n, stride in steps if n > 1]

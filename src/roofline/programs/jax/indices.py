@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.programs.jax.registry import size_of
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
@@ -62,8 +63,11 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     if held * aval.dtype.itemsize > _MOST_BYTES and eqn.primitive.name not in _VIEWS:
         return None
     with np.errstate(all="ignore"):
-        found = np.asarray(function(eqn.params, *operands)).astype(aval.dtype, copy=False)
-    return np.broadcast_to(found, sizes)
+        try:
+            found = np.asarray(function(eqn.params, *operands))
+        except TypeError:  # a comparison that depends on an open size
+            return None
+    return np.broadcast_to(found if found.dtype == object else found.astype(aval.dtype, copy=False), sizes)
 
 
 def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
@@ -95,6 +99,12 @@ def _each(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda params, *values: function(*values)
 
 
+def _shifted(x: Any, bits: Any) -> Any:
+    """Shifted to the right with zeros."""
+    unsigned = np.asarray(x).astype(f"u{np.asarray(x).dtype.itemsize}")
+    return np.right_shift(unsigned, np.asarray(bits).astype(unsigned.dtype))
+
+
 #: What primitives do to whole numbers; a quotient is cut towards zero.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _each(np.add), "sub": _each(np.subtract), "mul": _each(np.multiply), "neg": _each(np.negative),
@@ -103,7 +113,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp": _each(lambda low, x, high: np.clip(x, low, high)),
     "lt": _each(np.less), "le": _each(np.less_equal), "gt": _each(np.greater), "ge": _each(np.greater_equal),
     "eq": _each(np.equal), "ne": _each(np.not_equal), "and": _each(np.bitwise_and), "or": _each(np.bitwise_or),
-    "not": _each(np.invert), "select_n": _each(lambda which, *cases: np.choose(which.astype(int), cases)),
+    "not": _each(np.invert), "xor": _each(np.bitwise_xor), "shift_left": _each(np.left_shift),
+    "shift_right_arithmetic": _each(np.right_shift), "shift_right_logical": _each(_shifted),
+    "integer_pow": lambda params, x: np.power(x, params["y"]),
+    "select_n": _each(lambda which, *cases: np.choose(which.astype(int), cases)),
     "convert_element_type": _each(np.asarray), "copy": _each(np.asarray), "stop_gradient": _each(np.asarray),
     "reshape": lambda params, x: x.reshape(params["new_sizes"]),
     "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
@@ -121,9 +134,12 @@ _VIEWS = ("broadcast_in_dim", "iota", "slice", "dynamic_slice", "transpose", "re
 
 def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Numbers]) -> str:
     """The part that a slice of these sizes takes; nothing where a start or a size is not known."""
-    if any(at is None for at in starts) or not all(type(size) is int for size in (*shape, *sizes)):
+    if any(at is None for at in starts):
         return ""
-    first = [min(max(int(at), 0), n - size) for at, n, size in zip(starts, shape, sizes, strict=True)]
+    left = [n - size for n, size in zip(shape, sizes, strict=True)]
+    if not all(type(n) is int or n == 0 for n in left):
+        return ""
+    first = [min(max(int(at), 0), int(n)) for at, n in zip(starts, left, strict=True)]
     return part_name([(at, at + size, 1) for at, size in zip(first, sizes, strict=True)])
 
 
@@ -134,13 +150,15 @@ def picking(indices: Numbers) -> Numbers:
 
 def gathered_part(shape: Sequence[Any], params: Mapping[str, Any], indices: Numbers) -> str:
     """The part that a gather takes, where its places lie evenly along one dimension; nothing where they do not."""
-    numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+    numbers, sizes = params["dimension_numbers"], tuple(map(size_of, params["slice_sizes"]))
     batched = getattr(numbers, "operand_batching_dims", None)
-    if indices is None or batched or not all(type(n) is int for n in shape):
+    if indices is None or batched:
         return ""
     edges = [(0, size, 1) for size in sizes]
     several = 0
     for axis, column in zip(numbers.start_index_map, np.moveaxis(indices, -1, 0), strict=True):
+        if not all(type(n) is int for n in (shape[axis], sizes[axis])):
+            return ""
         found = edges_of_places(np.clip(column, 0, shape[axis] - sizes[axis]), sizes[axis])
         if found is None:
             return ""

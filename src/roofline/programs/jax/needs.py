@@ -11,7 +11,7 @@ Of loops, branches and what a rule does not follow all is needed (``programs.reg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,11 @@ import numpy as np
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
-from roofline.programs.jax.registry import find, scanned
+from roofline.programs.jax.registry import find, scanned, size_of
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
 from roofline.programs.regions import WHOLE, Region
+from roofline.sizes import Size, maximum, minimum
 
 
 class _Equation(NamedTuple):
@@ -89,6 +90,9 @@ def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
     for eqn in jaxpr.eqns:
         inside = _called(eqn)
         given = [number_of(atom, known) for atom in eqn.invars]
+        if eqn.primitive.name == "dim_as_value":
+            known[eqn.outvars[0]] = np.asarray(_sizes([eqn.params["dim"]])[0])
+            continue
         if inside is None:
             known |= {var: worked_out(eqn, given) for var in eqn.outvars[:1]}
             continue
@@ -135,9 +139,14 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         return [*_of_steps(eqn.params, given), *everything][: len(everything)]
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
-    if rule is None or any(type(size) is not int for shape in (*ins, *outs) for size in shape):
+    if rule is None:
         return everything
-    found = list(rule(_Equation(eqn.params, ins, outs, given, wanted)))
+    try:
+        found = list(rule(_Equation(eqn.params, ins, outs, given, wanted)))
+    except TypeError:  # a comparison that depends on an open size
+        if all(type(size) is int for shape in (*ins, *outs) for size in shape):
+            raise
+        found = []
     return [*found, *everything[len(found) :]]
 
 
@@ -145,9 +154,7 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
     """What the steps of a loop need together of what is the same in each, whose counters are known in each of them."""
     (shared, moving), length = scanned(params), params["length"]
     body, held = open_jaxpr(params["jaxpr"])
-    picks = [eqn for eqn in body.eqns if eqn.primitive.name in PICKING and not hasattr(eqn.invars[0], "val")]
-    places = {*body.invars[:shared]}
-    if type(length) is not int or not 0 < length <= _MOST_STEPS or not any(eqn.invars[0] in places for eqn in picks):
+    if type(length) is not int or not 0 < length * _picking_steps(body, {*body.invars[:shared]}) <= _MOST_STEPS:
         return []
     consts, carried = [*map(held_numbers, held or ()), *given[:shared]], list(given[shared : shared + moving])
     found: list[Region] = [regions.NOTHING] * shared
@@ -161,8 +168,32 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
     return found
 
 
+#: The least that JAX takes an open size for.
+LEAST = 1
+
+
+def _picking_steps(body: Any, outside: Collection[Any]) -> int:
+    """Steps of loops in a program, one inside the other, that pick of arrays from outside; without a loop 1, or 0."""
+    found = 0
+    for eqn in body.eqns:
+        mine = [not hasattr(atom, "val") and atom in outside for atom in eqn.invars]
+        program = eqn.params["jaxpr"] if eqn.primitive.name == "scan" else _called(eqn)
+        if eqn.primitive.name in PICKING and mine[0]:
+            found = max(found, 1)
+        elif program is not None and any(mine):
+            inner, _ = open_jaxpr(program)
+            places = {var for var, is_mine in zip(inner.invars, mine, strict=False) if is_mine}
+            length = eqn.params["length"] if eqn.primitive.name == "scan" else 1
+            found = max(found, _picking_steps(inner, places) * (length if type(length) is int else _MOST_STEPS + 1))
+    return found
+
+
 def _shape(aval: Any) -> tuple[Any, ...]:
-    return tuple(getattr(aval, "shape", ()))
+    return _sizes(getattr(aval, "shape", ()))
+
+
+def _sizes(dims: Sequence[Any]) -> tuple[Any, ...]:
+    return regions.counted_from(LEAST, tuple(map(size_of, dims)))
 
 
 def _alike(each: _Equation) -> Iterator[Region]:
@@ -176,16 +207,16 @@ def _reshaped(each: _Equation) -> Iterator[Region]:
 
 
 def _sliced(each: _Equation) -> Iterator[Region]:
-    starts = each.params["start_indices"]
+    starts = _sizes(each.params["start_indices"])
     yield regions.sliced(each.region, each.outs[0], starts, each.params["strides"] or (1,) * len(starts))
 
 
-def _starts(each: _Equation, numbers: Sequence[Numbers], sizes: Sequence[int]) -> list[int] | None:
+def _starts(each: _Equation, numbers: Sequence[Numbers], sizes: Sequence[Size]) -> list[Size] | None:
     """Where a part of this size begins, at numbers that are known, which are moved so that it lies inside."""
     if any(number is None for number in numbers):
         return None
     places = zip(numbers, each.ins[0], sizes, strict=True)
-    return [min(max(int(at), 0), n - size) for at, n, size in places]
+    return [minimum(maximum(np.asarray(at).item(), 0), n - size) for at, n, size in places]
 
 
 def _dynamic_part(each: _Equation) -> Iterator[Region]:
@@ -249,9 +280,16 @@ def _padded(each: _Equation) -> Iterator[Region]:
 
 def _gathered(each: _Equation) -> Iterator[Region]:
     """Of an array that indices pick of, the places that they name where they are known."""
-    numbers, sizes, indices = each.params["dimension_numbers"], each.params["slice_sizes"], picking(each.numbers[1])
+    numbers, indices = each.params["dimension_numbers"], picking(each.numbers[1])
+    sizes = _sizes(each.params["slice_sizes"])
     if indices is None or getattr(numbers, "operand_batching_dims", None):
         yield WHOLE
+        return
+    if indices.shape == (len(numbers.start_index_map),) and not numbers.collapsed_slice_dims:  # one part
+        at = dict(zip(numbers.start_index_map, indices, strict=True))
+        starts = _starts(each, [at.get(axis, 0) for axis in range(len(sizes))], sizes)
+        assert starts is not None
+        yield regions.sliced(each.region, each.outs[0], starts, (1,) * len(sizes))
         return
     limits = [each.ins[0][axis] - sizes[axis] for axis in numbers.start_index_map]
     places = np.clip(indices, 0, limits)

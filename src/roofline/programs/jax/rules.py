@@ -20,7 +20,7 @@ from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
-from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule
+from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
 from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
@@ -465,7 +465,7 @@ def sliced(call: Call) -> Priced:
     if call.operands[0] is None:
         return call.alias()
     if "limit_indices" in call.params:
-        first, last = call.params["start_indices"], call.params["limit_indices"]
+        first, last = ([*map(size_of, call.params[name])] for name in ("start_indices", "limit_indices"))
         part = part_name(list(zip(first, last, call.params.get("strides") or (1,) * len(first), strict=True)))
     else:
         part = sliced_part(call.ins[0].shape, call.outs[0].shape, call.numbers[1:])

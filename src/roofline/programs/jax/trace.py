@@ -40,7 +40,7 @@ from roofline.ops import pricing
 from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
 from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
-from roofline.programs.jax.needs import needed_of
+from roofline.programs.jax.needs import LEAST, needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
@@ -54,7 +54,7 @@ from roofline.programs.jax.walker import (
     open_jaxpr,
     source_line,
 )
-from roofline.programs.regions import WHOLE, elements_of, needed_at_most
+from roofline.programs.regions import WHOLE, as_named, counted_from, elements_of, needed_at_most, picked_together
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.tensor_parts import LoopSteps, first_part
 from roofline.programs.traced import Traced
@@ -130,7 +130,8 @@ def trace(
     for var, shape in zip(pruned.invars, shapes, strict=False):
         if var.aval.dtype != shape.dtype:
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
-    ops = needed_at_most(walker.settled(results), _amounts(pruned, closed.consts, tensors))
+    amounts = _amounts(pruned, closed.consts, tensors)
+    ops = needed_at_most(picked_together(walker.settled(results), amounts, (*PICKING, "slice")), amounts)
     written = given_values | {place: _written(shape) for place, shape in zip(slots, shapes, strict=True)}
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
@@ -143,15 +144,15 @@ def trace(
     )
 
 
-def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, int]:
+def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict[str, Size]:
     """Elements of each input that the results need, where these are not all of it."""
     numbers = [*map(held_numbers, held), *(None for _ in tensors)]
     needed = needed_of(jaxpr, numbers, [WHOLE] * len(jaxpr.outvars), in_place=True)[len(jaxpr.constvars) :]
     parts = zip(tensors, jaxpr.invars, needed, strict=True)
     return {
-        t.ident: elements_of(region, t.dims)
+        t.ident: as_named(elements_of(region, counted_from(LEAST, t.dims)), LEAST)
         for t, var, region in parts
-        if region is not WHOLE and t.dims == var.aval.shape
+        if region is not WHOLE and t.dims == tuple(map(size_of, var.aval.shape))
     }
 
 
