@@ -83,7 +83,7 @@ def parse_size(name: str, text: str) -> Any:
     match = re.fullmatch(_RANGE, text.replace(" ", ""), re.IGNORECASE) if ":" in text else None
     if match is not None:
         return _range(name, *match.groups())
-    if ":" in text or re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text):
+    if ":" in text or (set(".…") & set(text) and re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text)):
         raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
     number = count(text)
     return text if number is None else number

@@ -237,7 +237,7 @@ def is_program(text: str) -> bool:
     >>> is_program("mlp.onnx"), is_program("model.py:build"), is_program("llama-3-8b"), is_program("config.json")
     (True, True, False, False)
     """
-    return re.fullmatch(r"\S+(\.onnx|\.py(:\w+)?)", text) is not None
+    return "." in text and re.fullmatch(r"\S+(\.onnx|\.py(:\w+)?)", text) is not None
 
 
 def is_replaced(path: str | os.PathLike[str]) -> bool:

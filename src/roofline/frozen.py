@@ -7,10 +7,10 @@ written when they are first asked for: a command defines a hundred such classes,
 from __future__ import annotations
 
 import dataclasses
-from collections import namedtuple
-from collections.abc import Callable
+from collections import _tuplegetter  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import MISSING, FrozenInstanceError, field, fields
+from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from functools import cache, partial
 from operator import attrgetter
 from threading import RLock
@@ -116,6 +116,9 @@ class _Late:
 
 _FACTORY = _Factory()
 
+#: How the standard library marks a field of a value, beside those of a class.
+_OF_AN_INSTANCE = dataclasses._FIELD  # type: ignore[attr-defined]
+
 
 def _function(owner: type, head: str, lines: list[str], **known: Any) -> Any:
     """Write a method: its name with its parameters, and its lines."""
@@ -218,6 +221,20 @@ def _replace(value: Any, /, **changes: Any) -> Any:
     return type(value)(*values)
 
 
+def _known_fields(written: type, owner: type) -> dict[str, Any]:
+    """The fields of a class and of those it is made from, by name, as the standard library keeps them."""
+    found: dict[str, Any] = {}
+    for base in reversed(owner.__mro__[1:]):
+        found |= getattr(base, "__dataclass_fields__", {})
+    for name, kind in written.__annotations__.items():
+        if not kind.startswith("ClassVar"):
+            default = vars(written).get(name, MISSING)
+            each: Any = default if isinstance(default, Field) else field(default=default)
+            each.name, each.type, each.kw_only, each._field_type = name, kind, False, _OF_AN_INSTANCE
+            found[name] = each
+    return found
+
+
 def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = True) -> Callable[[type], type]:
     """Make a class as the standard library does, which writes every method at once, in a quarter of its time.
 
@@ -232,13 +249,11 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
     at_once = _METHODS | ({"__repr__": _repr} if repr else {})
 
     def made(written: type) -> type:
-        def known_fields(owner: type) -> Any:
-            known: Any = dataclasses.dataclass(init=False, repr=False, eq=False)(written)
-            for name in ("__dataclass_params__", "__match_args__"):
-                setattr(owner, name, getattr(known, name))
-            return known.__dataclass_fields__
+        def asked_of_library(name: str, owner: type) -> Any:
+            return getattr(dataclasses.dataclass(init=False, repr=False, eq=False)(written), name)
 
-        asked = late | {"__dataclass_fields__": known_fields}
+        asked: dict[str, Any] = late | {"__dataclass_fields__": partial(_known_fields, written)}
+        asked |= {name: partial(asked_of_library, name) for name in ("__dataclass_params__", "__match_args__")}
         methods = at_once | {name: _Late(write) for name, write in asked.items()}
         named = [name for name, kind in written.__annotations__.items() if not kind.startswith("ClassVar")]
         inherited = {name for base in written.__mro__ for name in getattr(base, "__slots__", ())}
@@ -260,8 +275,38 @@ def _late_dataclass(*, frozen: bool, slots: bool, eq: bool = True, repr: bool = 
     return made
 
 
+class _Tuple(tuple[Any, ...]):
+    """The methods of a named tuple, alike for all."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+    @classmethod
+    def _make(cls, values: Iterable[Any]) -> Any:
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+        return made
+
+    def _replace(self, /, **changes: Any) -> Any:
+        made = self._make(map(changes.pop, self._fields, self))
+        if changes:
+            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+        return made
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(zip(self._fields, self, strict=True))
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+
 class _NamedTupleMaker(type):
-    """Makes named tuples as the standard library does, which checks each annotation and writes methods at once.
+    """Makes named tuples as the standard library does, which makes each class twice and writes its methods at once.
 
     >>> class Width(NamedTuple):
     ...     least: int
@@ -274,19 +319,22 @@ class _NamedTupleMaker(type):
         if not bases:
             return super().__new__(cls, name, bases, own)
         fields = tuple(own.get("__annotations__", ()))
-        defaults = [own.pop(each) for each in fields if each in own]
+        defaults = {each: own.pop(each) for each in fields if each in own}
 
-        def part(name: str, owner: type) -> Any:
-            made = namedtuple(owner.__name__, fields, defaults=defaults)  # type: ignore[misc]
-            made.__new__.__annotations__ = owner.__annotations__
-            for each, value in vars(made).items():
-                if each not in own and each not in ("__module__", "__doc__", "__slots__", name):
-                    setattr(owner, each, value)
-            return vars(made)[name]
+        def new(owner: type) -> Any:
+            head = f"__new__({', '.join(('_cls', *fields))})"
+            made = _function(owner, head, [f"return _new(_cls, ({''.join(f'{each}, ' for each in fields)}))"], **_NEW)
+            made.__defaults__ = tuple(defaults.values())
+            made.__annotations__, made.__qualname__ = owner.__annotations__, f"{owner.__name__}.__new__"
+            return staticmethod(made)
 
-        asked = (*fields, "__new__", "_make", "_fields", "_field_defaults", "__match_args__")
-        late = {each: _Late(partial(part, each)) for each in asked}
-        return type(name, tuple(tuple if type(base) is cls else base for base in bases), {"__slots__": ()} | late | own)
+        known = {"__slots__": (), "_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
+        places = {each: _tuplegetter(place, f"Alias for field number {place}") for place, each in enumerate(fields)}
+        others = tuple(_Tuple if type(base) is cls else base for base in bases)
+        return type(name, others, places | known | {"__new__": _Late(new)} | own)
+
+
+_NEW = {"_new": tuple.__new__}
 
 
 class _LateNamedTuple(metaclass=_NamedTupleMaker):

@@ -114,7 +114,7 @@ def takes(
             named = {name: _plain(each, annotations.get(name, of_further)) for name, each in named.items()}
             # None is what it is where it is left out, also where one of several functions inside takes it
             named = {name: each for name, each in named.items() if each is not None or name not in open_by_default}
-            arguments = {**dict(zip(positional, given, strict=False)), **named}
+            looked_at = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, annotations, of_further)
 
             def wrong() -> InputError | None:
                 unknown = next((name for name in named if name not in kept), None)
@@ -122,11 +122,11 @@ def takes(
                     return unknown_argument(unknown, by_name or list(kept))
                 one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
                 further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
-                return wrong_kind(arguments, annotations, function=function.__name__) or next(
+                return wrong_kind(looked_at, annotations, function=function.__name__) or next(
                     filter(None, further), None
                 )
 
-            _check_values(arguments)
+            _check_values(looked_at)
             try:
                 answer = function(*given, **named)
             except RooflineError:
@@ -163,16 +163,11 @@ def checked(method: Function) -> Function:
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        kinds, positional, classes, rest = _kinds_of(method)
-        is_plain = len(given) <= len(positional) and all(map(_is_plainly, given, classes.values()))
-        if named or not is_plain:
-            places = [(name or "", each) for name, each in zip_longest(positional, given)][: len(given)]
-            for name, each in (*places, *named.items()):
-                check_itself(name, each)
-            given = tuple(_at_border(name, each, kinds.get(name, "")) for name, each in places)
-            named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
-        further = {} if is_plain else dict(zip(positional, given, strict=False))
-        further |= {name: each for name, each in named.items() if not _is_plainly(each, classes.get(name, ()))}
+        kinds, positional, rest = _kinds_of(method)
+        places = zip_longest(positional, given)
+        given = tuple(_at_border(name or "", each, kinds.get(name, "")) for name, each in places)[: len(given)]
+        named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
+        further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
         _check_values(further)
         try:
             answer = method(self, *given, **named)
@@ -209,19 +204,14 @@ def check_methods(owner: Class) -> Class:
 
 
 @lru_cache(maxsize=1024)
-def _kinds_of(
-    method: Callable[..., Any],
-) -> tuple[dict[str, str], tuple[str, ...], dict[str, frozenset[type]], dict[str, str]]:
-    """The annotations of a method's arguments, the names of those by position, and classes that are plainly right.
-
-    Last is the annotation of any further ones.
-    """
+def _kinds_of(method: Callable[..., Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, str]]:
+    """The annotations of a method's arguments, the names of those by position, the annotation of any further ones."""
     own = signature(method).parameters.values()
     single = [each for each in own if "VAR" not in each.kind.name][1:]
     kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
     positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
     rest = {each.name: str(each.annotation) for each in own if each.kind is Parameter.VAR_POSITIONAL}
-    return kinds, positional, {name: _plain_classes(kind) for name, kind in kinds.items()}, rest
+    return kinds, positional, rest
 
 
 def _wrong_of_method(
@@ -247,6 +237,8 @@ def _plain(value: Any, annotation: str) -> Any:
     >>> _plain(numpy.float32(2), "int | None"), _plain(2.0, "float")
     (2, 2.0)
     """
+    if _is_plainly(value, annotation):
+        return value
     try:
         if type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib"):
             kinds = _alternatives(annotation)
@@ -288,6 +280,9 @@ def _at_border(name: str, value: Any, annotation: str) -> Any:
     >>> _at_border("batch", range(1, 3), "Size"), _at_border("batch", "8k", "Size"), _at_border("of", [1], "tuple[int]")
     (array([1., 2.]), 8000, (1,))
     """
+    if _is_plainly(value, annotation):
+        return value
+    check_itself(name, value)
     plain = _plain(value, annotation)
     if "Size" in _alternatives(annotation):
         plain = typed_size(name, plain)
@@ -404,18 +399,24 @@ def _plain_classes(annotation: str) -> frozenset[type]:
     return frozenset(each for kind in _alternatives(annotation) for each in _PLAINLY.get(kind, ()))
 
 
-def _is_plainly(value: Any, classes: Container[type]) -> bool:
+def _is_plainly(value: Any, annotation: str) -> bool:
     """Whether a value is right at first sight."""
     own = type(value)
-    if own not in classes:
+    if own not in _plain_classes(annotation):
         return False
-    return value.isascii() if own is str else own is not int or -_LARGEST <= value <= _LARGEST
+    if own is str:
+        return value.isascii() and len(value) <= MOST_LETTERS
+    return own is not int or -_LARGEST <= value <= _LARGEST
+
+
+def _not_plainly(arguments: Mapping[str, Any], annotations: Mapping[str, str], further: str = "") -> dict[str, Any]:
+    """The arguments that have to be looked at; ``further`` is the annotation of those by other names."""
+    return {name: each for name, each in arguments.items() if not _is_plainly(each, annotations.get(name, further))}
 
 
 def _is_any_of(value: Any, annotation: str) -> bool:
     try:
-        classes = _plain_classes(annotation)
-        return _is_plainly(value, classes) or any(_is_of(value, kind) for kind in _alternatives(annotation))
+        return _is_plainly(value, annotation) or any(_is_of(value, kind) for kind in _alternatives(annotation))
     except Exception:  # raised by a method of the value's own
         return False
 
@@ -527,7 +528,7 @@ def check_fields(value: Any) -> None:
     """
     for each in fields(value):
         given, kind = getattr(value, each.name), str(each.type)
-        if _is_plainly(given, _plain_classes(kind)):
+        if _is_plainly(given, kind):
             continue
         plain = _plain(given, kind)
         check_text(each.name, plain)

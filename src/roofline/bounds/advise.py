@@ -373,16 +373,19 @@ def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
     each = asked.multiple_of(label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
 
-    def kind(count: int) -> Any:
-        return resize(asked, label, count * each).answer().kind
+    def at(count: int) -> Bound:
+        return resize(asked, label, count * each).answer()
 
-    start, low, high = resize(asked, label, now).answer().kind, now // each, now * 2 // each
+    before, low, high = at(now // each), now // each, now * 2 // each
     farthest = min(now * 2**24, LARGEST) // each
-    while high <= farthest and kind(high) == start:
-        low, high = high, high * 2
+    while high <= farthest and (after := at(high)).kind == before.kind:
+        before, low, high = after, high, high * 2
     if high > farthest:
         return None
-    return first_where(lambda count: kind(count) != start, low, high) * each
+    # times are nearly straight lines: where the two that bind at the ends cross
+    ahead, behind = (found.times[before.bound_by] - found.times[after.bound_by] for found in (before, after))
+    crossing = low + math.ceil((high - low) * ahead / (ahead - behind))
+    return first_where(lambda count: at(count).kind != before.kind, low, high, near=crossing) * each
 
 
 def _fusion(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

@@ -123,7 +123,7 @@ def _parsed(text: str, compute: Any) -> Program:
     try:
         return program(text, compute)
     except NotationError:
-        product = _PRODUCT.fullmatch(text.strip().lower().rpartition("/")[2])
+        product = re.fullmatch(_PRODUCT, text.strip().lower().rpartition("/")[2]) if "[" not in text else None
         if product is not None and dtypes.is_dtype(product["dtype"] or "bf16"):
             m, n, k, dtype = product["m"], product["n"], product["k"], product["dtype"] or "bf16"
             hint = f"write them as '{dtype}[{m}, {k}] * {dtype}[{k}, {n}]'"
@@ -140,9 +140,7 @@ def refuse_model(text: str, about: str, hint: str) -> None:
 
 
 #: Sizes of a matmul as they stand in tables: ``4096x4096x4096``, ``gemm 64 4096 4096 bf16``.
-_PRODUCT = re.compile(
-    r"(?:(?:matmul|gemm|mm)[\s:(]*)?(?P<m>\d+)[\sx×*,]+(?P<n>\d+)[\sx×*,]+(?P<k>\d+)\)?(?:[\s,]+(?P<dtype>\w+))?"
-)
+_PRODUCT = r"(?:(?:matmul|gemm|mm)[\s:(]*)?(?P<m>\d+)[\sx×*,]+(?P<n>\d+)[\sx×*,]+(?P<k>\d+)\)?(?:[\s,]+(?P<dtype>\w+))?"
 
 
 @overload

@@ -158,14 +158,19 @@ def halved(at: Any, low: int, high: int) -> list[Flip]:
     return [(float(flip), str(before), str(at(flip)))]
 
 
-def first_where(holds: Callable[[int], bool], low: int, high: int) -> int:
+def first_where(holds: Callable[[int], bool], low: int, high: int, near: int | None = None) -> int:
     """Halve the stretch between a whole number where something does not hold and one where it does.
+
+    ``near`` is a guess at the first where it does: it and the number before it are tried first.
 
     >>> first_where(lambda n: n * n >= 10**60, 0, 10**40) == 10**30
     True
     """
+    tries = [] if near is None else [near, near - 1]
     while high - low > 1:
-        middle = (low + high) // 2
+        middle = tries.pop() if tries else (low + high) // 2
+        if not low < middle < high:
+            continue
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 

@@ -167,7 +167,7 @@ def split_words(words: Sequence[str], lists: bool = False) -> tuple[list[str], d
     sizes: dict[str, Any] = {}
     for word in words:
         word = plain(word)
-        match = _SIZE.fullmatch(re.sub(_LIST, r"\1\2", word)) if "=" in word else None
+        match = _SIZE.fullmatch(re.sub(_LIST, r"\1\2", word) if "," in word else word) if "=" in word else None
         if match is None or _is_call(match.group(2)):
             expressions.append(word)
             continue
@@ -193,7 +193,7 @@ def _add_size(sizes: dict[str, Any], name: str, text: str) -> None:
 
 def _is_call(text: str) -> bool:
     """Say whether ``h = gelu(x)`` is a statement: a function of the notation that formulas of sizes do not have."""
-    match = re.match(r"\s*([^\W\d]\w*)\s*\(", text)
+    match = re.match(r"\s*([^\W\d]\w*)\s*\(", text) if "(" in text else None
     if match is None:
         return False
 

@@ -161,9 +161,10 @@ CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")
 INDEX = "index.json"
 
 #: Words in front of a chip's name that say who makes it or what it is, not which one it is.
-_MAKERS = re.compile(
-    r"^(?:gpu|nvidia|amd|google|intel|aws|apple|huawei|cerebras|geforce|gtx|rtx|tesla|instinct|radeon|cloud|tpu|ascend|xeon|epyc)+(?=.)"
-)
+_MAKERS = (
+    "gpu", "nvidia", "amd", "google", "intel", "aws", "apple", "huawei", "cerebras", "geforce", "gtx", "rtx", "tesla",
+    "instinct", "radeon", "cloud", "tpu", "ascend", "xeon", "epyc",
+)  # fmt: skip
 
 #: Several chips as people and other tools write them: ``8xH100``, ``8 H100s``, ``h100 x 8``, ``v5e-16``, ``v5e 4x4``.
 _MANY = (
@@ -220,8 +221,10 @@ class Index(NamedTuple):
 
 def normalise(name: str) -> str:
     """Reduce a name to what is compared: lower case, letters and digits, no maker in front."""
-    plain = re.sub(r"[\W_]+", "", letters.plain(name).lower())
-    return _MAKERS.sub("", plain)
+    plain = "".join(filter(str.isalnum, letters.plain(name).lower()))
+    while plain.startswith(_MAKERS) and plain not in _MAKERS:
+        plain = plain.removeprefix(next(filter(plain.startswith, _MAKERS)))
+    return plain
 
 
 @cache
@@ -559,7 +562,7 @@ def behind_colon(name: str, layers: Sequence[CatalogLayer] = ()) -> str:
 
 def _counted(name: str, layers: Sequence[CatalogLayer]) -> tuple[str, str, str] | None:
     """The chip, its number and the sign between them in ``8xH100``, ``h100 x 8``, ``v5e-16``; None for other names."""
-    found = re.fullmatch(_MANY, name.strip(), re.IGNORECASE)
+    found = re.fullmatch(_MANY, name.strip(), re.IGNORECASE) if any(sign in name for sign in " xX×*-") else None
     if found is None:
         return None
     chip = found["chip"] or found["first"]

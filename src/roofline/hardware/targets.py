@@ -29,9 +29,8 @@ from roofline.hardware.rate import with_choices
 from roofline.letters import plain
 from roofline.signatures import NAMED_FIGURES, takes
 
-_SHAPE = re.compile(r"[0-9]+(?:[xX×][0-9]+)*")
-_COUNT = re.compile(r"[0-9]+")
-_FILE = re.compile(r"(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?", re.IGNORECASE | re.DOTALL)
+_SHAPE = r"[0-9]+(?:[xX×][0-9]+)*"
+_FILE = r"(?is)(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?"
 
 #: The most chips one axis of a target may have.
 LARGEST_AXIS = 10**6
@@ -161,7 +160,7 @@ def _resolve(target: Any, files: Iterable[str | os.PathLike[str]]) -> tuple[Mach
     if not isinstance(target, str) or not target.strip():
         raise HardwareError(f"{target!r} is not a chip", hint="name one, such as 'h100', or give a TOML file")
     text = target.strip()
-    in_file = _FILE.fullmatch(text)
+    in_file = re.fullmatch(_FILE, text) if "." in text else None
     if in_file is not None:
         layers = [*catalog.read_layers(files), catalog.read_layer(in_file["path"])]
         return catalog.find_machine(_chip_in(layers[-1], in_file["name"]), layers), *_shape(in_file["shape"], text)
@@ -200,8 +199,8 @@ def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
     if written is None:
         return (), 1
     shape, _, slices = re.sub(r"\s*([xX×:])\s*", r"\1", written.strip()).partition(":")
-    sizes = shape.lower().replace("×", "x").split("x") if _SHAPE.fullmatch(shape) else []
-    count = (slices if _COUNT.fullmatch(slices) else "0") if ":" in written else "1"
+    sizes = shape.lower().replace("×", "x").split("x") if shape and re.fullmatch(_SHAPE, shape) else []
+    count = (slices if re.fullmatch(r"[0-9]+", slices) else "0") if ":" in written else "1"
     digits = [size.lstrip("0") for size in (*sizes, count)]
     if not sizes or any(not size or len(size) > 7 or int(size) > LARGEST_AXIS for size in digits):
         several = re.search(r"\d[\s,]+[A-Za-z][\w.-]*:", written)  # the shape of one, then another one

@@ -20,10 +20,10 @@ from roofline.notation.structure import CallNode, Dim, MemoryLayout, Node, Span,
 from roofline.notation.tokens import Cursor, Token, describe
 from roofline.sizes import LARGEST
 
-_SHARDED = re.compile(r"(\w*[^\W_])_([A-Z]+)")
-_AXES = re.compile(r"[A-Z]+")
+_SHARDED = r"(\w*[^\W_])_([A-Z]+)"
+_AXES = r"[A-Z]+"
 _MOST_DIMS = 32
-_TIMES = re.compile(r"(?:x[0-9]+)+")
+_TIMES = r"(?:x[0-9]+)+"
 _NUMBER_LISTS = frozenset(("stride", "pad", "dilation", "output_pad", "window"))
 _COUNTS = {"stride": "steps", "dilation": "steps", "pad": "elements", "output_pad": "elements", "window": "elements"}
 _MAY_BE_ZERO = frozenset(("pad", "output_pad"))
@@ -74,7 +74,7 @@ def read_unreduced(cursor: Cursor) -> tuple[str, ...]:
     axes: tuple[str, ...]
     if word.text == "U_" and cursor.token.kind == "{":
         axes = read_axis_list(cursor)
-    elif _AXES.fullmatch(word.text[2:]):
+    elif re.fullmatch(_AXES, word.text[2:]):
         axes = tuple(word.text[2:])
     elif word.text[2:].isidentifier():
         axes = (word.text[2:],)
@@ -154,14 +154,14 @@ def _dim(cursor: Cursor) -> Dim:
     if word.text.endswith("_") and cursor.token.kind == "{" and len(word.text) > 1:
         axes = read_axis_list(cursor)
         return _sharded_dim(cursor, word, word.text[:-1], axes)
-    sharded = _SHARDED.fullmatch(word.text)
+    sharded = re.fullmatch(_SHARDED, word.text) if "_" in word.text else None
     if sharded:
         return _sharded_dim(cursor, word, sharded.group(1), tuple(sharded.group(2)))
     return Dim(word.text, None, (), Span(word.start, word.end))
 
 
 def _sharded_dim(cursor: Cursor, word: Token, name: str, axes: tuple[str, ...]) -> Dim:
-    already = _SHARDED.fullmatch(name)
+    already = re.fullmatch(_SHARDED, name)
     if already:
         letters = all(len(axis) == 1 for axis in axes)
         both = (*already.group(2), *axes)
@@ -181,7 +181,7 @@ def _numeric_dim(cursor: Cursor, word: Token) -> Dim:
         if follows.text == "_" and cursor.peek().kind == "{":
             cursor.advance()
             axes = read_axis_list(cursor)
-        elif follows.text[0] == "_" and _AXES.fullmatch(follows.text[1:]):
+        elif follows.text[0] == "_" and re.fullmatch(_AXES, follows.text[1:]):
             axes = tuple(cursor.advance().text[1:])
         else:
             wrong = word.text + follows.text
@@ -471,7 +471,7 @@ def _value(cursor: Cursor, key: str) -> Any:
     number = _number(cursor, key)
     if key in _NUMBER_LISTS and cursor.touches():
         rest = cursor.token
-        if rest.kind == "name" and _TIMES.fullmatch(rest.text):
+        if rest.kind == "name" and re.fullmatch(_TIMES, rest.text):
             cursor.advance()
             parts = rest.text[1:].split("x")
             if any(len(part) > _LONGEST_NUMBER for part in parts):

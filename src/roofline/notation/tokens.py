@@ -62,9 +62,9 @@ _TOKEN = re.compile(
     r"|(?P<symbol>-->|->|[→⟶⇒+\-−/÷()\[\]{},:;=])"
 )
 
-_OVER = re.compile(r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))")
-_CLAUSE_TARGET = re.compile(r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)")
-_WORD = re.compile(r"[^\W\d]\w*")
+_OVER = r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))"
+_CLAUSE_TARGET = r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)"
+_WORD = r"[^\W\d]\w*"
 _OPERAND_ENDS = frozenset(("name", "]", ")", "}", ";", "newline", "number", "target"))
 
 
@@ -119,12 +119,12 @@ def tokenize(text: str) -> list[Token]:
                 open_braces.append(True)
                 word, position = word[:-1], position + 1
             ends = not tokens or tokens[-1].kind in _OPERAND_ENDS
-            target = _CLAUSE_TARGET.match(text, position) if word == "on" and ends else None
+            target = re.compile(_CLAUSE_TARGET).match(text, position) if word == "on" and ends else None
             if target:
                 tokens.append(Token("name", word, start, position))
                 kind, word, start, position = "target", target.group(1), target.start(1), target.end()
         if kind == "contract":
-            named = _OVER.match(text, position)
+            named = re.compile(_OVER).match(text, position) if text[position : position + 1] == "_" else None
             if named:
                 over = _over_labels(text, named)
                 word, position = text[start : named.end()], named.end()
@@ -144,7 +144,7 @@ def tokenize(text: str) -> list[Token]:
 
 def _join_suffix(text: str, position: int, tokens: list[Token]) -> int:
     """Put ``_X`` after ``\\text{AllGather}`` back onto the name; return where reading goes on."""
-    suffix = _WORD.match(text, position)
+    suffix = re.compile(_WORD).match(text, position)
     if not (suffix and suffix.group()[0] == "_" and tokens and tokens[-1].kind == "name"):
         return position
     last = tokens[-1]
@@ -158,7 +158,7 @@ def _over_labels(text: str, found: re.Match[str]) -> tuple[str, ...]:
         return (found.group(2),)
     labels = tuple(label.strip() for label in inside.split(","))
     for label in labels:
-        if not _WORD.fullmatch(label):
+        if not re.fullmatch(_WORD, label):
             message = f"expected the dimensions of a named contraction, as in ·_{{D,E}}, not {label!r}"
             raise NotationError(message, text=text, position=found.start(1))
     return labels
