@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from roofline.errors import HardwareError, InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import system_names
-from roofline.hardware.mesh import with_mesh
+from roofline.hardware.mesh import smallest_slice, with_mesh
 from roofline.hardware.network import network
 from roofline.hardware.rate import rate
 from roofline.sizes import symbol
@@ -214,9 +214,46 @@ def test_arrays_and_symbols():
 
 
 def test_notes_say_what_was_assumed():
-    assert chip("v5e:4").mesh.notes == ("axis X: 4 chips in a line, without wrap-around",)
+    row = ("axis X: 4 chips in a line, without wrap-around",)
+    assert chip("v5e:4").mesh.notes == (
+        *row, "the slice of 4 chips nearest to a square is v5e:2x2, which has more links"
+    )  # fmt: skip
     assert with_mesh(chip("v5e:4"), wrap=True).mesh.notes == ("axis X: with wrap-around, as asked",)
+    assert with_mesh(chip("v5e"), {"X": 4}).mesh.notes == row
+    assert [len(chip(each).mesh.notes) for each in ("v5e:16", "v5e:4x1", "v5e:2", "v5e:2x2")] == [0, 1, 1, 2]
     assert "how many chips" in chip("910c:4").mesh.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "chips", "shape"),
+    [
+        ("domain = 8", "8", ["ring"]),
+        ("domain = 8", "4", ["line"]),
+        ("", "4", ["ring"]),
+        ('domain = 8\nwrap = "full axis"', "8", ["ring"]),
+        ('domain = 8\nwrap = "never"', "8", ["line"]),
+        ('domain = 8\nwrap = "always"', "4", ["ring"]),
+        ("axes = [8]", "8", ["ring"]),
+        ("axes = [8]", "4", ["line"]),
+    ],
+)
+def test_a_ring_closes_where_all_of_its_chips_are_asked_for(tmp_path, lines, chips, shape):
+    file = tmp_path / "mine.toml"
+    link = f'[[chip.mine.link]]\nname = "wire"\ntopology = "ring"\nbandwidth = "400 GB/s"\n{lines}\n'
+    file.write_text(f'schema = 1\n[chip.mine]\nname = "Mine"\nunit.matrix.peak.bf16 = "1 PFLOP/s"\n{link}')
+    mesh = chip(f"{file}:{chips}").mesh
+    assert [part.shape for axis in mesh for part in axis.segments] == shape
+    found = smallest_slice(chip(f"{file}:{chips}"), 2)
+    assert found is not None
+    assert (found.target, found.chips) == ("mine:2", 2)
+
+
+def test_a_torus_without_a_rule_closes_its_largest_axes(tmp_path):
+    file = tmp_path / "mine.toml"
+    link = 'name = "wire"\ntopology = "torus2d"\nlinks = 4\naxes = [4, 4]\nbandwidth = "50 GB/s"\n'
+    file.write_text(f'schema = 1\n[chip.mine]\nname = "Mine"\nunit.matrix.peak.bf16 = 1e15\n[[chip.mine.link]]\n{link}')
+    shapes = [[part.shape for axis in chip(f"{file}:{on}").mesh for part in axis.segments] for on in ("4x4", "2x4")]
+    assert shapes == [["ring", "ring"], ["line", "ring"]]
 
 
 # ---- rates

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen, NamedTuple, dataclass
 from roofline.sections import Section
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, product
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -149,8 +149,11 @@ class Link(NamedTuple):
 
 
 def _full_axis(link: Link, sizes: Sequence[Size]) -> list[Any]:
-    full = max(link.axes, default=0)
-    return [True if is_symbol(n) else n == full for n in sizes]
+    """The largest axis closes; where it is not known, that of all the chips there are, or of any number."""
+    if link.axes:
+        return [True if is_symbol(n) else n == max(link.axes) for n in sizes]
+    chips = product(sizes)
+    return [True if link.domain is None or is_symbol(chips) else chips == link.domain for _ in sizes]
 
 
 def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
@@ -165,7 +168,8 @@ def _cubes(link: Link, sizes: Sequence[Size]) -> list[Any]:
 
 _CUBE = 4
 
-#: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close.
+#: When the axes of a slice close, by the ``wrap`` of its link; axes of a symbolic size are taken to close. A link that
+#: does not say it has the first rule.
 #:
 #: :meta hide-value:
 WRAP_RULES: Mapping[str, Callable[[Link, Sequence[Size]], list[Any]]] = {

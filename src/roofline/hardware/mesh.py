@@ -134,7 +134,7 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
     if not links:
         return None
     first = links[0]
-    if first.topology not in TORUS_DIMENSIONS:
+    if first.topology not in TORUS_DIMENSIONS or not first.axes:
         domain = first.domain or chips
         if chips > domain and len(links) == 1:
             return None
@@ -220,7 +220,16 @@ def torus_axes(
         within = axes[across].segments if across in axes else ()
         axes[across] = MeshAxis(across, sizes[across], (*within, between))
     made = tuple(axes.get(name) or MeshAxis(name, 1) for name in sizes)
-    return made, (*_notes(made, wrap), *(_cuts(taken, axes) if numbers else ()))
+    return made, (*_notes(made, wrap), *_squarer(machine, physical), *(_cuts(taken, axes) if numbers else ()))
+
+
+def _squarer(machine: Machine, physical: Sequence[SliceAxis]) -> Iterator[str]:
+    """Of chips asked for in a row that does not close, name the slice of as many on more axes: it has more links."""
+    row = [axis for axis in physical if not is_one(axis.size)]
+    if len(machine.shape) == 1 == len(row) and machine.slices == 1 and isinstance(row[0].size, int) and not row[0].ring:
+        best = smallest_slice(machine, row[0].size)
+        if best is not None and best.chips == row[0].size > 2 and "x" in best.target:
+            yield f"the slice of {best.chips} chips nearest to a square is {best.target}, which has more links"
 
 
 def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool | None) -> list[SliceAxis]:
@@ -229,7 +238,7 @@ def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool
     left = list(shape)
     for link, tier in own:
         sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
-        closes = WRAP_RULES[link.wrap or "never"](link, sizes) if wrap is None else [wrap for _ in sizes]
+        closes = WRAP_RULES[link.wrap or "full axis"](link, sizes) if wrap is None else [wrap for _ in sizes]
         for size, closed in zip(sizes, closes, strict=True):
             found.append(SliceAxis(link, tier, size, len(found), closed, size, closed))
     return found
