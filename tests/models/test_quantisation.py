@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.errors import InputError
 from roofline.models import load
 from roofline.models.operations import decode
@@ -266,3 +267,42 @@ def test_a_group_is_a_whole_number(method: str, group: Any) -> None:
     form = {"default": {"_type": "Int4WeightOnlyConfig", "_data": {"group_size": group}}}
     with pytest.raises(InputError, match="a block of weights is"):
         read_quantisation({"quant_method": method, "bits": 4, "group_size": group, "quant_type": form})
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("deepseek-v3", "fp8"),
+        ("qwen3-32b-fp8-static-pertensor", "fp8_e4m3"),
+        ("kimi-k2.5", "int4"),
+        ("gpt-oss-20b", "mxfp4"),
+        ("qwen3-235b-a22b-nvfp4", "nvfp4"),
+        ("llama-3-8b", "bf16"),
+    ],
+)
+def test_naming_the_format_that_a_checkpoint_has_changes_nothing(name: str, own: str) -> None:
+    model = load(name)
+    assert model.weight_bytes(own) == model.weight_bytes()
+    plain, named = (decode(model, batch=8, context=4096, **more) for more in ({}, {"weights": own}))
+    assert [repr(op) for op in named] == [repr(op) for op in plain]
+
+
+def test_naming_one_format_of_a_mixed_checkpoint_converts_the_others() -> None:
+    model = load("deepseek-v4-flash")
+    of = model.storages("fp8")("layers.5")
+    weights = {w.kind: (f"{b.name}.{w.name}", w) for b in model.layers[5].blocks for w in b.weights()}
+    assert (of(*weights["expert"]).dtype, of(*weights["linear"])) == (
+        "fp8", model.storages()("layers.5")(*weights["linear"])
+    )  # fmt: skip
+
+
+def test_weights_alone_in_eight_bits_say_what_products_run_in() -> None:
+    said = {
+        weights: " ".join(roofline.llm("llama-3-8b", on="h100", batch=1, context=64, **asked).decode.assumptions)
+        for weights, asked in {
+            "fp8": {"weights": "fp8"}, "both": {"weights": "fp8", "activations": "fp8"}, "int4": {"weights": "int4"},
+        }.items()
+    }  # fmt: skip
+    words = "products in bf16: only weights are fp8 (W8A8 has activations='fp8' too)"
+    assert [words in text or "only weights" in text for text in said.values()] == [True, False, False]
+    assert words in said["fp8"]

@@ -18,7 +18,7 @@ from roofline.answers import Answer, capability
 from roofline.errors import SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.weights import ServedAdapters, Storage, Weight, join_path
+from roofline.models.weights import ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
 from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
@@ -276,15 +276,19 @@ class Model(Answer):
         return counts
 
     def storages(self, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:
-        """Storage of each weight: the format asked for, else the checkpoint's quantisation, else the model's own."""
+        """Storage of each weight: the format asked for, else the checkpoint's quantisation, else the model's own.
+
+        Weights that the checkpoint has in the format asked for stay as they are, and so do those that it keeps out.
+        """
         return _storages(self.prefix, self.dtype, self.quantisation, weights, compute)
 
     def layer_groups(
         self, weights: str | None = None, compute: str | None = None
     ) -> tuple[tuple[str, tuple[int, ...], Layer], ...]:
         """Groups of equal layers, storage included: the name of the group, the layers' numbers, and one layer."""
-        by_place = weights is None and self.quantisation is not None
-        formats = (self.prefix, self.dtype, Same(self.quantisation), compute) if by_place else ()
+        section = self.quantisation
+        by_place = section is not None and (weights is None or section.has(dtypes.get(weights).name))
+        formats = (self.prefix, self.dtype, Same(section), weights, compute) if by_place else ()
         return _layer_groups(Same(self.layers), self.first, formats)
 
     @lru_cache(maxsize=KEPT)  # noqa: B019
@@ -481,6 +485,7 @@ def _storages(
     chosen = None if weights is None else Storage(dtypes.get(weights).name)
     arithmetic = "" if compute is None else dtypes.arithmetic_name(compute)
     plain = Storage(chosen.dtype if chosen and converts_all(chosen.dtype) else dtype, compute=arithmetic)
+    own = quantisation if quantisation and (chosen is None or quantisation.has(chosen.dtype)) else None
 
     def within(place: str) -> StorageOf:
         before = f"{prefix}{place}." if place else prefix
@@ -488,11 +493,9 @@ def _storages(
         def of(path: str, weight: Weight) -> Storage:
             if weight.dtype:
                 return Storage(weight.dtype)
-            found: Storage | None = None
-            if chosen is not None:
-                found = chosen if weight.kind in ("linear", "expert") else None
-            elif quantisation is not None:
-                found = quantisation.storage(path if weight.kind == "head" else before + path, weight.kind)
+            found = own.storage(path if weight.kind == "head" else before + path, weight.kind) if own else None
+            if chosen is not None and weight.kind in ("linear", "expert"):
+                found = chosen if own is None or (found and not lies_in(found, chosen.dtype)) else found
             if found is None:
                 return plain
             return found.computing(arithmetic) if arithmetic else found
@@ -527,8 +530,8 @@ def _layer_groups(
     """Groups of equal layers; ``formats`` are the arguments of the storage of weights where it depends on the layer."""
     storage_of = None
     if formats:
-        prefix, dtype, quantisation, compute = formats
-        storage_of = _storages(prefix, dtype, quantisation.value, None, compute)
+        prefix, dtype, quantisation, weights, compute = formats
+        storage_of = _storages(prefix, dtype, quantisation.value, weights, compute)
     found: dict[Any, list[int]] = {}
     # comparing layers is slow, and most are one object: each object is looked at once
     alike: dict[Layer, Layer] = {}

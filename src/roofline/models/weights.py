@@ -195,6 +195,27 @@ class Quantisation:
             return None
         return self.experts if kind == "expert" and self.experts else self.default
 
+    def has(self, dtype: str) -> bool:
+        """Whether some of its weights lie in a format that a caller names: ``fp8`` is any of its kinds.
+
+        >>> [read_quantisation({"quant_method": "fp8"}).has(dtype) for dtype in ("fp8", "fp8_e5m2", "int4")]
+        [True, False, False]
+        """
+        return any(lies_in(each, dtype) for each in self._storages)
+
+    def is_all(self, dtype: str) -> bool:
+        """Whether all weights that it stores in a format of its own lie in the one that a caller names."""
+        return all(lies_in(each, dtype) for each in self._storages)
+
+    @property
+    def _storages(self) -> tuple[Storage, ...]:
+        return tuple(filter(None, (self.default, self.experts, *(found for _, found in self.listed))))
+
+
+def lies_in(storage: Storage, dtype: str) -> bool:
+    """Whether a weight that is stored so lies in a format that a caller names, with its scales or not."""
+    return dtype in (storage.dtype, dtypes.arithmetic_name(storage.dtype))
+
 
 def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quantisation:
     """Read a section; ``expert_dtype`` is DeepSeek-V4's own field for it."""

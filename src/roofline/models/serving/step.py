@@ -36,7 +36,7 @@ from roofline.models.operations import activation_bytes, decode, prefill, steppe
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.quantity import format_amount
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero, plain_numbers
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
@@ -391,14 +391,21 @@ def formats_in_words(model: Model, ops: Sequence[Op], options: Mapping[str, Any]
     named = stored_formats(model, options)
     section, activations, kv = model.quantisation, named["activations"], _without_scales(named["kv"])
     stored = f"as the {section.method} section says" if section else model.dtype
-    if options.get("weights"):
+    wanted = options.get("weights")
+    if wanted and section and section.has(dtypes.get(wanted).name):
+        stored += "" if section.is_all(dtypes.get(wanted).name) else f", and {wanted} for its other formats"
+    elif wanted:
         ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
-        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and not converts_all(options["weights"]) else ""
-        stored = f"{_without_scales(options['weights'])}{kept}"
+        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and not converts_all(wanted) else ""
+        stored = f"{_without_scales(wanted)}{kept}"
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
     products = {key.dtype for op in ops for key, _ in op.work.items() if key.place == "matrix"}
     if products - {activations}:
         formats.append(f"products in {' and '.join(sorted(products))}")
+    elif wanted and dtypes.get(wanted).bits == 8 < dtypes.get(activations).bits:
+        formats.append(
+            f"products in {activations}: only weights are {wanted} (W8A8 has {spelled('activations', wanted)} too)"
+        )
     states = {t.dtype for op in ops if op.kind == "recurrence" for t in op.writes if t.role == "state"}
     return ", ".join([*formats, *(f"states {dtype}" for dtype in sorted(states))])
 
