@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,10 +18,11 @@ from roofline import bound
 from roofline.cli.estimates import accuracy_command, calibrate_command
 from roofline.cli.measure import profile_command
 from roofline.errors import InputError
-from roofline.estimates import calibrate, calibrate_served, estimated, held_accuracy
+from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
 from roofline.estimates.calibration import interval_of
 from roofline.estimates.constants import LEFT_OUT
-from roofline.estimates.estimator import Estimator
+from roofline.estimates.estimator import Estimator, kernels_of
+from roofline.estimates.fitting import fit_from_few
 from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
@@ -521,3 +523,25 @@ def test_rows_that_bring_no_gain_say_so() -> None:
         found = calibrate(rows, on="h100")
         assert (found.fitted[0].after.mdape < found.fitted[0].before.mdape) is gain
         assert ("above that before" in str(found)) is not gain
+
+
+@pytest.mark.parametrize("on", ["h100", "b200"])
+def test_runs_that_a_fit_is_far_off_leave_the_constants_that_it_started_from(on: str, monkeypatch: Any) -> None:
+    """Fits to four of five are over twice as far off the fifth as the start is; of several starts their mean stays."""
+    monkeypatch.setattr(calibration, "fit_from_few", off := Mock(wraps=fit_from_few))
+    sizes = zip(SHAPES[:5], times(on), strict=False)
+    rows = [dict(zip(("m", "n", "k", "seconds"), (*one, time), strict=True)) for one, time in sizes]
+    (well,) = calibrate(rows, on=on).fitted
+    off.side_effect = lambda *given, **more: replace(
+        moved := fit_from_few(*given, **more), values={**moved.values, "launch_time": 5e-5}
+    )
+    found = calibrate(rows, on=on)
+    (one,) = found.fitted
+    assert (well.kept, one.kept, found.to_dict()["fitted"][0]["kept"]) == (False, True, True)
+    assert "over twice that before: the constants it started from stay" in " ".join(str(found).split())
+    assert one.after.mape < 1.2 * one.before.mape
+    (run,) = kernels_of(bound("bf16[16, 4096] @ bf16[4096, 4096]", on=on))
+    starts = [source for source, _ in Estimator().sources(run, chip(on))]
+    for name, value in one.constants.values.items():
+        each = [start.values[name] for start in starts]
+        assert min(each) * 0.999 <= value <= max(each) * 1.001

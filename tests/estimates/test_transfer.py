@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
 from roofline import bound
 from roofline.errors import InputError
+from roofline.estimates import estimated
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
 from roofline.estimates.expected_roof import expected_roof
@@ -51,7 +55,7 @@ def test_a_generation_takes_its_own_constants_by_clock_and_power(on: str, source
             name: ratio
             for name, ratio in {
                 **dict.fromkeys(("launch_time", "tile_overhead", "split_overhead"), cycle),
-                "core_l2_rate": power / cycle,
+                "core_l2_rate": min(power, 1.0) / cycle,
                 "compute_efficiency": power,
             }.items()
             if ratio != pytest.approx(1.0)
@@ -163,6 +167,17 @@ def test_chips_of_a_generation_hold_the_clock_that_their_power_allows(on: str) -
     for size, measured in zip((4096, 8192), MEASURED[on], strict=True):
         time = float(found(f"bf16[{size}, {size}] @ bf16[{size}, {size}]", on).value)
         assert 2 * size**3 / time / 1e12 == pytest.approx(measured, rel=0.13)
+
+
+@pytest.mark.parametrize("library", ["vllm", "trtllm", "sglang"])
+def test_a_chip_with_less_of_everything_is_expected_no_faster(library: str) -> None:
+    """An L40 has the cores of an L40S, half of its matrix units and 1% less clock; its spare watts load nothing."""
+    sizes = np.array([*itertools.product((1, 64, 512, 8192), (256, 1024, 16384), (256, 1024, 16384))], float).T
+    for dtype in ("bf16", "fp8"):
+        line = f"{dtype}[m, k] @ {dtype}[k, n] -> bf16[m, n]"
+        asked = (bound(line, on=on, sizes=dict(zip("mkn", sizes, strict=True))) for on in ("l40", "l40s"))
+        less, more = (estimated(one, library).estimate for one in asked)
+        assert (less >= more * (1 - 1e-9)).all()
 
 
 def test_a_chip_of_unknown_watts_keeps_the_share_of_its_sister() -> None:

@@ -5,7 +5,8 @@ The rows of a file, and which are left out: :mod:`roofline.estimates.own_runs`.
 The fit is a maximum a posteriori one: constants move from known ones as far as the rows ask. On a chip without
 constants each of the chips that stand behind an expectation is a start. The one that the rows fit best is taken, with
 another policy where that is clearly better. The error before is that of the expectation as it was. The error after is
-taken by leaving out one row in five at a time.
+taken by leaving out one row in five at a time. Where it is over twice that of the constants that the fit starts from,
+these stay.
 
 :func:`advised_runs` says which products to measure on a chip, so that few runs tell most of its constants: sizes that
 lessen most what is not known of the times of all sizes (:func:`roofline.estimates.fitting.most_telling`), from the
@@ -81,6 +82,9 @@ STUDENT = {3: 1.886, 4: 1.638, 5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
 PRIOR = 0.5
 #: Most steps of a fit.
 MOST_STEPS = 30
+#: By how much the mean error of rows left out has to exceed that of the start for the start to stay. Four of five rows
+#: tell less than five: on first halves of measured kernels the fit that looked worse was mostly the better one.
+MUCH_WORSE = 2.0
 #: Rows by which the start and the policy are chosen, where there are more.
 ROWS_FOR_START = 60
 #: Rows for which all constants move, and not only those of one chip, where typical values are the start.
@@ -95,11 +99,20 @@ Sources = Sequence[tuple[KernelConstants, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibrated:
-    """Constants of one kind of kernel with the error of the nearest ones before, and of these after."""
+    """Constants of one kind of kernel with the error of the nearest ones before, and of these after.
+
+    ``kept`` says that these are those it started from, as the rows tell no more.
+    """
 
     constants: KernelConstants
     before: Errors
     after: Errors
+    kept: bool = False
+
+    @property
+    def worse(self) -> bool:
+        """Whether the rows brought no gain, by constants that moved."""
+        return not self.kept and self.after.mdape > self.before.mdape
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -148,11 +161,14 @@ class Calibration(Answer):
         yield BLANK
         yield Listing("errors", [f"before: of the constants it started from; after: of {LEFT_OUT}"], "quiet")
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
-        worse = [one.constants for one in self.fitted if one.after.mdape > one.before.mdape]
-        if worse:
-            named = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in worse)
-            said = "keep the constants it started from, or measure more sizes, short and long ones"
-            yield Listing("no gain", [f"the error of {', '.join(named)} is above that before: {said}"], "warning")
+        kept, worse = "is over twice that before: the constants it started from stay", "is above that before"
+        for said, which in (
+            (kept, [one.constants for one in self.fitted if one.kept]),
+            (f"{worse}: measure more sizes, short and long ones", [one.constants for one in self.fitted if one.worse]),
+        ):
+            kinds = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in which)
+            if kinds:
+                yield Listing("no gain", [f"the error of {', '.join(kinds)} {said}"], "warning")
         if self.rejected:
             yield Listing("left out", left_out(self.rejected), "warning")
 
@@ -164,6 +180,7 @@ class Calibration(Answer):
                 "before": one.before.mdape,
                 "after": one.after.mdape,
                 "rows": one.after.count,
+                "kept": one.kept,
             }
             for one in self.fitted
         ]
@@ -307,16 +324,21 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         found = _best(sources, rows.take(~out), own, prior)
         held = rows.take(out)
         after[out] = model.times(held.shapes, rows.chip, found.values, found.policy)
-    found = _best(sources, rows, own, prior)
-    errors = Errors.of(after, rows.seconds)
+    found, errors = _best(sources, rows, own, prior), Errors.of(after, rows.seconds)
+    start = _start(sources)
+    alone = model.times(rows.shapes, rows.chip, *start)
+    kept = (unmoved := Errors.of(alone, rows.seconds)).mape * MUCH_WORSE < errors.mape
+    values, policy = start if kept else (found.values, found.policy)
+    if kept:
+        after, errors = alone, unmoved
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
     seen = {name: rows.shapes[name] for name in model.sorted_by if name in rows.shapes}
     constants = replace(
         record,
         chip=key,
         library=library,
-        values=found.values,
-        policy=found.policy,
+        values=values,
+        policy=policy,
         interval=(interval_of(rows.seconds / after),),
         edges=(),
         transferred_from="",
@@ -327,7 +349,14 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         version="",
         figures=rows.chip._asdict() if record.figures else {},
     )
-    return Calibrated(constants, Errors.of(before, rows.seconds), errors)
+    return Calibrated(constants, Errors.of(before, rows.seconds), errors, kept)
+
+
+def _start(sources: Sources) -> tuple[dict[str, float], str]:
+    """The constants that a fit starts from as one set: the means of several chips' logarithms by their weights."""
+    first, total = sources[0][0], sum(share for _, share in sources)
+    means = {name: sum(share * math.log(one.values[name]) for one, share in sources) / total for name in first.values}
+    return {name: math.exp(mean) for name, mean in means.items()}, first.policy
 
 
 def interval_of(ratios: Any) -> tuple[float, float]:

@@ -5,7 +5,8 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
     time of a core        · clock there / clock here
     rate that feeds it    · peak of a core here / there, sustained; within a generation · clock here / there
     share of the peak     · sustained here / there,     sustained = min(1, watts / (peak · energy of a FLOP))
-                            within a generation √(watts / (peak · 1.6 energy)), at most 1, for both
+                            within a generation √(watts / (peak · 1.6 energy)), at most 1, for both;
+                            a rate does not grow with it
     time of all cores     · cores · clock there / here
     rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
     1 + slowing of long products    · √(sustained there / here),    of another generation
@@ -256,11 +257,13 @@ def on_another_chip(
     power = _clocks_held(here, there) if alike else sustained(there) / sustained(here)
     clocks = clock(here, source.cores), clock(there, target.cores)
     cycle = clocks[0] / clocks[1] if clocks[0] and clocks[1] else 1.0
-    # the same cores load as much in a cycle, whatever format's units were left out of them
+    # the same cores load as much in a cycle, whatever format's units were left out of them; power that is left over
+    # speeds up arithmetic, which had to wait for it, and no load of a short product
     grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
     chips = target.cores / source.cores / cycle
     traffic = (chips * target.bandwidth / source.bandwidth) ** 0.5
-    factors = {"peak": grown * power, "power": power, "cores": chips, "traffic": traffic, "start": 1 / cycle, "": 1.0}
+    fed = grown * (min(power, 1.0) if alike else power)
+    factors = {"peak": fed, "power": power, "cores": chips, "traffic": traffic, "start": 1 / cycle, "": 1.0}
     moved = {}
     for one in model.constants:
         if one.moves_with == "slowing":
