@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ NO_BROWSER = "no page was opened: install Debian's chromium (apt-get install chr
 os.environ.update(ENVIRONMENT)
 for name in REMOVED:
     os.environ.pop(name, None)
+
+# Modules and tests are compiled once, here and in the processes that tests start, not anew by each.
+sys.dont_write_bytecode = os.environ.pop("PYTHONDONTWRITEBYTECODE", None) is None and sys.dont_write_bytecode
 
 # The same examples on every run of `make test`; fresh ones, and more of them, under `make test-long` and `make fuzz`.
 settings.register_profile(
