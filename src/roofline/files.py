@@ -64,10 +64,7 @@ _MEMORY = {b"{": 240, b"[": 72, b",": 40, b":": 24}
 
 _PACKED = b"\x1f\x8b"
 #: Each begins where a word begins, so that a long word is read once, and with what is quick to look for.
-_LONG_NUMBERS = (
-    rf"[0-9_](?<![0-9_]{{2}})[0-9_]{{{MOST_DIGITS}}}",
-    r"0[xX](?<![0-9A-Za-z_].{2})[0-9A-Fa-f_]{250}",
-)
+_LONG_NUMBERS = (rf"[0-9_](?<![0-9_]{{2}})[0-9_]{{{MOST_DIGITS}}}", r"0[xX](?<![0-9A-Za-z_].{2})[0-9A-Fa-f_]{250}")
 _LONG_KEY = rf"""(?<![\w"'.-])(?:[\w"'-]+[ \t]*\.[ \t]*){{{MOST_PARTS}}}"""
 
 

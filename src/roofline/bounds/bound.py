@@ -65,12 +65,7 @@ if TYPE_CHECKING:
     from roofline.hardware.machine import Machine, Rate
 
 #: The kind of a bound, by the quantity of the resource that binds.
-BOUND_KINDS = {
-    "flops": "compute-bound",
-    "bytes": "memory-bound",
-    "wire": "network-bound",
-    "hops": "latency-bound",
-}
+BOUND_KINDS = {"flops": "compute-bound", "bytes": "memory-bound", "wire": "network-bound", "hops": "latency-bound"}
 
 #: The unit of each quantity, and of its rate.
 UNITS = {"flops": ("FLOP", "FLOP/s"), "bytes": ("B", "B/s"), "wire": ("B", "B/s"), "hops": ("hops", "hops/s")}
@@ -544,11 +539,7 @@ class Bound(Measurable, Comparable):
         columns = {**sizes, **times, "bound_by": self.bound_by.as_names()}
         entries = zip(columns, np.broadcast_arrays(*columns.values()), strict=True)
         rows = zip(*(whole(each) if name in sizes else each.ravel().tolist() for name, each in entries), strict=True)
-        return (
-            [*columns],
-            [list(row) for row in rows],
-            dict.fromkeys(times, "s"),
-        )
+        return ([*columns], [list(row) for row in rows], dict.fromkeys(times, "s"))
 
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""

@@ -150,10 +150,7 @@ class Case:
 
 
 #: What windows leave of an input, by the option of an operation that says how many bytes: in words.
-_UNREAD = {
-    "between": "between windows are not read",
-    "beyond": "past the last windows count as read, and need not be",
-}
+_UNREAD = {"between": "between windows are not read", "beyond": "past the last windows count as read, and need not be"}
 
 
 def _conversions_said(ops: Sequence[Op]) -> list[Assumption]:
@@ -192,9 +189,5 @@ def has_symbols(ops: Sequence[Op]) -> bool:
     return "sympy" in sys.modules and any(
         is_symbol(value)
         for op in ops
-        for value in (
-            *(v for _, v in op.work.items()),
-            *op.dims.values(),
-            *(d for t in op.reads for d in t.dims),
-        )
+        for value in (*(v for _, v in op.work.items()), *op.dims.values(), *(d for t in op.reads for d in t.dims))
     )

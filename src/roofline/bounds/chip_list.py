@@ -22,14 +22,7 @@ from roofline.errors import HardwareError, InputError, did_you_mean, suggest
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
-from roofline.hardware.figures import (
-    LISTED_PRICE,
-    listed_prices,
-    named_figure,
-    named_figure_unit,
-    ratio_unit,
-    verdicts,
-)
+from roofline.hardware.figures import LISTED_PRICE, listed_prices, named_figure, named_figure_unit, ratio_unit, verdicts
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge

@@ -165,8 +165,7 @@ class Conventions:
         ),
     )
     uneven: str = field(
-        default="error",
-        metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=UNEVEN),
+        default="error", metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=UNEVEN)
     )
     use: tuple[str, ...] = field(
         default=(),

@@ -240,8 +240,7 @@ BYTE_POLICIES: dict[str, Policy] = {
     ),
     "tiled": Policy("contractions load their operands again for every output tile", _tiled),
     "minimal": _keeping(
-        "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
-        _minimal,
+        "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor", _minimal
     ),
     "streamed": _keeping(
         "only matrices' weights, keys, values and recurrent states move, once: no norms, activations, rows or outputs",

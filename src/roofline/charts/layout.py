@@ -103,10 +103,7 @@ class Frame:
 
     def at(self, x: float, y: float) -> Vertex:
         """The pixel of a pair of values."""
-        return (
-            self.left + self.width * self.x.position(x),
-            self.bottom + self.height * self.y.position(y),
-        )
+        return (self.left + self.width * self.x.position(x), self.bottom + self.height * self.y.position(y))
 
     @property
     def box(self) -> Box:

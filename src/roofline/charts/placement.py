@@ -202,11 +202,7 @@ class Candidate:
 
 
 def place(
-    labels: Sequence[Sequence[Candidate]],
-    *,
-    inside: Box,
-    taken: Sequence[Box] = (),
-    lines: Sequence[Segment] = (),
+    labels: Sequence[Sequence[Candidate]], *, inside: Box, taken: Sequence[Box] = (), lines: Sequence[Segment] = ()
 ) -> list[Candidate | None]:
     """Choose one candidate a label, or None where all its places are taken.
 

@@ -179,12 +179,7 @@ def _roofs(
 ) -> list[Roof]:
     """A roof for each machine; with zones, one roof with a slope for each bandwidth."""
     found = [
-        machine_roof(
-            machine,
-            dtypes=dtypes,
-            levels=levels,
-            answers=[answer for answer, at in answers if at == series],
-        )
+        machine_roof(machine, dtypes=dtypes, levels=levels, answers=[answer for answer, at in answers if at == series])
         for series, machine in enumerate(machines)
     ]
     if zones is None:

@@ -83,11 +83,7 @@ class Roof:
 
 
 def machine_roof(
-    machine: Machine,
-    *,
-    dtypes: Sequence[str] = (),
-    levels: Sequence[str] = (),
-    answers: Iterable[Bound] = (),
+    machine: Machine, *, dtypes: Sequence[str] = (), levels: Sequence[str] = (), answers: Iterable[Bound] = ()
 ) -> Roof:
     """Gather a machine's roof: the dtypes and levels asked for, and what ``answers`` on it compute in.
 

@@ -160,10 +160,7 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         x=x,
         y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
         marks=tuple(marks),
-        notes=(
-            *_not_drawn(table, sum(len(line.x) for line in marks), len(curves)),
-            *table.incomplete,
-        ),
+        notes=(*_not_drawn(table, sum(len(line.x) for line in marks), len(curves)), *table.incomplete),
         theme=theme,
     )
 

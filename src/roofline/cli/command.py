@@ -35,11 +35,7 @@ def _as_written(word: str) -> str:
 
 
 #: What all commands do with help, and with words in another case.
-SETTINGS = {
-    "help_option_names": ["-h", "--help"],
-    "max_content_width": 100,
-    "token_normalize_func": _as_written,
-}
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "token_normalize_func": _as_written}
 
 #: Kinds of values that have no capitals: their case does not matter.
 _FOLDED = ("dtype", "policy", "library", "convention", "kernel", "chip")

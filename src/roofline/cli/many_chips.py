@@ -8,17 +8,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import Option, argument, command_named, not_default, word_of
-from roofline.cli.option_table import (
-    COUNTING,
-    ESTIMATE,
-    EXPECT,
-    MESH,
-    NETWORK,
-    SEVERAL,
-    option,
-    options,
-    with_options,
-)
+from roofline.cli.option_table import COUNTING, ESTIMATE, EXPECT, MESH, NETWORK, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     convention_arguments,
     expectation_wanted,

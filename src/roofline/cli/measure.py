@@ -242,13 +242,7 @@ def _dtypes(points: list[MeasuredPoint]) -> list[str]:
 @argument("file", values="file")
 @with_options(TARGET, EXPECT, options("top chart split csv json"))
 def profile_command(
-    file: str,
-    top: int,
-    chart: str | None,
-    split: str | None,
-    csv_file: str | None,
-    as_json: bool,
-    **options: Any,
+    file: str, top: int, chart: str | None, split: str | None, csv_file: str | None, as_json: bool, **options: Any
 ) -> None:
     """Put what a profiler saw under a machine's roof: a torch.profiler trace, a Nsight Compute CSV, or a plain CSV.
 

@@ -78,10 +78,7 @@ def model_command(
     asked = formats(options)
     found = [
         summary(
-            model,
-            **{**sizes, "prompt": sizes["prompt"] or min(1024, model.context or 1024)},
-            **conventions,
-            **asked,
+            model, **{**sizes, "prompt": sizes["prompt"] or min(1024, model.context or 1024)}, **conventions, **asked
         )
         for model in models
     ]

@@ -30,10 +30,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
     option("bandwidth", help="Roofline: coloured regions between two."),
     *options("points title dark"),
     option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="Write .svg, .png or .pdf (default: draw in the terminal).",
+        "output-file", name="output", older="--output", help="Write .svg, .png or .pdf (default: draw in the terminal)."
     ),
     *options("width json"),
 )

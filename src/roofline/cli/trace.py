@@ -13,12 +13,7 @@ from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
-from roofline.cli.option_values import (
-    convention_arguments,
-    expectation_wanted,
-    target_arguments,
-    targets,
-)
+from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json, working, wrote
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
@@ -148,10 +143,7 @@ def trace_command(
         show_explained(bound)
     else:
         _show(
-            [
-                *_operations(traced, flat, depth, convention, bound, several),
-                *_roof(bound, several, output),
-            ],
+            [*_operations(traced, flat, depth, convention, bound, several), *_roof(bound, several, output)],
             output,
             bound,
         )

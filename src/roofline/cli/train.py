@@ -87,12 +87,7 @@ _OF_BUDGETS = (
         help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
     ),
     *options("lora saved-activations unfused"),
-    option(
-        "optimizer",
-        default="adam",
-        values="adam adamw lion momentum sgd",
-        help=MEANINGS_OF["train"]["optimizer"],
-    ),
+    option("optimizer", default="adam", values="adam adamw lion momentum sgd", help=MEANINGS_OF["train"]["optimizer"]),
     option("weights", help=MEANINGS_OF["train"]["weights"]),
     *options("gradients moments master tokens mfu measured days chip-hours price"),
     option("power", callback=POWER, help="Of one chip (default: its data sheet's)."),

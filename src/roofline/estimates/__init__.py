@@ -31,11 +31,7 @@ MOST_STEPS = 2000
 
 @takes()
 def estimated(
-    answer: Any,
-    library: str | Estimator = "vllm",
-    files: Any = (),
-    output: int | None = None,
-    eager: bool = False,
+    answer: Any, library: str | Estimator = "vllm", files: Any = (), output: int | None = None, eager: bool = False
 ) -> Any:
     """An answer with what to expect: a bound, a training step, phases of serving, rows of a sweep, measured runs.
 

@@ -22,15 +22,7 @@ shots: the custom all-reduce of vLLM, SGLang and TensorRT-LLM.
 
 from __future__ import annotations
 
-from roofline.estimates.kernel_model import (
-    Array,
-    ChipFigures,
-    KernelModel,
-    ModelConstant,
-    Parts,
-    Shapes,
-    Values,
-)
+from roofline.estimates.kernel_model import Array, ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
 from roofline.estimates.row_expectations import decided
 
 _LINK = (

@@ -362,12 +362,7 @@ class Estimator:
     """
 
     @takes()
-    def __init__(
-        self,
-        library: str = "vllm",
-        files: Any = (),
-        eager: bool = False,
-    ) -> None:
+    def __init__(self, library: str = "vllm", files: Any = (), eager: bool = False) -> None:
         self.eager = eager
         self.only = ""
         self._own = read_files(files)

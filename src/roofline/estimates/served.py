@@ -251,12 +251,7 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     """A decode step with what to expect of it in a framework, whose graph runs kernels faster than they run alone."""
     found = decode.expectation
-    shapes = {
-        "batch": decode.sizes["batch"] / copies,
-        "decode": found.kernel_time,
-        "mixed": 0.0,
-        "kernels": found.runs,
-    }
+    shapes = {"batch": decode.sizes["batch"] / copies, "decode": found.kernel_time, "mixed": 0.0, "kernels": found.runs}
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,

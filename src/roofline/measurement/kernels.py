@@ -51,14 +51,7 @@ class Kernel:
 
 
 def loop(
-    body: str,
-    step: int,
-    *,
-    before: str = "",
-    carried: str = "",
-    after: str = "",
-    more: str = "",
-    until: str = "%count",
+    body: str, step: int, *, before: str = "", carried: str = "", after: str = "", more: str = "", until: str = "%count"
 ) -> str:
     """Wrap lines of IR into a body that runs them for every ``step`` of ``count``; ``%i`` is where it stands.
 
@@ -111,8 +104,7 @@ def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
 def new_page_kernel() -> Kernel:
     """Make the kernel that writes one word of every cache line, for pages that nothing has touched yet."""
     ir = loop(
-        "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q",
-        LINE,
+        "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q", LINE
     )
     return Kernel("fresh pages", ir, "first write to every line of new pages", "B/s", 1.0, LINE, 1)
 

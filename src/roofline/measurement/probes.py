@@ -22,15 +22,7 @@ from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
 from roofline.measurement.samples import SHARED_UNIT, RoundAgreement, Sample, SampleSummary, round_agreement, summarise
-from roofline.measurement.threads import (
-    LARGE_PAGE,
-    STAGGER,
-    Buffer,
-    Job,
-    ThreadTeam,
-    core_watch,
-    samples_of,
-)
+from roofline.measurement.threads import LARGE_PAGE, STAGGER, Buffer, Job, ThreadTeam, core_watch, samples_of
 from roofline.progress import stopped
 from roofline.signatures import spelled
 

@@ -114,10 +114,7 @@ _CANONICAL = _functions()
 #: Every callable name, aliases included.
 #:
 #: :meta hide-value:
-FUNCTIONS: dict[str, Function] = {
-    **_CANONICAL,
-    **{alias: row for row in _CANONICAL.values() for alias in row.aliases},
-}
+FUNCTIONS: dict[str, Function] = {**_CANONICAL, **{alias: row for row in _CANONICAL.values() for alias in row.aliases}}
 
 
 def canonical_functions() -> dict[str, Function]:

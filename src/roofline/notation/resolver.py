@@ -473,11 +473,7 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
 
 
 def _operands(
-    scope: Scope,
-    nodes: tuple[Node, ...],
-    defaults: tuple[str, ...],
-    previous: Shape | None,
-    inside: Wanted = INSIDE,
+    scope: Scope, nodes: tuple[Node, ...], defaults: tuple[str, ...], previous: Shape | None, inside: Wanted = INSIDE
 ) -> list[Shape]:
     found: dict[int, Shape] = {}
     for position, node in enumerate(nodes):

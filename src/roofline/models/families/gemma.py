@@ -23,13 +23,7 @@ from roofline.models.blocks.residual import (
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Routing
-from roofline.models.families.parts import (
-    DecoderSizes,
-    activation,
-    build_model,
-    by_layer,
-    layer_types,
-)
+from roofline.models.families.parts import DecoderSizes, activation, build_model, by_layer, layer_types
 from roofline.models.fields import Fields
 
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.

@@ -128,16 +128,14 @@ a divisor of 8: 1, 2, 4, 8
             if have is not None and one * data != have:
                 text = _product({"data": data, **named})
                 raise LayoutError(
-                    f"{text} is {_chips(one * data)}, and {machine.target} has {have}",
-                    hint=_fits(have, one),
+                    f"{text} is {_chips(one * data)}, and {machine.target} has {have}", hint=_fits(have, one)
                 )
         elif have is None:
             data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
         elif have % one:
             whole = f"{machine.target} with its {have}"
             raise LayoutError(
-                f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number",
-                hint=_fits(have, one),
+                f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number", hint=_fits(have, one)
             )
         else:
             data = have // one

@@ -250,10 +250,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
     if found is None:
         given = " and ".join(spelled(name) for name in ("price", "power") if asked.wanted[name] is not None)
-        raise InputError(
-            f"{given} without a step to price",
-            hint=f"give {spelled('prompt')} or {spelled('context')}",
-        )
+        raise InputError(f"{given} without a step to price", hint=f"give {spelled('prompt')} or {spelled('context')}")
     if "speculations" in found.further:
         raise InputError(
             f"a cost with {spelled('draft')} is that of one batch", hint=f"give {spelled('batch')} one value"

@@ -91,10 +91,7 @@ def trace(
     if not callable(program):
         raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint="give a function")
     if optimizer is not None:
-        raise InputError(
-            "a JAX optimizer is part of the function",
-            hint="trace the training step with its update",
-        )
+        raise InputError("a JAX optimizer is part of the function", hint="trace the training step with its update")
     given, names = _leaves(inputs, kwargs or {}, sizes or {})
     leaves, tree = jax.tree.flatten(given)
     slots = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]

@@ -113,9 +113,7 @@ class JaxprWalker:
         scope = ".".join(part for part in (context.scope, _scope(stack)) if part)
         enter(self.scopes, scope)
         inner = context._replace(
-            scope=scope,
-            backward=context.backward or "transpose(" in stack,
-            source=source_line(eqn) or context.source,
+            scope=scope, backward=context.backward or "transpose(" in stack, source=source_line(eqn) or context.source
         )
         name = eqn.primitive.name
         numbers = [number_of(atom, self.numbers) for atom in eqn.invars]

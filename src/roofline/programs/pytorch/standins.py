@@ -252,11 +252,7 @@ def _sharded(tensor: Any) -> Any:
 
 
 def make_input(
-    value: Any,
-    sizes: Mapping[str, Size],
-    opened: OpenSizes,
-    declare: Callable[[Any, str, str], None],
-    label: str,
+    value: Any, sizes: Mapping[str, Size], opened: OpenSizes, declare: Callable[[Any, str, str], None], label: str
 ) -> Any:
     """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
 

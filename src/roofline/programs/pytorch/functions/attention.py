@@ -27,12 +27,7 @@ LARGEST_MASK = 2**27
 
 
 def attend(
-    recorder: Recorder,
-    name: str,
-    tensors: Sequence[Any],
-    sizes: AttentionSizes,
-    outs: Any,
-    mask: Any = None,
+    recorder: Recorder, name: str, tensors: Sequence[Any], sizes: AttentionSizes, outs: Any, mask: Any = None
 ) -> Any:
     """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept."""
     extra = [recorder.read(mask)] if mask is not None else []

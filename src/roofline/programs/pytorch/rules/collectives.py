@@ -24,11 +24,7 @@ KINDS: dict[str, str | None] = {
 def _names() -> list[str]:
     plain = [name for name in KINDS if not name.startswith("_")]
     functional = [f"{space}.{name}" for space in ("_c10d_functional", "_c10d_functional_autograd") for name in plain]
-    return [
-        *functional,
-        *(f"_c10d_functional.{name}_coalesced" for name in plain),
-        *(f"c10d.{name}" for name in KINDS),
-    ]
+    return [*functional, *(f"_c10d_functional.{name}_coalesced" for name in plain), *(f"c10d.{name}" for name in KINDS)]
 
 
 @rule(*_names())
