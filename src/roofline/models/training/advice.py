@@ -133,9 +133,8 @@ def best_mix(found: Training) -> Mix | None:
     chips, now = int(tensor) * int(fsdp), (float(found.lower), float(found.op_by_op))
     best = (now, int(tensor), str(found.bound.bound_by))
     for ways in (1, *_doubling(chips)):
-        try:
-            tried = again(found, tensor=ways, fsdp=chips // ways, microbatches=found.question.microbatches)
-        except RooflineError:
+        tried = _tried(found, tensor=ways, fsdp=chips // ways)
+        if tried is None:
             continue
         if tried.memory.fits is not False and len(tried.bound.incomplete) <= len(found.bound.incomplete):
             floors = (float(tried.lower), float(tried.op_by_op))
@@ -165,13 +164,9 @@ def layouts_over_slices(found: Training) -> tuple[TrainingAdvice, ...]:
         if changed is None:
             continue
         asked = {n: changed[n] for n in ("data", "pipeline", "fsdp", "tensor")}
-        try:
-            after = again(found, **asked, microbatches=found.question.microbatches)
-        except RooflineError:
-            continue
-        shown = ", ".join(f"{n} {size:,}" for n, size in asked.items() if size > 1)
-        text = f"{name} over the slices ({shown})"
-        lines.append(TrainingAdvice(text, asked, found, after))
+        if (after := _tried(found, **asked)) is not None:
+            shown = ", ".join(f"{n} {size:,}" for n, size in asked.items() if size > 1)
+            lines.append(TrainingAdvice(f"{name} over the slices ({shown})", asked, found, after))
     return tuple(sorted(lines, key=lambda line: float(line.after.lower)))
 
 
@@ -235,6 +230,20 @@ def again(found: Training, **changes: Any) -> Training:
     return made
 
 
+def _tried(found: Training, **changes: Any) -> Training | None:
+    """The step with something changed, in microbatches that follow the change; None where it is not possible."""
+    try:
+        return again(found, **{"microbatches": found.question.microbatches, **changes})
+    except RooflineError:
+        return None
+
+
+def _would_fit(found: Training, changes: dict[str, Any]) -> bool:
+    """Whether a changed step is possible and fits."""
+    after = _tried(found, **changes)
+    return after is not None and bool(after.fits)
+
+
 def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
     """Seconds by link of the collectives over one axis of the mesh."""
     times: dict[str, Any] = {}
@@ -275,9 +284,8 @@ def _tensor(found: Training) -> Limit:
     heads = int(found.ways["tensor"]) * int(found.ways["fsdp"])
     best: int | None = None
     for ways in _doubling(heads):
-        try:
-            tried = again(found, tensor=ways, fsdp=heads // ways, microbatches=found.question.microbatches)
-        except RooflineError:
+        tried = _tried(found, tensor=ways, fsdp=heads // ways)
+        if tried is None:
             continue
         times = axis_times(tried.bound, "tensor")
         if max(times.values(), default=0) <= computing(tried.bound):
@@ -499,11 +507,7 @@ def _dealt_out(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             "on": on, "batch_tokens": tokens, "fsdp": int(found.ways["fsdp"]) * times,
             "microbatches": found.question.microbatches,
         }  # fmt: skip
-        try:
-            fits = again(found, **arguments).fits
-        except RooflineError:
-            continue
-        if fits:
+        if _would_fit(found, arguments):
             yield f"{on}, {tokens:,} tokens a step", arguments
             return
 
@@ -525,11 +529,7 @@ def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             if on is None:
                 continue
             arguments = {"on": on, "tensor": ways, **changed, "microbatches": found.question.microbatches}
-            try:
-                fits = again(found, **arguments).fits
-            except RooflineError:
-                continue
-            if fits:
+            if _would_fit(found, arguments):
                 fewest = times
                 yield ", ".join([on, f"tensor {ways}", *(f"checkpoint {each}" for each in changed.values())]), arguments
                 break
@@ -545,11 +545,8 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         for count in (*counts, most) if most > found.microbatches else ():
             arguments = {**changed, "microbatches": count}
-            try:
-                fits = again(found, **arguments).fits
-            except RooflineError:
-                continue
-            if fits or count == most:
+            after = _tried(found, **arguments)
+            if after is not None and (after.fits or count == most):
                 yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
                 break
 
@@ -564,10 +561,7 @@ def _quickest_microbatches(found: Training) -> int:
     stages = int(found.ways["pipeline"]) if schedule(found.schedule).splits else 1
     times = {now: float(found.lower)}
     for count in sorted(counts - {0, now}):
-        try:
-            other = again(found, microbatches=count) if count % stages == 0 else None
-        except RooflineError:
-            continue
+        other = _tried(found, microbatches=count) if count % stages == 0 else None
         if other is not None and other.fits is not False:
             times[count] = float(other.lower)
     return min(times, key=lambda count: (times[count], count))
