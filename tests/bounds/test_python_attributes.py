@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 import roofline
-from roofline.errors import InputError, MissingExtraError, RooflineError
+from roofline.errors import InputError, MissingExtraError, RooflineError, SizeError
 
 
 def test_a_fact_that_is_not_there_is_an_error_that_lists_them() -> None:
@@ -37,6 +37,11 @@ def test_every_error_has_a_message_and_a_hint() -> None:
     assert (RooflineError("x").message, RooflineError("x").hint) == ("x", "")
 
 
+def test_a_formula_without_sizes_says_its_times_at_no_size() -> None:
+    said = str(roofline.formula("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
+    assert "\n  40.7 µs at best, 40.7 µs op by op, 49.3 µs if nothing overlaps\n" in said
+
+
 def test_the_formula_of_an_answer_is_right_in_latex() -> None:
     answer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100")
     assert r"W_{\mathrm{hbm}}" in answer.formula().printed("latex")
@@ -49,8 +54,11 @@ def test_help_of_the_optimizer_says_so() -> None:
 
 def test_what_methods_do_not_know_is_an_error_that_says_what_they_do(tmp_path: Path) -> None:
     answer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100")
-    with pytest.raises(InputError, match="a formula is not printed in 'tex'; one of python, javascript, latex"):
-        answer.formula().printed("tex")
+    with pytest.raises(InputError, match="a formula is not printed in 'c'; one of python, javascript, latex"):
+        answer.formula().printed("c")
+    assert answer.formula().printed("js") == answer.formula().printed("javascript")
+    with pytest.raises(SizeError, match=r"formats of one operand are roofline\.solve_dtypes\(line, 1, on=…\)"):
+        roofline.solve("bf16[64, 8192] * bf16[8192, 8192]", "dtype:1", on="h100")
     with pytest.raises(InputError, match="has no size 'Q'; sizes are: B, D, F"):
         answer.formula(Q=3)
     beside = roofline.bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,a100")

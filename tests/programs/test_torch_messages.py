@@ -127,3 +127,8 @@ def test_an_operation_of_the_users_own_is_a_gap():
         library.impl("own", lambda x: torch.empty_like(x), "Meta")
         traced = trace(torch.ops.roofline_test.own, "fp32[3]")
     assert [(gap.name, gap.bytes) for gap in traced.listed_gaps()] == [("roofline_test.own", 24)]
+
+
+def test_one_input_alone_is_no_list_of_inputs():
+    for alone in ("fp32[3, 4]", torch.zeros(3, 4), ["fp32[3, 4]"], ("fp32[3, 4]",)):
+        assert trace(nn.Linear(4, 5), inputs=alone).flops() == trace(nn.Linear(4, 5), "fp32[3, 4]").flops()

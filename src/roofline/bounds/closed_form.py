@@ -37,7 +37,7 @@ from roofline.bounds.formula_terms import (
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
-from roofline.formulas.printers import PRINTED, Combined, fastest_source, javascript_source, python_source, text
+from roofline.formulas.printers import Combined, fastest_source, javascript_source, language_named, python_source, text
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.quantity import format_amount, format_number
@@ -349,8 +349,7 @@ class Formula(Answer):
         A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has
         that of the point.
         """
-        if language not in PRINTED:
-            raise InputError(f"a formula is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
+        language = language_named(language, "a formula")
         if self.ways and language != "latex":
             return self._printed_ways(language, name)
         return self._printed(language, name)
@@ -507,7 +506,7 @@ class Formula(Answer):
             values = self.values()
             times = {name: format_amount(values[name], "s") for name in BOUNDS}
             rest = f"{times['op_by_op']} op by op, {times['upper']} if nothing overlaps"
-            yield f"at {at}: {times['lower']} at best, {rest}"
+            yield f"{f'at {at}: ' if at else ''}{times['lower']} at best, {rest}"
 
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""

@@ -24,6 +24,7 @@ Which storage formats make it compute-bound, one operand at a time, at the given
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
@@ -57,7 +58,7 @@ from roofline.bounds.crossing import (
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, refuse_idle, refuse_idle_on_plan
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
-from roofline.formulas.printers import PRINTED, text
+from roofline.formulas.printers import language_named, text
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM
 from roofline.notation import program
@@ -184,8 +185,7 @@ class Solution(Comparable):
         >>> found.printed("python")
         'B = (D*F*P_bf16/(D*F*W_hbm - D*P_bf16 - F*P_bf16))/2'
         """
-        if language not in PRINTED:
-            raise InputError(f"a solution is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
+        language = language_named(language, "a solution")
         if self.form is None:
             hint = "open the other sizes" if self.value is not None else "nothing flips"
             raise InputError(f"there is no closed form of {self.unknown}: {self.verdict}", hint=hint)
@@ -358,6 +358,8 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         first = str(for_).partition(",")[0].strip()
         if first in (*names, *rates):
             hint = f"one unknown at a time: {either(f'--for {first}', f'for_={first!r}')}"
+        if (operand := re.fullmatch(r"dtype(?::(\d+))?", str(for_))) is not None:
+            hint = f"formats of one operand are roofline.solve_dtypes(line, {operand[1] or 0}, on=…)"
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
     several = next(

@@ -29,8 +29,21 @@ EXACT = 2**53
 #: Languages of :func:`text`.
 LANGUAGES = ("python", "javascript", "latex", "numpy", "words")
 
-#: Languages that a whole formula is printed in.
+#: Languages that a whole formula is printed in, and short names of them.
 PRINTED = LANGUAGES[:3]
+SHORT = {"py": "python", "js": "javascript", "tex": "latex"}
+
+
+def language_named(language: str, what: str) -> str:
+    """The language that a formula, or a solution, is to be printed in, by its name or a short one.
+
+    >>> language_named("js", "a formula")
+    'javascript'
+    """
+    found = SHORT.get(language, language) if isinstance(language, str) else language
+    if found not in PRINTED:
+        raise InputError(f"{what} is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
+    return found
 
 
 def text(form: Any, language: str) -> str:

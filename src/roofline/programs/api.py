@@ -92,13 +92,14 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
 
     ``program`` is a torch module or function, a JAX function (``frontend="jax"``, or found by its inputs and by what
     its code names), or an ONNX file, its path or loaded. ``inputs`` are example tensors or specifications in the
-    notation (``"bf16[1, 3, 224, 224]"``), one after the other or as a list, ``inputs=[…]``.
+    notation (``"bf16[1, 3, 224, 224]"``), one after the other or as ``inputs=``, a list or the only one.
     With ``on``, a machine, the answer is that of :meth:`Traced.bound`, which takes ``set``, ``policy``, ``estimate`` …
     ``sizes`` are those of named dimensions. A front end refuses an option that it does not take.
 
     See :mod:`roofline.programs.pytorch.trace` for what each gives. A missing library is an error that names the extra.
     """
-    inputs = (*inputs, *options.pop("inputs", ()))
+    listed = options.pop("inputs", ())
+    inputs = (*inputs, *(listed if isinstance(listed, list | tuple) else (listed,)))
     own = ("on", *signature(target).parameters, *signature(Traced.bound).parameters, *OF_OPERATIONS)
     placed = {name: options.pop(name) for name in dict.fromkeys(own) if name in options}
     if placed.get("on") is None and placed:
