@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline import bound, shard
 
 IMAGE = {"N": 2, "H": 14, "W": 14}
@@ -119,7 +120,39 @@ def test_queries_that_are_split_see_all_keys(mask: str, chips: int) -> None:
     assert [x.traffic_bytes for x in attended.reads] == [2 * 4096 * 32 * 128 // chips, *[2 * 4096 * 8 * 128] * 2]
     said = any("early and late queries" in text for text in found.assumptions)
     assert said == bool(mask)
-    assert found.lower <= bound(line, on=f"h100:{chips}", **SEQUENCE).upper
+    best = bound(line, on=f"h100:{chips}", **SEQUENCE)
+    assert found.lower <= best.upper or "borders" in str(best.plan)
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 5, 24])
+@pytest.mark.parametrize("on", ["h100:4", "v5e:4", "h100:2"])
+def test_chips_that_split_a_sequence_get_the_keys_that_its_window_reaches_back_to(on: str, window: int) -> None:
+    """Counted query by query: the keys of other chips that one needs, and the pairs of an average chip."""
+    kv, length, chips = "bf16[1, T_X, K, H]", 24, int(on[-1])
+    line = f"attention(bf16[1, T_X, N, H], {kv}, {kv}, causal, window={window}) -> bf16[1, T_X, N, H]"
+    found = bound(line, on=on, plan="borders" if window > 1 else None, T=length, N=4, K=2, H=8)
+    part = length // chips
+    seen = [
+        {key for q in range(c * part, (c + 1) * part) for key in range(max(0, q - window + 1), q + 1)}
+        for c in range(chips)
+    ]
+    others = max(len(keys - set(range(c * part, (c + 1) * part))) for c, keys in enumerate(seen))
+    row = 2 * 2 * 8
+    assert sum(found.wire.values()) == 2 * others * row
+    assert sum(t.traffic_bytes for t in found.ops[-1].op.reads) == 2 * part * 4 * 8 + 2 * (part + others) * row
+    assert found.flops == 4 * 4 * 8 * sum(min(q + 1, window) for q in range(length)) / chips
+    assert any("the first one has fewer" in text for text in found.assumptions)
+
+
+def test_a_window_over_a_split_sequence_has_one_number_as_a_formula_and_in_arrays() -> None:
+    kv, sizes = "bf16[1, T_X, 8, 128]", {"plan": "borders", "on": "h100:8"}
+    line = f"attention(bf16[1, T_X, 32, 128], {kv}, {kv}, causal, window=1000) -> bf16[1, T_X, 32, 128]"
+    lengths = [64, 800, 8192, 32768]
+    plain = [bound(line, T=length, **sizes).lower for length in lengths]
+    assert bound(line, T=lengths, **sizes).lower == pytest.approx(plain, rel=1e-12)
+    assert roofline.formula(line, **sizes)(T=lengths)["lower"] == pytest.approx(plain, rel=1e-12)
+    gathered = [bound(line, on="h100:8", T=length, plan=f"AllGather_X({kv}); AllGather_X({kv})") for length in lengths]
+    assert all(one <= other.lower for one, other in zip(plain, gathered, strict=True))
 
 
 def test_more_chips_than_key_heads_do_not_repeat_the_work() -> None:

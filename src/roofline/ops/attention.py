@@ -149,6 +149,7 @@ def attend(
     exact: bool = False,
     name: str = "attention",
     parts: Size = 1,
+    key_parts: Size = 1,
 ) -> Op:
     """Attend from q [B, S, N, H] to k [B, T, K, H] and v [B, T, K, V]; B may be left out of all three.
 
@@ -156,13 +157,14 @@ def attend(
     window each query sees the last of those keys, itself included; a window alone gives every query as many keys,
     wherever they lie.
 
-    The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together.
+    The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together. The keys are
+    one of ``key_parts`` of all, beside which the operation reads those that its window reaches back to.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
     """
     B, S, N, H = q.dims if len(q.dims) == 4 else (1, *q.dims)
-    T, K, V = k.dims[-3], k.dims[-2], v.dims[-1]
+    T, K, V = k.dims[-3] * key_parts, k.dims[-2], v.dims[-1]
     heads = f"{show_size(N)} query head{'' if isinstance(N, int) and N == 1 else 's'}"
     if isinstance(N, int) and is_symbol(K):
         hint = f"give {show_size(K)} a number; attention takes {ATTENTION_LAYOUT}"
@@ -215,24 +217,30 @@ def rule(step: Step, context: Context) -> Op:
     keys, values = context.tensor(k, "kv"), context.tensor(v, "kv")
     several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
     alone = not is_one(several)
-    parts = context.ways.get(q.labels[-3], 1)
+    parts, window = context.ways.get(q.labels[-3], 1), step.options.get("window")
+    # under a window keys are split only as the queries are
+    key_parts = context.ways.get(k.labels[-3], 1) if step.options.get("causal") and window is not None else 1
     done = attend(
         context.tensor(q),
         _one_head(keys) if alone else keys,
         _one_head(values) if alone else values,
         context.tensor(step.output),
         causal=bool(step.options.get("causal")),
-        window=step.options.get("window"),
+        window=window,
         unfused=bool(step.options.get("unfused")),
         compute=context.arithmetic(step),
         exact=context.exact,
         name=step.text or "attention",
         parts=parts,
+        key_parts=key_parts,
     )
     note = done.note + _order_of_letters(q.labels)
-    if not is_one(parts) and (step.options.get("causal") or step.options.get("window") is not None):
+    if not is_one(key_parts):
+        note += "; each chip has a part of the sequence and gets the keys that its window reaches back to"
+        note += "; pairs are those of an average chip, the first one has fewer"
+    elif not is_one(parts) and (step.options.get("causal") or window is not None):
         note += "; each chip takes early and late queries, which together see as many keys on all"
-        note += "; it gets every key, also where a window needs fewer" if step.options.get("window") is not None else ""
+        note += "; it gets every key, also where a window needs fewer" if window is not None else ""
     if alone:
         touched = [x.elements if x.touched is None else x.touched for x in done.reads[1:3]]
         read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]

@@ -48,7 +48,8 @@ Chips that share the keys of an attention do so too: their results add up once t
 (('T',), 'T', 2)
 
 Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
-takes early and late queries, so that all see as many keys. Chips that share an image of a convolution whose windows
+takes early and late queries, so that all see as many keys. Where it has a window and the keys lie as the queries do,
+each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows
 keep its size send neighbours the rows that these reach over the border. Every other dimension is whole on every chip:
 an image whose size changes, the keys under a mask. (A single query is the last position, which sees every key, so its
 keys may be sharded.)
@@ -282,7 +283,8 @@ class Loop(NamedTuple):
 
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
-    each key head. With ``borders`` chips that share it send each other the rows at the borders of their parts.
+    each key head. Of the operands at the places ``borders`` chips that share it send each other rows at the borders of
+    their parts.
     """
 
     labels: tuple[State, ...]
@@ -290,7 +292,7 @@ class Loop(NamedTuple):
     statistics: int = 0
     parts: str | int | None = None
     shared: str | None = None
-    borders: bool = False
+    borders: tuple[int, ...] = ()
 
     @property
     def sizes(self) -> list[tuple[str | int, Fit]]:
@@ -389,7 +391,8 @@ def _top(step: Step) -> list[Loop]:
 
 
 def _attention(step: Step) -> list[Loop]:
-    """Batch; heads, with those of keys and values or several chips to one of these; queries; keys without a mask."""
+    """Batch; heads, with those of keys and values or several chips to one of these; queries, of a window with the keys
+    of the same positions; keys without a mask."""
     q, k, v = (shape.labels for shape in step.inputs)
     queries, heads = q[-3:-1]
     loops = [
@@ -399,7 +402,10 @@ def _attention(step: Step) -> list[Loop]:
     ]
     if len(q) == 4:
         loops.append(Loop((q[0], k[0], v[0]), q[0]))
-    if not step.options.get("causal") and step.options.get("window") is None and k[-3] == v[-3]:
+    causal, window = step.options.get("causal"), step.options.get("window")
+    if causal and window is not None and not step.options.get("unfused") and queries == k[-3] == v[-3]:
+        loops.append(Loop((queries, queries, queries), queries, borders=(1, 2)))
+    if not causal and window is None and k[-3] == v[-3]:
         loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
     return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
@@ -425,7 +431,7 @@ def _images(step: Step) -> list[Loop]:
     """The dimensions of an image that windows keep as they are; windows of several elements reach over borders."""
     pad, image = step.options["pad"], step.inputs[0].labels[1:-1]
     return [
-        loop._replace(borders=pad == "same" or pad[at] != 0)
+        loop._replace(borders=(0,) if pad == "same" or pad[at] != 0 else ())
         for at, (label, kept) in enumerate(zip(image, step.output.labels[1:-1], strict=True))
         for loop in _named(step, [label])
         if label == kept

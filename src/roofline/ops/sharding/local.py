@@ -135,7 +135,7 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        borders = [self.send_borders(step, axis, label, op.reads[0]) for axis, label in choice.bordered]
+        borders = [self.send_borders(step, axis, label, op.reads[at], at) for axis, label, at in choice.bordered]
         op = replace(op, reads=(*op.reads, *filter(None, borders)))
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
         if choice.exchanged:
@@ -161,35 +161,40 @@ class _Build:
             )
         )
 
-    def send_borders(self, step: Step, axis: str, label: str, image: Tensor) -> Tensor | None:
+    def send_borders(self, step: Step, axis: str, label: str, part: Tensor, operand: int) -> Tensor | None:
         """Send the rows that the windows of neighbours reach, to each its side; the rows of others that arrive.
 
         A chip behind switches sends both sides over one link; on a torus, over several tiers, and of two chips, one.
-        Each goes one hop.
+        Each goes one hop. The windows of an attention reach back only: there is one side.
         """
-        at = step.inputs[0].labels.index(label)
-        if step.options["pad"] == "same":
-            window = step.options.get("window")
-            size = self.sizes[step.inputs[1].labels[at - 1]] if window is None else window[at - 1]
-            reach = step.options["dilation"][at - 1] * (size - 1)
-        else:
-            reach = 2 * step.options["pad"][at - 1]
-        others = self.sizes[label] - image.dims[at]
-        reach = min(reach, others) if is_number(reach) and is_number(others) else reach
+        at = step.inputs[operand].labels.index(label)
+        back_only = family_of(step) == "attention"
+        reach = step.options["window"] - 1 if back_only else self.reach_of_windows(step, at)
+        others = self.sizes[label] - part.dims[at]
+        reach = minimum(reach, others) if back_only or (is_number(reach) and is_number(others)) else reach
         if is_number(reach) and not reach:
             return None
         over = self.place.mesh.select((axis,))
         segments = over[0].segments
         one, behind_switch = is_one(over[0].size - 1), len(segments) == 1 and segments[0].topology == "switch"
-        side, sides = ([*image.dims[:at], rows, *image.dims[at + 1 :]] for rows in (ceil_div(reach, 2), reach))
-        sent = Tensor(f"borders of {image.ident}", tuple(sides if behind_switch and not one else side), image.dtype)
+        one_side = reach if back_only else ceil_div(reach, 2)
+        side, sides = ([*part.dims[:at], rows, *part.dims[at + 1 :]] for rows in (one_side, reach))
+        sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         held = replace(sent, dims=tuple(side if one else sides))
-        arrived = replace(held, ident=f"{axis} borders of {image.ident} of others")
+        arrived = replace(held, ident=f"{axis} borders of {part.ident} of others")
         name = border_words(axis, self.show(label))
         made = collective("Permute", sent, over, out=arrived, name=name)
         near = [(key, minimum(1, hops) if key.quantity == "hops" else hops) for key, hops in made.work.items()]
         self.ops.append(replace(made, work=Work(dict(near)), reads=(held,)))
         return arrived
+
+    def reach_of_windows(self, step: Step, at: int) -> Size:
+        """Rows of a dimension of an image that windows reach over the borders of a part, both sides together."""
+        if step.options["pad"] != "same":
+            return 2 * step.options["pad"][at - 1]
+        window = step.options.get("window")
+        size = self.sizes[step.inputs[1].labels[at - 1]] if window is None else window[at - 1]
+        return step.options["dilation"][at - 1] * (size - 1)
 
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
@@ -303,7 +308,7 @@ class _Build:
         if choice.exchanged:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
             said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
-        for axis, label in choice.bordered:
+        for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
         if images := split_images(step, [*choice.given, choice.result]):

@@ -110,7 +110,7 @@ class Choice(NamedTuple):
     repeated: tuple[str, ...]
     exchanged: tuple[str, ...] = ()
     statistics: int = 0
-    bordered: tuple[tuple[str, str], ...] = ()
+    bordered: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def result(self) -> Layout:
@@ -138,7 +138,7 @@ class Choice(NamedTuple):
             said += describe(name, layout, steps, show)
         if self.exchanged:
             said.append(self.exchange())
-        said += [border_words(axis, show(label)) for axis, label in self.bordered]
+        said += dict.fromkeys(border_words(axis, show(label)) for axis, label, _ in self.bordered)
         return said + describe(result, self.raw, self.after, show)
 
     def exchange(self) -> str:
@@ -243,10 +243,15 @@ class _Ways:
             axis: loop.statistics for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.statistics
         }
         repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
-        shared = [(axis, loop.result) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
-        if len({label for _, label in shared}) < len(shared):
+        shared = [(axis, loop) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
+        if len({loop.result for _, loop in shared}) < len(shared):
             return None
-        bordered = tuple((axis, str(label)) for axis, label in shared if self.inputs[0].state(axis) == label)
+        bordered = tuple(
+            (axis, str(loop.result), at)
+            for axis, loop in shared
+            for at in loop.borders
+            if self.inputs[at].state(axis) == loop.labels[at]
+        )
         statistics = max(sharing.values(), default=0)
         return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered)
 
