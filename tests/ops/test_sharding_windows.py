@@ -97,8 +97,46 @@ def test_borders_as_a_formula_and_of_windows_wider_than_the_rest() -> None:
     assert wide.wire == {"nvlink": 7 * 8 * 64 * 2}
 
 
-def test_windows_that_change_the_size_of_an_image_need_all_of_it() -> None:
-    found = bound("conv(bf16[8, H_X, W, 64], bf16[3, 3, 64, 64], pad=1, stride=2)", on="h100:8", H=64, W=64)
+@pytest.mark.parametrize(
+    ("taps", "stride", "pad"),
+    [(3, 2, 1), (7, 2, 3), (4, 2, 1), (2, 2, 0), (1, 2, 0), (5, 4, 2), (3, 3, 0), (3, 2, "same"), (9, 2, "same")],
+)
+@pytest.mark.parametrize("on", ["h100:4", "v5e:4", "h100:2"])
+def test_chips_exchange_the_borders_of_windows_that_divide_an_image_by_their_stride(
+    on: str, taps: int, stride: int, pad: int | str
+) -> None:
+    """Counted row by row: which rows of other chips the windows of a chip's results need, of each neighbour."""
+    rows, chips = 48, int(on[-1])
+    before = max(0, taps - stride) // 2 if pad == "same" else int(pad)
+    part, results = rows // chips, rows // chips // stride
+    needed = [
+        {r * stride - before + t for r in range(results * c, results * (c + 1)) for t in range(taps)}
+        for c in range(chips)
+    ]
+    lower = max(len({row for row in of if 0 <= row < c * part}) for c, of in enumerate(needed))
+    upper = max(len({row for row in of if (c + 1) * part <= row < rows}) for c, of in enumerate(needed))
+    line = f"conv(bf16[8, H_X, 64, 64], bf16[{taps}, 3, 64, 32], stride=({stride},1), pad={{}}) -> bf16[8, O_X, P, 32]"
+    line = line.format(pad if pad == "same" else f"({pad},1)")
+    found, alone = bound(line, on=on, H=rows), bound(line.replace("_X", ""), on="h100", H=rows)
+    assert found.flops * chips == alone.flops
+    assert found.plan == ("Permute_X(borders of H)" if pad else "no communication")
+    sides = lower + upper if on == "h100:4" else max(lower, upper)
+    assert sum(found.wire.values()) == sides * 8 * 64 * 64 * 2
+    assert not any("made with all" in text for text in found.assumptions)
+
+
+def test_a_program_of_windows_that_divide_the_image_exchanges_borders_all_along() -> None:
+    line = "x = conv(bf16[8, H_X, 64, 64], bf16[3, 3, 64, 64], stride=2, pad=1); pool(x, window=3, stride=2, pad=1)"
+    found = bound(line, on="h100:4", H=256)
+    assert found.plan == "Permute_X(borders of H); Permute_X(borders of 128)"
+    assert found.wire == {"nvlink": 8 * 64 * 64 * 2 + 8 * 32 * 64 * 2}
+    odd = bound(line, on="h100:4", H=264)  # 66 rows on each chip, and 33 of the first result, which 2 do not divide
+    assert "Permute_X(borders of H)" in str(odd.plan)
+    assert "borders of 132" not in str(odd.plan)
+
+
+def test_windows_that_change_the_size_of_an_image_otherwise_need_all_of_it() -> None:
+    found = bound("conv(bf16[8, H_X, W, 64], bf16[3, 3, 64, 64], stride=2)", on="h100:8", H=64, W=64)
     assert any("made with all of H on every chip" in text for text in found.assumptions)
     line = CONV.format(3, 1).replace("H_X", "H").replace("[N", "[N_X")
     assert not any("borders" in text for text in bound(line, on="h100:8", N=8, H=64, W=64).assumptions)

@@ -33,8 +33,8 @@ from roofline.notation import program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.collectives.choice import Chooser
-from roofline.ops.rules import arithmetic_dtype, label_sizes
-from roofline.ops.sharding.layout import Fit, axis_hint, check_uneven, divides, local_size
+from roofline.ops.rules import arithmetic_dtype, label_sizes, sizes_of_results
+from roofline.ops.sharding.layout import Fit, Windows, axis_hint, check_uneven, divides, local_size
 from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
@@ -258,6 +258,7 @@ class _Search:
     mesh: Mesh
     sizes: Mapping[str, Any]
     known: Found = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: Sharded) -> _Search:
@@ -368,8 +369,12 @@ class _Search:
         )
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 
-    def may_split(self, label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
-        """Say whether mesh axes fit a size; arrays are checked when operations are built."""
+    def may_split(self, label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+        """Say whether mesh axes fit a size; arrays are checked when operations are built, of windows none fits."""
+        if isinstance(label, Windows):
+            sizes = self.sizes_of_results()
+            taps = sizes[label.taps] if isinstance(label.taps, str) else label.taps
+            return label.divide(sizes[label.label], taps, product(self.mesh.sizes[axis] for axis in axes))
         may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
         if may_pad or (isinstance(label, str) and label not in self.sizes):
             return True
@@ -377,9 +382,17 @@ class _Search:
         ways = product(self.mesh.sizes[axis] for axis in axes)
         return is_array(size) or is_array(ways) or (divides(ways, size) if fit == "multiple" else divides(size, ways))
 
+    def sizes_of_results(self) -> Mapping[str, Any]:
+        """The sizes of labels, with those that follow from operations, worked out once."""
+        if not self.derived:
+            self.derived.update(sizes_of_results(self.parsed.steps, dict(self.sizes)))
+        return self.derived
+
     def show(self, label: str) -> str:
         """A label as a reader would write it."""
-        return str(self.sizes.get(label, "?")) if is_unnamed(label) else label
+        if not is_unnamed(label):
+            return label
+        return str((self.sizes if label in self.sizes else self.sizes_of_results()).get(label, "?"))
 
     @property
     def place(self) -> MeshPlacement:

@@ -225,6 +225,15 @@ def build(
     return tuple(ops)
 
 
+def sizes_of_results(steps: Iterable[Step], sizes: dict[str, Size]) -> dict[str, Size]:
+    """The sizes of labels, with those that follow from operations, wherever their tensors lie."""
+    known = sizes
+    for step in steps:
+        if step.kind != "collective":
+            known = _with_derived(known, step.output, rule_for(family_of(step))(step, Context(known)))
+    return known
+
+
 def _single_device(program: Program) -> None:
     collectives = [step for step in program.steps if step.kind == "collective"]
     if not (collectives or program.axes):

@@ -49,10 +49,10 @@ Chips that share the keys of an attention do so too: their results add up once t
 
 Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
 takes early and late queries, so that all see as many keys. Where it has a window and the keys lie as the queries do,
-each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows
-keep its size send neighbours the rows that these reach over the border. Every other dimension is whole on every chip:
-an image whose size changes, the keys under a mask. (A single query is the last position, which sees every key, so its
-keys may be sharded.)
+each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows keep its
+size, or divide it by their stride, send neighbours the rows that these reach over the border. Every other dimension is
+whole on every chip: an image whose size changes, the keys under a mask. (A single query is the last position, which
+sees every key, so its keys may be sharded.)
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from roofline.notation.functions import FUNCTIONS
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step, TensorDim
 from roofline.signatures import either, spelled
-from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_exact, is_one, is_symbol, product
+from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_exact, is_one, is_symbol, maximum, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
 UNREDUCED = "{U}"
@@ -275,7 +275,43 @@ def _kind(now: State, to: State) -> str:
 
 #: What mesh axes have to do to a size: divide it, or it is padded where the caller allows that; divide it in any case;
 #: be a multiple of it.
-Fit: TypeAlias = Literal["padded", "divides", "multiple"]
+Fit: TypeAlias = Literal["padded", "divides", "multiple", "strides"]
+
+
+class Windows(NamedTuple):
+    """Windows along a dimension of an image that may divide its size by their stride; ``taps`` as a label or a number.
+
+    ``pad`` is None where as many positions are padded as that takes.
+    """
+
+    label: str
+    taps: str | int
+    stride: int
+    pad: int | None
+    dilation: int
+
+    def divide(self, size: Size, taps: Size, ways: Size) -> bool:
+        """Whether each of so many chips makes of its part of the image its part of the result, borders aside.
+
+        >>> [Windows("H", 3, 2, 1, 1).divide(n, 3, 4) for n in (64, 60)], Windows("H", 3, 2, 0, 1).divide(64, 3, 4)
+        ([True, False], False)
+        """
+        if not all(isinstance(n, int) for n in (size, taps, ways)) or not divides(size, ways * self.stride):
+            return False
+        return self.pad is None or 0 < self.extent(taps) - 2 * self.pad <= self.stride
+
+    def extent(self, taps: Size) -> Size:
+        """Positions from the first tap to the last."""
+        return self.dilation * (taps - 1) + 1
+
+    def reach(self, taps: Size) -> tuple[Size, Size]:
+        """Rows that windows reach over the borders of a part: on the side that they reach further, and in all."""
+        if self.stride == 1 and self.pad is not None:
+            return self.pad, 2 * self.pad
+        over = maximum(0, self.extent(taps) - self.stride)
+        if self.pad is None:
+            return ceil_div(over, 2), over
+        return self.pad, self.pad + maximum(0, over - self.pad)
 
 
 class Loop(NamedTuple):
@@ -284,7 +320,7 @@ class Loop(NamedTuple):
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
     each key head. Of the operands at the places ``borders`` chips that share it send each other rows at the borders of
-    their parts.
+    their parts. ``windows`` are those that divide it by their stride.
     """
 
     labels: tuple[State, ...]
@@ -293,12 +329,15 @@ class Loop(NamedTuple):
     parts: str | int | None = None
     shared: str | None = None
     borders: tuple[int, ...] = ()
+    windows: Windows | None = None
 
     @property
-    def sizes(self) -> list[tuple[str | int, Fit]]:
+    def sizes(self) -> list[tuple[str | int | Windows, Fit]]:
         """The sizes that chips which shard it have to fit, and how."""
-        needed: list[tuple[str | int | None, Fit]] = [(label, "padded") for label in dict.fromkeys(self.labels)]
-        needed += [(self.parts, "divides"), (self.shared, "multiple")]
+        needed: list[tuple[str | int | Windows | None, Fit]] = [
+            (label, "padded") for label in dict.fromkeys(self.labels)
+        ]
+        needed += [(self.parts, "divides"), (self.shared, "multiple"), (self.windows, "strides")]
         return [(size, fit) for size, fit in needed if size is not None]
 
 
@@ -428,14 +467,29 @@ def _pooling(step: Step) -> list[Loop]:
 
 
 def _images(step: Step) -> list[Loop]:
-    """The dimensions of an image that windows keep as they are; windows of several elements reach over borders."""
-    pad, image = step.options["pad"], step.inputs[0].labels[1:-1]
-    return [
-        loop._replace(borders=(0,) if pad == "same" or pad[at] != 0 else ())
-        for at, (label, kept) in enumerate(zip(image, step.output.labels[1:-1], strict=True))
-        for loop in _named(step, [label])
-        if label == kept
-    ]
+    """The dimensions of an image that windows keep, or divide by their stride; several elements reach over borders."""
+    loops = []
+    for at, kept in enumerate(step.output.labels[1:-1], 1):
+        along = windows_along(step, at)
+        (loop,) = _named(step, [along.label])
+        loop = loop._replace(result=kept, borders=() if along.pad == 0 else (0,))
+        if along.label == kept:
+            loops.append(loop)
+        elif step.function != "conv_transpose":
+            loops.append(loop._replace(windows=along))
+    return loops
+
+
+def windows_along(step: Step, at: int) -> Windows:
+    """The windows along one dimension of the image of a convolution or a pooling."""
+    pad, window = step.options["pad"], step.options.get("window")
+    return Windows(
+        step.inputs[0].labels[at],
+        step.inputs[1].labels[at - 1] if window is None else window[at - 1],
+        step.options["stride"][at - 1],
+        None if pad == "same" else pad[at - 1],
+        step.options["dilation"][at - 1],
+    )
 
 
 def _embedding(step: Step) -> list[Loop]:
@@ -458,15 +512,18 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
 }
 
 
-def split_images(step: Step, layouts: Iterable[Layout]) -> list[str]:
+def split_images(step: Step, layouts: Iterable[Layout], raw: Layout) -> list[str]:
     """List the dimensions of an image that a layout splits, of a step with windows that change its size.
 
-    Those that windows keep are loops: chips exchange the borders of their parts.
+    Those that windows keep are loops: chips exchange the borders of their parts. So are those that windows divide by
+    their stride, where the raw result is split.
     """
     if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
         return []
     images = {*step.inputs[0].labels[1:-1], *step.output.labels[1:-1]}
-    images -= {loop.result for loop in loops_of(step)}
+    for loop in loops_of(step):
+        if loop.windows is None or raw.over(str(loop.result)):
+            images -= {loop.labels[0], loop.result}
     return [label for layout in layouts for label in layout.labels if label in images and layout.over(label)]
 
 

@@ -35,7 +35,16 @@ from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.rules import Context, family_of, rule_for
-from roofline.ops.sharding.layout import STATISTICS, Layout, Move, layout_of, local_size, split_images
+from roofline.ops.sharding.layout import (
+    STATISTICS,
+    Layout,
+    Move,
+    Windows,
+    layout_of,
+    local_size,
+    split_images,
+    windows_along,
+)
 from roofline.ops.sharding.plans import (
     Choice,
     MaySplit,
@@ -141,7 +150,7 @@ class _Build:
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0], context.groups(step))
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
-            self.sizes.setdefault(label, size)
+            self.sizes.setdefault(label, size * choice.raw.ways(label, self.place.mesh.sizes))
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
@@ -168,16 +177,15 @@ class _Build:
         Each goes one hop. The windows of an attention reach back only: there is one side.
         """
         at = step.inputs[operand].labels.index(label)
-        back_only = family_of(step) == "attention"
-        reach = step.options["window"] - 1 if back_only else self.reach_of_windows(step, at)
-        others = self.sizes[label] - part.dims[at]
-        reach = minimum(reach, others) if back_only or (is_number(reach) and is_number(others)) else reach
+        if family_of(step) == "attention":
+            one_side = reach = minimum(step.options["window"] - 1, self.sizes[label] - part.dims[at])
+        else:
+            one_side, reach = self.reach(windows_along(step, at), self.sizes[label] - part.dims[at])
         if is_number(reach) and not reach:
             return None
         over = self.place.mesh.select((axis,))
         segments = over[0].segments
         one, behind_switch = is_one(over[0].size - 1), len(segments) == 1 and segments[0].topology == "switch"
-        one_side = reach if back_only else ceil_div(reach, 2)
         side, sides = ([*part.dims[:at], rows, *part.dims[at + 1 :]] for rows in (one_side, reach))
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         held = replace(sent, dims=tuple(side if one else sides))
@@ -188,13 +196,14 @@ class _Build:
         self.ops.append(replace(made, work=Work(dict(near)), reads=(held,)))
         return arrived
 
-    def reach_of_windows(self, step: Step, at: int) -> Size:
-        """Rows of a dimension of an image that windows reach over the borders of a part, both sides together."""
-        if step.options["pad"] != "same":
-            return 2 * step.options["pad"][at - 1]
-        window = step.options.get("window")
-        size = self.sizes[step.inputs[1].labels[at - 1]] if window is None else window[at - 1]
-        return step.options["dilation"][at - 1] * (size - 1)
+    def reach(self, along: Windows, others: Size) -> tuple[Size, Size]:
+        """Rows that windows reach over the borders of a part, of as many as others have: on one side, and in all."""
+        taps = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps
+        one_side, reach = along.reach(taps)
+        if is_number(reach) and is_number(others):
+            reach = min(reach, others)
+            one_side = min(one_side, reach) if along.stride > 1 else ceil_div(reach, 2)
+        return one_side, reach
 
     def written_collective(self, step: Step) -> None:
         """A collective that the program writes."""
@@ -311,7 +320,7 @@ class _Build:
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
-        if images := split_images(step, [*choice.given, choice.result]):
+        if images := split_images(step, [*choice.given, choice.result], choice.raw):
             shown = " and ".join(dict.fromkeys(map(self.show, images)))
             said.append(
                 f"{op.name}: made with all of {shown} on every chip; an exchange of borders, not tried, sends less"

@@ -56,6 +56,7 @@ from roofline.ops.sharding.layout import (
     Loop,
     Move,
     State,
+    Windows,
     layout_of,
     loops_of,
     moves,
@@ -66,12 +67,12 @@ from roofline.ops.sharding.layout import (
 class MaySplit(Protocol):
     """Says whether a label, or a number, may be split over mesh axes."""
 
-    def __call__(self, label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+    def __call__(self, label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
         """Say so."""
 
 
-def _splits_all(label: str | int, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
-    return True
+def _splits_all(label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
+    return fit != "strides"
 
 
 class Score(NamedTuple):
@@ -215,7 +216,7 @@ class _Ways:
 
     def choice(self, roles: tuple[Loop | None, ...]) -> Choice | None:
         """The choice in which each axis shards its loop, or None where axes do not divide or no moves lead there."""
-        split: dict[tuple[str | int, Fit], tuple[str, ...]] = {}
+        split: dict[tuple[str | int | Windows, Fit], tuple[str, ...]] = {}
         for axis, loop in zip(self.axes, roles, strict=True):
             for label, fit in loop.sizes if loop else ():
                 split[label, fit] = (*split.get((label, fit), ()), axis)
@@ -247,7 +248,7 @@ class _Ways:
         if len({loop.result for _, loop in shared}) < len(shared):
             return None
         bordered = tuple(
-            (axis, str(loop.result), at)
+            (axis, str(loop.labels[at]), at)
             for axis, loop in shared
             for at in loop.borders
             if self.inputs[at].state(axis) == loop.labels[at]
