@@ -147,8 +147,7 @@ def helpful(
         saves = smaller is not None and old.fits is False and new.memory <= smaller * old.memory
         if new.gaps > old.gaps or misfit or (gain < LEAST_GAIN and not makes_it_fit and not saves):
             continue
-        then = f"then {new.kind}" if new.kind != old.kind else f"still {new.kind}"
-        reason = f"{proposal.reason}: {then}" if proposal.reason else then
+        reason = ": ".join(filter(None, (proposal.reason, f"then {new.kind}" if new.kind != old.kind else "")))
         kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory, new.floor))
 
     def order(each: Kept[Found]) -> tuple[bool, float, float, float, float]:

@@ -234,7 +234,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
 
     >>> found = advise("bf16[B, D] * bf16[D, F]", on="h100,a100", B=64, D=8192, F=8192)
     >>> [round(gain.value, 2) for gain in found.facts["with int4 weights"]]
-    [3.82, 3.82]
+    [3.82, 2.43]
     """
     if isinstance(answer, str):
         made: Any = bound(answer, **arguments)

@@ -11,7 +11,7 @@ slider gives what a fresh answer gives. What the formula does not hold stands as
 A notebook shows what an answer says, what would make it faster, and its picture:
 
 >>> shown = notebook(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
->>> shown.count("data:image/svg+xml"), "still memory-bound" in shown
+>>> shown.count("data:image/svg+xml"), "then compute-bound" in shown
 (1, True)
 """
 

@@ -14,6 +14,7 @@ not listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from roofline import dtypes
@@ -39,6 +40,10 @@ from roofline.sizes import check
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
 NARROWER_KV = {32: ("bf16", "fp8"), 16: ("fp8",), 8: ("int4",)}
+
+
+#: Changes of a phase that are shown, and other chips.
+MOST_CHANGES, MOST_CHIPS = 9, 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +109,8 @@ _SIZES = ("batch", "prompt", "past", "context", "tokens", "chunk", "prompts")
 def advise_step(
     model: Model | str, phase: str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any
 ) -> tuple[StepAdvice, ...]:
-    """Try what may help a step of ``phase``; return what does, the largest gain first.
+    """Try what may help a step of ``phase``; return what does: a format that the chip's matrix unit has first, other
+    chips last, the rest by gain.
 
     ``arguments`` are those of :func:`roofline.models.serve_bound`, plain numbers; ``chips`` names others to compare
     with, where the step runs on one chip or on chips named by their number alone.
@@ -117,9 +123,11 @@ def advise_step(
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
     asked = StepQuestion(described, phase, arguments)
-    proposals = [proposal for adviser in ADVISERS for proposal in adviser(asked, before)]
+    here = (proposal for adviser in ADVISERS for proposal in adviser(asked, before))
+    several = (_native_arithmetic(asked, before), here, _others(asked, chips))
+    kept = (helpful(each, before, standing_of) for each in several)
     found = []
-    for each in helpful([*proposals, *_others(asked, chips)], before, standing_of):
+    for each in chain.from_iterable(kept):
         change, changed = each.proposal, each.proposal.question
         assert isinstance(changed, StepQuestion)
         options = changed_words(arguments, changed.arguments) if changed.model is described else None
@@ -179,12 +187,13 @@ def narrower_cache(found: Any) -> str:
     return f"keys and values stay in {now} bits, {format_percent(share)} of the bytes: {after}"
 
 
-def advice_sections(found: Sequence[StepAdvice], most: int = 12) -> tuple[Section, ...]:
-    """What to change in a phase, the gain, and why; the largest gain first."""
+def advice_sections(found: Sequence[StepAdvice]) -> tuple[Section, ...]:
+    """What to change in a phase, the gain, and why; then other chips: of both those that gain most."""
     if not found:
         return paragraph("faster", ["nothing that was tried helps"])
-    rows = []
-    for each in found[:most]:
+    rows, here = [], found[0].before.machine.key
+    changes, chips = ([each for each in found if (each.after.machine.key == here) is same] for same in (True, False))
+    for each in (*changes[:MOST_CHANGES], *chips[:MOST_CHIPS]):
         before, after = format_amount(each.before.lower, "s"), format_amount(each.after.lower, "s")
         step = Amount(each.after.lower, "s", f"{before} → {after}")
         rows.append(Row((each.change, Amount(each.gain, "", f"{each.gain:.2f}x"), step, each.reason)))
@@ -267,9 +276,11 @@ def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[
 def _native_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Another format of 16 bits, where the chip has no matrix unit for the one that activations are in."""
     now = dtypes.get(asked.arguments.get("activations") or asked.model.dtype).arithmetic
+    stored = [word for word in ("weights", "kv", "compute") if asked.arguments.get(word) == now]
     for name in native_formats(before.machine, now):
         reason = f"the chip has no matrix unit for {now}"
-        yield _with(asked, f"{name} in place of {now}", reason, activations=name)
+        changed: dict[str, Any] = dict.fromkeys(("activations", *stored), name)
+        yield _with(asked, f"{name} in place of {now}", reason, **changed)
 
 
 def native_formats(machine: Machine, now: str) -> list[str]:
@@ -327,7 +338,7 @@ def _fewer_layers(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound
         kinds = {layer: number for number, layer in enumerate(dict.fromkeys(asked.model.layers))}
         order = sorted(range(count), key=lambda number: (kinds[asked.model.layers[number]], number))
         model = replace(asked.model, layers=tuple(asked.model.layers[number] for number in sorted(order[::2])))
-        reason = "a model distilled to half its depth has half the arithmetic and the bytes"
+        reason = "distilled: half the arithmetic and the bytes"
         yield Proposal(f"{len(model.layers)} layers in place of {count}", reason, replace(asked, model=model))
 
 
@@ -366,7 +377,7 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
 
     model = asked.model.with_layers(lambda layer: replace(layer, blocks=tuple(map(halved, layer.blocks))))
     if model.layers != asked.model.layers:
-        reason = "fewer keys and values to make, keep and read; it has to be trained so"
+        reason = "fewer keys and values; it has to be trained so"
         yield Proposal("half the heads of keys and values", reason, replace(asked, model=model))
 
 
@@ -432,8 +443,8 @@ def _others(asked: StepQuestion, names: Sequence[str]) -> Iterator[Proposal[Boun
 
 Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
-#: What to try.
+#: What to try behind a format that the chip's matrix unit has.
 ADVISERS: tuple[Adviser, ...] = (
-    _weights, _kv, _native_arithmetic, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers,
-    _machine, _ways, _dealt_out, _on_the_chip,
+    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers, _machine, _ways,
+    _dealt_out, _on_the_chip,
 )  # fmt: skip

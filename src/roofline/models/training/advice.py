@@ -22,7 +22,7 @@ Advice is a list of changes, each of them a step asked afresh:
 ...     print(line)
 checkpoint none, tensor 4: 1.32 s → 907 ms, 1.45x, then compute-bound
 checkpoint matmuls, tensor 4: 1.32 s → 913 ms, 1.44x, then compute-bound
-h100 chips: 1.32 s → 1.05 s, 1.26x, still network-bound
+h100 chips: 1.32 s → 1.05 s, 1.26x
 
 Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully sharded, Y < F·W/C for tensor parallelism.
 """
@@ -346,7 +346,10 @@ class TrainingAdvice:
     @property
     def reason(self) -> str:
         """What binds then, and whether it fits, in words."""
-        return self.effect.partition("x, ")[2]
+        kind, total = self.after.bound.kind, format_quantity(float(self.after.memory.total), "B")
+        then = [f"then {kind}"] if kind != self.before.bound.kind else []
+        fits = ": fits" if self.fits else ": still does not fit" if self.after.fits is False else ""
+        return ", ".join([*then, *([f"{total} a chip{fits}"] if self.before.fits is False else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
@@ -361,17 +364,8 @@ class TrainingAdvice:
     def effect(self) -> str:
         """What the change does to the step, in words; where the step does not fit, also to its memory."""
         old, new = (format_quantity(float(_taken(each)), "s") for each in (self.before, self.after))
-        kind = self.after.bound.kind
-        then = f"then {kind}" if kind != self.before.bound.kind else f"still {kind}"
-        memory = f", {format_quantity(float(self.after.memory.total), 'B')} a chip"
-        if self.before.fits is not False:
-            memory = ""
-        elif self.fits:
-            memory += ": fits"
-        elif self.after.fits is False:
-            memory += ": still does not fit"
         each = "" if self.after.chips == self.before.chips else " a chip"
-        return f"{old} → {new}, {format_number(self.gain, 3)}x{each}, {then}{memory}"
+        return ", ".join(filter(None, [f"{old} → {new}", f"{format_number(self.gain, 3)}x{each}", self.reason]))
 
     def __str__(self) -> str:
         return f"{self.change}: {self.effect}"
