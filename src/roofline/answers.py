@@ -273,7 +273,8 @@ class Fact(NamedTuple):
     """One thing that answers of a kind say: a number in ``unit`` or words; comparisons align facts by ``name``.
 
     ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words. ``timed``
-    says that the number follows from the time of the work.
+    says that the number follows from the time of the work. ``interval`` is where 80% of runs are expected; its ends are
+    facts of a data frame too, which a reader sees behind the number alone.
     """
 
     name: str
@@ -283,6 +284,8 @@ class Fact(NamedTuple):
     source: str = ""
     data: str | None = None
     timed: bool = False
+    interval: tuple[float, float] | None = None
+    is_shown: bool = True
 
 
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
@@ -295,10 +298,11 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
     """
     if expectation is None:
         return
-    yield Fact(name, estimate, "s", "less", timed=True)
-    if is_number(estimate) and expectation.low <= estimate <= expectation.high:
-        yield Fact(f"{name}, 80% from", expectation.low, "s", timed=True)
-        yield Fact(f"{name}, 80% to", expectation.high, "s", timed=True)
+    ends = (expectation.low, expectation.high)
+    interval = ends if is_number(estimate) and ends[0] <= estimate <= ends[1] else None
+    yield Fact(name, estimate, "s", "less", timed=True, interval=interval)
+    for side, end in zip(("from", "to"), interval or (), strict=False):
+        yield Fact(f"{name}, 80% {side}", end, "s", timed=True, is_shown=False)
 
 
 class Comparable(Answer):

@@ -364,6 +364,17 @@ def format_amount(value: Any, unit: str = "", digits: int = 3) -> str:
     return format_quantity(float(value), unit, digits)
 
 
+def format_range(low: float, high: float, unit: str, digits: int = 3) -> str:
+    """Write the two ends of an interval, a unit that both have once.
+
+    >>> format_range(149e-6, 195e-6, "s"), format_range(990e-6, 1.2e-3, "s")
+    ('149–195 µs', '990 µs–1.2 ms')
+    """
+    least, most = (format_quantity(each, unit, digits) for each in (low, high))
+    number, _, word = least.partition(" ")
+    return f"{number if most.endswith(f' {word}') else least}–{most}"
+
+
 def format_percent(fraction: Any, decimals: int | None = None) -> str:
     """Write a share: two digits below a tenth, whole per cents above; an array as its range.
 

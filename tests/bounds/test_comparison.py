@@ -15,6 +15,7 @@ from roofline import advise, bound, llm, scaling, shard, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
+from roofline.quantity import format_range
 from roofline.sections import Table
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
@@ -593,9 +594,26 @@ def test_expected_times_stand_with_their_intervals() -> None:
     alone = bound(line, on="a100", estimate=True).expectation
     both = bound(line, on="a100,h100", estimate=True)
     shown, frame = str(both), both.to_pandas()
-    assert f"{alone.low * 1e6:.0f} µs" in shown
+    assert f"({alone.low * 1e6:.0f}–{alone.high * 1e6:.0f} µs)" in shown
     assert (frame["low"][0], frame["high"][0]) == (alone.low, alone.high)
     assert "at worst" in shown
     assert "at most" not in shown
     steps = roofline.train("llama-3-8b", on="h100:64,a100:64", batch_tokens=2**20, estimate=True)
     assert steps.facts["a step, expected"][0].value == steps.answers[0].expectation.value
+
+
+def test_what_is_expected_has_its_interval_in_every_table_of_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    found = bound(LINE, on="h100,a100", estimate=True)
+    ends = [(each.expectation.low, each.expectation.high) for each in found.answers]
+    assert [fact.interval for fact in found.facts["expected"]] == ends
+    assert found.to_pandas()["low"].tolist() == [low for low, _ in ends]
+    assert "80% from" not in str(found)
+    served = llm("llama-3-8b", on="h100,a100", batch=[1, 8], context=8192, estimate=True)
+    for one in served.each:
+        for answer, fact in zip(one.answers, one.facts["decode, expected"], strict=True):
+            expected = answer.decode.expectation
+            assert fact.interval == (expected.low, expected.high)
+            assert f"({format_range(expected.low, expected.high, 's')})" in str(served)
+    assert "in brackets where 80% of runs are expected" in str(served)
+    assert main(["llm", "llama-3-8b", "--on", "h100,a100", "--batch", "1,8", "--context", "8k"]) == 0
+    assert "in brackets" not in capsys.readouterr().out

@@ -29,7 +29,7 @@ from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
-from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent
+from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent, format_range
 from roofline.sections import (
     BLANK,
     Amount,
@@ -240,13 +240,18 @@ class SideBySide(Answer):
         shown = (
             self.facts if self.is_one_work else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
         )
-        rows = [fact_row(self.names, name, facts, self.partial.get(name, ())) for name, facts in shown.items()]
+        rows = [
+            fact_row(self.names, name, facts, self.partial.get(name, ()))
+            for name, facts in shown.items()
+            if any(fact is None or fact.is_shown for fact in facts)
+        ]
         if len(self.names) > 1 and ranks:
             rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
         yield Table(tuple(columns), rows, FACTS)
         said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(self.untimed):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
+        said += INTERVAL_IN_WORDS * has_interval(self.facts)
         marks = any(best_of(self.names, facts) for facts in shown.values())
         if marks or said:
             yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
@@ -575,6 +580,11 @@ def _side(fact: Fact) -> str:
     return LEAST if fact.better == "less" else MOST
 
 
+def has_interval(facts: Mapping[str, Sequence[Fact | None]]) -> bool:
+    """Whether some fact says where it is expected."""
+    return any(fact is not None and fact.interval for each in facts.values() for fact in each)
+
+
 def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:
     """Names of those that are best in a fact; none where no value is better, or all are equal.
 
@@ -604,6 +614,7 @@ def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None], part
             continue
         text = fact.value if isinstance(fact.value, str) else _written(fact)
         text += MARK if who in best else ""
+        text += f" ({format_range(*fact.interval, fact.unit)})" if fact.interval else ""
         cells.append(
             Words(text, source=fact.source)
             if isinstance(fact.value, str)
@@ -624,6 +635,9 @@ def _written(fact: Fact) -> str:
         return format_count(int(fact.value))
     return f"${format_number(fact.value)}" if fact.unit == "USD" else format_number(fact.value)
 
+
+#: What is said of figures in brackets.
+INTERVAL_IN_WORDS = "; in brackets where 80% of runs are expected"
 
 #: What is said of data that are more than the memory.
 NO_ROOM = "does not fit"
@@ -675,7 +689,8 @@ class SideBySideBySize(Answer):
         floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
         fits = all(fits for one in self.each for fits in one.fitting)
         room = "" if fits else f"; {NO_ROOM}: of a chip with room enough"
-        yield Sentences([f"{MARK} best of its row{floors}{room}"], "quiet")
+        interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
+        yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
         yield BLANK
         yield from self.each[0].assumption_sections()
 
