@@ -710,3 +710,50 @@ def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
 def test_layers_that_no_host_holds(more: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError, match=message):
         llm("llama-3-70b", **{"on": "h100", "context": 100, **more})
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("llama-3-8b", {"lora": [8, 16], "adapters": [1, 32]}),
+        ("llama-3-70b", {"host_layers": [0, 10, 40]}),
+        ("gpt-oss-20b", {"kv_block": [1, 64]}),
+        ("deepseek-v3", {"host_kv": True, "kv_block": 16}),
+        ("whisper", {"source": 100}),
+    ],
+)
+def test_ways_of_serving_in_a_table_are_those_of_one_answer(name: str, lists: dict[str, Any]) -> None:
+    sizes: dict[str, Any] = {"batch": [1, 9], "context": [100, 401]}
+    table = roofline.sweep(name, on="h100", columns=["lower", "upper", "memory"], **sizes, **lists)
+    single = {option: value for option, value in lists.items() if not isinstance(value, list)}
+    for row in range(len(table)):
+        given = {option: table.plain(option)[row] for option in (*lists, "batch", "context") if option in table.columns}
+        one = llm(name, on="h100", **single, **given)
+        assert table["lower"][row] == pytest.approx(one.decode.lower, rel=1e-12)
+        assert table["upper"][row] == pytest.approx(one.decode.upper, rel=1e-12)
+        assert table["memory"][row] == pytest.approx(one.memory.total, rel=1e-12)
+        assert table.row(row).lower == one.decode.lower
+        assert serve_bound(name, "decode", on="h100", **single, **given).lower == one.decode.lower
+    formula = roofline.formula(name, on="h100", **single, **given)
+    assert formula(**sizes | {"batch": 9, "context": 401})["lower"] == pytest.approx(one.decode.lower, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "llama-3-8b", "--adapters", "8"], "--adapters says nothing without --lora"),
+        (["sweep", "llama-3-8b", "--batch-tokens", "1M", "--host-kv"], "--host-kv is of serving, and this is training"),
+        (["sweep", "bf16[B, D] * bf16[D, F]", "--kv-block", "8"], "--kv-block is about a model"),
+        (["sweep", "llama-3-8b", "--lora", "8", "--estimate"], "what adapters take was not measured"),
+        (["formula", "llama-3-8b", "--lora", "8,16"], "--lora has several values; a formula is of one"),
+        (["llm", "llama-3-8b", "--lora", "8,16"], "--lora is one number; a whole one, as in --lora 16"),
+        (["llm", "llama-3-8b", "--kv-block", "x"], "--kv-block 'x' is not a size"),
+        (["plan", "llama-3-8b", "--rate", "1/s", "--prompt", "9", "--output", "9", "--lora", "8", "--estimate"],
+         "what adapters take was not measured"),
+    ],
+)  # fmt: skip
+def test_ways_of_serving_that_do_not_go_together(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--on", "h100"]) == 2
+    assert message in capsys.readouterr().err

@@ -79,6 +79,25 @@ def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:
     assert found.time_to_first_token.percentile == pytest.approx(np.log(waits / 0.05), rel=1e-2)
 
 
+@pytest.mark.parametrize(
+    ("output", "chunks", "step", "mixed"),
+    [(11, 4, 0.02, 0.02), (11, 4, 0.007, 0.012), (4, 8, 0.007, 0.01), (2, 16, 0.01, 0.02), (257, 2, 0.01, 0.012)],
+)
+def test_prompts_in_chunks_wait_for_each_other(output: int, chunks: int, step: float, mixed: float) -> None:
+    """Where there are places for all that decode, no more prompts come through than one after the other.
+
+    So it is where chunks cost nothing, and where a prompt has more chunks than its answer has tokens.
+    """
+    steps = np.full(401, step)
+    server = ServerTimes.of(step=steps, prompt=1, output=output, mixed=np.full(401, mixed), chunks=chunks)
+    assert server.largest_rate == pytest.approx(1 / (chunks * mixed), rel=1e-9)
+    found = server.under(0.5 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=20_000, seed=3)
+    for time in ("time_to_first_token", "time_per_token"):
+        assert getattr(found, time).mean == pytest.approx(getattr(seen, time).mean, rel=0.05)
+        assert getattr(found, time).percentile == pytest.approx(getattr(seen, time).percentile, rel=0.1)
+
+
 def test_steps_that_take_as_long_as_there_are_sequences_are_m_m_1() -> None:
     server = ServerTimes.of(step=0.001 * np.arange(400), prompt=0.0, output=101)
     found = server.under(7.0)

@@ -20,7 +20,7 @@ from roofline.models.serving import serve_bound
 from roofline.plans.answer import DeploymentPlan, plan
 from roofline.plans.cost import ScaledSearch
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import FORMATS, Replica, unloaded
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, unloaded
 from roofline.plans.search import KINDS, Deployment, Search
 from roofline.progress import watched
 
@@ -85,6 +85,31 @@ TWO: dict[str, Any] = {
 def two() -> DeploymentPlan:
     """One or two of two chips, in every format."""
     return plan("llama-3-8b", **TWO)
+
+
+def test_a_plan_serves_adapters_blocks_and_weights_of_the_host() -> None:
+    """On an H100 an engine has 90 % of 84.94 GB; a sequence of Llama 3 8B 131,072 bytes a token."""
+    asked = {"on": "h100", "count": 1, "rate": "1/s", "prompt": 1000, "output": 100, "formats": ["bf16"]}
+
+    def most(**served: Any) -> tuple[float, UnloadedReplica]:
+        search = Search(plan("llama-3-8b", **asked, **served).asked)
+        times = search.priced(search.replicas[0])
+        assert isinstance(times, UnloadedReplica)
+        return times.memory.parts["weights"], times
+
+    plain, before = most()
+    assert before.sequence == 1104 * 131072
+    rank, layers = 16 * 2 * 32 * (4 * 4096 + 2 * (4096 + 1024) + 3 * (4096 + 14336)), 4 * 218112000 * 2
+    found, times = most(lora=16, adapters=8)
+    assert (found - plain, times.sequence) == (8 * rank, before.sequence)
+    one = serve_bound("llama-3-8b", "decode", on="h100", batch=64, context=1099, lora=16, adapters=8)
+    assert times.step[64] == pytest.approx(one.lower, rel=1e-12)
+    assert most(kv_block=100)[1].sequence == 1100 * 131072
+    found, times = most(host_layers=4)
+    assert found - plain == -layers
+    assert times.step_bound_by[1] == "pcie"
+    held = most(host_kv=True)[1]
+    assert (held.sequence, held.most) == (0, 1024)
 
 
 def test_words_that_leave_something_out_mean_the_best_of_all_that_they_may_mean() -> None:

@@ -17,11 +17,23 @@ from roofline.cli.model_options import (
     beside_of_serving,
     formats,
     images,
+    model_size,
     not_alone,
+    served,
     sharing,
     taken,
 )
-from roofline.cli.option_table import ESTIMATE, EXPECT, FORMATS, SEVERAL, SHARING, option, options, with_options
+from roofline.cli.option_table import (
+    ESTIMATE,
+    EXPECT,
+    FORMATS,
+    SERVED,
+    SEVERAL,
+    SHARING,
+    option,
+    options,
+    with_options,
+)
 from roofline.cli.option_values import (
     against_catalog,
     convention_arguments,
@@ -32,7 +44,6 @@ from roofline.cli.option_values import (
     targets,
 )
 from roofline.cli.output import ChartKind, data_or_picture, show, show_changed, show_chart, show_explained, show_json
-from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.sizes import check
 
@@ -48,8 +59,8 @@ if TYPE_CHECKING:
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
 @with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
-@with_options(options("prompt past context source images image-size all-logits"))
-@with_options(options("adapters lora kv-block host-layers host-kv"), SHARING)
+@with_options(options("prompt past context images image-size all-logits"))
+@with_options(SERVED, SHARING)
 @with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
 @with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
 @with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
@@ -130,14 +141,12 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     pictured = images(options, described)
     sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     picture = taken(options, PICTURE_NAMES)
-    options |= {name: _size(name, options[name]) for name in ("source", "output", "chunk")}
-    for name, usual in (("adapters", 1), ("kv_block", 1), ("host_layers", 0)):
-        options[name] = usual if options[name] is None else _size(name, options[name])
+    options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
     options["prefill_link"] = options.pop("link")
     by = options["draft_by"]
     with suppress(TypeError, ValueError):
         options["draft_by"] = float(by)
-    found = {**_target(options), **formats(options), **pictured, **options, **sizes}
+    found = {**_target(options), **formats(options), **served(options), **pictured, **options, **sizes}
     if found["past"] is None:
         del found["past"]
     return found, picture
@@ -185,11 +194,5 @@ def _draw(found: Any, picture: dict[str, Any]) -> None:
 
 def _size(name: str, text: str | int | None) -> Any:
     """Read a size: a number, or a list or range, which becomes an array; one that is read already stays."""
-    if not isinstance(text, str):
-        return text
-    value = parse_size(name, text)
-    if isinstance(value, str):
-        word = f"--{name.replace('_', '-')}"
-        raise InputError(f"{word} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
-
+    value = model_size(name, text)
     return check(name, value) if isinstance(value, list) else value

@@ -64,6 +64,17 @@ def formats(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+#: Options of what is served and where it lies that are numbers.
+_SERVED = ("source", "lora", "adapters", "kv_block", "host_layers")
+
+
+def served(options: dict[str, Any]) -> dict[str, Any]:
+    """Turn the options about what is served into arguments of the library, those given; ``options`` loses them."""
+    found: dict[str, Any] = {name: model_size(name, options.pop(name)) for name in _SERVED}
+    found["host_kv"] = options.pop("host_kv") or None
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def images(options: dict[str, Any], model: Any) -> dict[str, Any]:
     """Turn the options about images in a prompt into arguments of the library; ``options`` loses them."""
     count, size = options.pop("images"), options.pop("image_size")
@@ -92,7 +103,8 @@ MODEL_SIZES = ("batch", "prompt", "past", "context", "chunk", "batch_tokens", "s
 OF_TRAINING = ("batch_tokens", "sequence", "fsdp", "checkpoint")
 _CHOICES = (
     *_NUMBERS, "microbatches", "balance", "expert_exchange", "dispatch", "combine", "shared_experts",
-    "sequence_parallel", "weights", "activations", "kv", "full_attention", "fsdp", "checkpoint", "phase",
+    "sequence_parallel", "weights", "activations", "kv", "full_attention", "fsdp", "checkpoint", "phase", *_SERVED,
+    "host_kv",
 )  # fmt: skip
 
 
@@ -112,7 +124,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
     ``options`` loses what it had.
     """
     phase = options.pop("phase") or _phase_meant(options)
-    sizes = {name: _model_size(name, options.pop(name)) for name in MODEL_SIZES}
+    sizes = {name: model_size(name, options.pop(name)) for name in MODEL_SIZES}
     given = {name: value for name, value in sizes.items() if value is not None}
     training = {"fsdp": _number("fsdp", options.pop("fsdp")), "checkpoint": _kept_each(options.pop("checkpoint"))}
     given |= {name: value for name, value in training.items() if value is not None}
@@ -126,7 +138,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
     for name in ("flops", "bytes_", "intensity", "dtype"):
         if options.pop(name) is not None:
             raise InputError(f"--{name.rstrip('_')} is about raw work, and this is a model", hint="leave it out")
-    arguments |= formats({**options, "compute": options.get("compute")})
+    arguments |= formats({**options, "compute": options.get("compute")}) | served(options)
     conventions = convention_arguments(options)
     for name in conventions:
         if name not in (*OF_OPERATIONS, "algorithm", "compute"):
@@ -178,8 +190,9 @@ def _phase_meant(options: dict[str, Any]) -> str:
     return "prefill" if options["prompt"] is not None and options["context"] is None else "decode"
 
 
-def _model_size(name: str, text: str | None) -> Any:
-    value = None if text is None else parse_size(name, text)
+def model_size(name: str, text: str | int | None) -> Any:
+    """Read a size: a number, or a list or range; one that is read already, as of one of several machines, stays."""
+    value = parse_size(name, text) if isinstance(text, str) else text
     if isinstance(value, str):
         flag = f"--{name.replace('_', '-')}"
         raise InputError(f"{flag} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")

@@ -419,6 +419,9 @@ _SPLITS = "tensor sequence-parallel pipeline"
 _COPIES = "balance data expert expert-exchange dispatch combine shared-experts context-parallel kv-parallel"
 SHARING = options(f"{_SPLITS} microbatches {_COPIES}")
 
+#: What is served and where it lies.
+SERVED = [option("lora", type=str), *options("source adapters kv-block host-layers host-kv")]
+
 #: A question about a model beside its conventions and its target.
 MODEL_QUESTION = [
     *options("phase batch prompt past context chunk batch-tokens sequence"),
@@ -427,4 +430,5 @@ MODEL_QUESTION = [
     *options(_SPLITS),
     option("microbatches", metavar=_WAYS, type=str),
     *options(f"{_COPIES} weights activations kv full-attention"),
+    *SERVED,
 ]

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.model_options import not_alone
-from roofline.cli.option_table import WORKERS, option, options, with_options
+from roofline.cli.model_options import not_alone, served
+from roofline.cli.option_table import SERVED, WORKERS, option, options, with_options
 from roofline.cli.option_values import announced, parse_set, targets
 from roofline.cli.output import ChartKind, check_files, data_or_picture, show, show_chart, show_json, working
 from roofline.counts import parse_size
@@ -37,6 +37,7 @@ _BESIDE = {
     *options("shared ttft tpot e2e percentile price objective formats lengths most disaggregate"),
     option("draft", type=str, metavar="N[,N]…", help="Try drafts of so many tokens too: 2,4,8."),
     *options("accept draft-by draft-weights"),
+    *SERVED,
     option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."),
     option("why"),
     option("explain", help="What binds where, what figures are worth, and break-even prices."),
@@ -84,6 +85,7 @@ def plan_command(
         drafts = _whole_numbers("draft", drafts, "tokens", "4, or several to try: 2,4,8")
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
     shared, figures = options.pop("shared"), parse_set(options.pop("set_"))
+    options |= served(options)
     options |= {"set": figures} if figures else {}
     trace = None
     if options["rate"].lower().endswith((".csv", ".txt")):

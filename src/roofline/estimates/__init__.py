@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.errors import InputError
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
@@ -18,12 +18,9 @@ from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
-from roofline.estimates.served import calibrate, calibrate_served, expect_training, with_expectation
+from roofline.estimates.served import calibrate, calibrate_served, expect_training, refuse_unmeasured, with_expectation
 from roofline.progress import counted
 from roofline.signatures import spelled, takes
-
-if TYPE_CHECKING:
-    from roofline.models.description import Model
 
 #: Rows of a table of steps that are asked one by one.
 MOST_STEPS = 2000
@@ -63,7 +60,7 @@ def estimated(
     if isinstance(answer, Training):
         return replace(answer, expectation=expect_training(estimator, answer))
     if isinstance(answer, Serving):
-        _refuse_unmeasured(answer.model)
+        refuse_unmeasured(answer.model)
     if isinstance(answer, Serving) and answer.varying:
         return _of_several(answer, estimator)
     if isinstance(answer, Serving):
@@ -72,16 +69,6 @@ def estimated(
         output = getattr(answer.further.get("generation"), "output", None) if output is None else output
         return with_expectation(replace(answer, **found), estimator, output)
     return _of_bound(answer, estimator)
-
-
-def _refuse_unmeasured(model: Model) -> None:
-    """Refuse ways of serving that no constants are of."""
-    ways = {
-        "what steps take that read the host's memory": model.reads_host,
-        "what adapters take": model.adapters is not None,
-    }
-    for what in (what for what, asked in ways.items() if asked):
-        raise InputError(f"{what} was not measured", hint=f"leave {spelled('estimate')} out: the floor holds")
 
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:

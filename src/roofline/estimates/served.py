@@ -46,6 +46,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.models.config import load
+from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import step_bound
@@ -268,6 +269,16 @@ def expect_training(estimator: Estimator, found: Training) -> StepEstimate | Non
     if record is None or not isinstance(found.lower, int | float):
         return None
     return step_estimate(record, {"floor": float(found.lower)}, found.lower)
+
+
+def refuse_unmeasured(model: Model) -> None:
+    """Refuse ways of serving that no constants are of."""
+    ways = {
+        "what steps take that read the host's memory": model.reads_host,
+        "what adapters take": model.adapters is not None,
+    }
+    for what in (what for what, asked in ways.items() if asked):
+        raise InputError(f"{what} was not measured", hint=f"leave {spelled('estimate')} out: the floor holds")
 
 
 def step_times(record: KernelConstants, shapes: Mapping[str, Any], part: str | None = None) -> Any:

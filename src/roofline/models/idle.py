@@ -65,6 +65,9 @@ SERVING: Rules = {
     "shared_experts": OptionUse("replicated", ("expert",), "shared experts", _SUMS),
     "absorbed": OptionUse(None, (), "latent attention"),
     "image_size": OptionUse(None, ("images",)),
+    "adapters": OptionUse(1, ("lora",)),
+    "kv_block": OptionUse(1, (), "cache"),
+    "host_kv": OptionUse(False, (), "cache"),
 }
 #: Options of ways of serving.
 WAYS_OF_SERVING: Rules = {
@@ -74,9 +77,6 @@ WAYS_OF_SERVING: Rules = {
     "prefill_tensor": OptionUse(None, ("prefill_on",)),
     "prefill_batch": OptionUse(1, ("prefill_on",)),
     "prefill_link": OptionUse(None, ("prefill_on",)),
-    "adapters": OptionUse(1, ("lora",)),
-    "kv_block": OptionUse(1, (), "cache"),
-    "host_kv": OptionUse(False, (), "cache"),
 }
 #: Options of a plan, which tries layouts.
 PLANNED: Rules = {
@@ -87,6 +87,7 @@ PLANNED: Rules = {
         if any("draft" in each for each in use.beside)
     },
     "draft_by": OptionUse(0.1, ("draft",)),
+    "adapters": SERVING["adapters"],
 }
 #: Options of a training step, and those of a search, which tries layouts.
 SEARCHED: Rules = {
@@ -101,6 +102,8 @@ TRAINING: Rules = {
 }
 #: Options of a budget, which say nothing of a step.
 OF_A_BUDGET = ("price", "power", "tokens", "mfu")
+#: Options of what is served and where it lies that training has not.
+OF_SERVING = ("source", "adapters", "kv_block", "host_layers", "host_kv")
 
 
 def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = None, *more: Mapping[str, Any]) -> None:
@@ -131,9 +134,12 @@ def refuse_idle_of_step(options: Mapping[str, Any], phase: str, model: Model) ->
     roofline.errors.InputError: tokens= is of a budget, and this is a step; leave it out
     """
     refuse_idle(options, TRAINING if phase == "train" else SERVING, model)
-    idle = next((name for name in OF_A_BUDGET if phase == "train" and options.get(name) is not None), None)
-    if idle is not None:
-        raise InputError(f"{spelled(idle)} is of a budget, and this is a step", hint="leave it out")
+    if phase != "train":
+        return
+    for kind, names in (("a budget, and this is a step", OF_A_BUDGET), ("serving, and this is training", OF_SERVING)):
+        idle = next((name for name in names if options.get(name) is not None), None)
+        if idle is not None:
+            raise InputError(f"{spelled(idle)} is of {kind}", hint="leave it out")
 
 
 def refuse_algorithm(options: Mapping[str, Any], shapes: Iterable[Sequence[Size]]) -> None:

@@ -19,6 +19,7 @@ from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
+from roofline.estimates.served import refuse_unmeasured
 from roofline.frozen import dataclass, field, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
@@ -31,6 +32,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
+from roofline.models.serving.served_model import served_model
 from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.fleet import Fleet, Trace
@@ -645,8 +647,8 @@ class DeploymentPlan(Answer):
             floors if asked.library is None else expected,
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",
             f"engines use {format_percent(asked.memory_share)} of a chip's memory; a sequence has room "
-            f"for {asked.load.peak_context:,} tokens, its prompt and a mean answer in blocks of {BLOCK_TOKENS}, and "
-            f"holds {asked.load.mean_context:,} on average",
+            f"for {asked.load.peak_context:,} tokens, its prompt and a mean answer in blocks of {asked.load.block}, "
+            f"and holds {asked.load.mean_context:,} on average",
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]
@@ -848,6 +850,10 @@ def plan(
         PLANNED,
         described,
     )
+    block = options.get("kv_block") or BLOCK_TOKENS
+    described = served_model(described, options)
+    if estimate is not None:
+        refuse_unmeasured(described)
     if options.get("activations") is not None and "stored" not in formats:
         said = f"{spelled('activations')} is said by formats"
         raise InputError(said, hint=f"{spelled('formats', 'stored')} leaves it open, or leave it out")
@@ -861,7 +867,7 @@ def plan(
     objective = "chips" if objective == "cost" and not prices else objective
     drafts_by = draft_by if draft_by == "mtp" or isinstance(draft_by, int | float) else load(draft_by)
     asked = PlanQuestion(
-        described, Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation),
+        described, Load(read_rate(rate), prompt, output, shared, lengths, arrival_variation, block),
         Limits.read(percentile, first_token=ttft, per_token=tpot, end_to_end=e2e),
         tuple(dict.fromkeys(on)), tuple(count), prices, objective,
         tuple(formats), disaggregate, most, memory_share, estimate,

@@ -151,23 +151,25 @@ class ServerTimes:
         return (self.step + self.stall / steps) / self.tokens_per_step
 
     @property
-    def saturated(self) -> int:
-        """Sequences that decode where requests always wait: as many as fit, or as prompts in chunks come in."""
-        if not self.chunks or self.apart:
-            return self.most
-        return max(1, min(self.most, int(self.decode_steps / self.chunks)))
-
-    @property
     def largest_rate(self) -> float:
-        """The largest rate at which waiting requests do not pile up: ``n / ((o − 1)·t(n) + n·h(n))`` when saturated."""
+        """The largest rate at which waiting requests do not pile up: ``n / ((o − 1)·t(n) + n·h(n))`` when saturated.
+
+        Where steps with a chunk follow each other without end, (o − 1) / k sequences decode on average, a number that
+        varies by its root. Where there are places for as many, prompts alone limit the rate: ``1 / (k·t')``.
+        """
         if self.decode_steps <= 0:
             return 1 / float(self.service[0])
-        return self._rates(self.saturated)
+        if not self.chunks:
+            return self._rates(self.most)
+        beside = self.decode_steps / self.chunks
+        if beside + beside**0.5 < self.most:
+            return 1 / float(np.interp(beside, np.arange(self.most + 1), self.service))
+        return self._rates(max(1, min(self.most, int(beside))))
 
     @property
     def apart(self) -> bool:
-        """Whether prompts and steps do not wait for each other: prefill apart."""
-        return float(self.stall.max()) <= 0
+        """Whether prompts and steps do not wait for each other: prefill apart. Chunks that cost nothing wait too."""
+        return not self.chunks and float(self.stall.max()) <= 0
 
     def _rates(self, n: int) -> float:
         """Requests a second where as many as n decode whenever a place is not being filled by chunks."""

@@ -52,7 +52,8 @@ class Load:
     """Requests a second, each with a ``prompt`` of which ``shared`` is cached already, and ``output`` tokens to give.
 
     ``lengths`` of answers are ``geometric`` (``output`` is their mean) or ``fixed``. ``arrival_variation`` is the
-    squared coefficient of variation of the times between requests: 1 for Poisson arrivals, more for bursts.
+    squared coefficient of variation of the times between requests: 1 for Poisson arrivals, more for bursts. ``block``
+    is how many tokens a block of keys and values has, of which a sequence takes whole ones.
     """
 
     rate: float
@@ -61,6 +62,7 @@ class Load:
     shared: float = 0.0
     lengths: str = "geometric"
     arrival_variation: float = 1.0
+    block: int = BLOCK_TOKENS
 
     def __post_init__(self) -> None:
         if not LEAST <= self.rate <= MOST:
@@ -104,7 +106,7 @@ class Load:
     @property
     def peak_context(self) -> int:
         """Tokens of a sequence that memory has to hold, in whole blocks."""
-        return -(-(self.prompt + self.output) // BLOCK_TOKENS) * BLOCK_TOKENS
+        return -(-(self.prompt + self.output) // self.block) * self.block
 
     def __repr__(self) -> str:
         changed = [f"rate={self.rate!r}", f"prompt={self.prompt}", f"output={self.output}"]

@@ -31,7 +31,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import step_times
+from roofline.estimates.served import refuse_unmeasured, step_times
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -310,9 +310,13 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
             f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it with {spelled('set')}"
         )
     kv, weights = formats.get("kv"), formats.get("weights")
+
+    def kept(part: Model) -> float:
+        return float(part.cache_bytes(load.peak_context, dtype=kv)) if part.kv_memory == "main" else 0.0
+
     # the stage with the most
-    held = max(stages, key=lambda part: part.weight_bytes(weights) + part.cache_bytes(load.peak_context, dtype=kv))
-    sequence = float(held.cache_bytes(load.peak_context, dtype=kv))
+    held = max(stages, key=lambda part: part.weight_bytes(weights) + kept(part))
+    sequence = kept(held)
     parts = {"weights": float(held.weight_bytes(weights)), "kv": sequence}
     draft = None if not replica.draft else DraftSteps.of(asked, replica, machine)
     if draft is not None:
@@ -497,6 +501,7 @@ def expected_steps(
     library: str, model: Model, dtype: str, floors: Any, prefill: Bound, decode: Callable[[int], Bound], copies: int
 ) -> ExpectedSteps:
     """What to expect of a replica whose floors are known; ``decode`` gives the answer of n sequences."""
+    refuse_unmeasured(model)
     estimator = estimator_of(library)
     most = len(floors) - 1
     # the same whatever fits, so that a little more memory changes no time

@@ -16,9 +16,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass, field, once, replace
 from roofline.models.blocks.encoder import encoder_of
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import (
     longest_operations,
@@ -35,6 +33,7 @@ from roofline.models.serving.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
@@ -709,8 +708,7 @@ def serve(
     alone = next((name for name in PREFILL_ONLY if prompt is None and options.get(name) is not None), None)
     if alone is not None:
         raise InputError(f"{spelled(alone)} says nothing without {spelled('prompt')}", hint="add it, or leave it out")
-    described = load(model)
-    refuse_idle(options, SERVING, described)
+    described = asked_model(model, options)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
     prefill = None if prompt is None else step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
     if prompt is None and not described.causal:

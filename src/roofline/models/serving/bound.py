@@ -39,9 +39,7 @@ from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import (
     BALANCES,
@@ -53,6 +51,7 @@ from roofline.models.parallelism.layout import (
     take_target_options,
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
+from roofline.models.serving.served_model import SERVED, asked_model, served_model
 from roofline.models.serving.step import PHASES, ServingStep
 from roofline.signatures import optional, renamed, spelled, takes
 from roofline.sizes import (
@@ -75,6 +74,7 @@ from roofline.work import Key, Work
 @plain_numbers
 @takes(
     optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="Size"),
+    SERVED,
     *(taker for kind in PHASES.values() for taker in kind.takers),
     renamed(Parallelism, OPTIONS),
     renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
@@ -114,8 +114,7 @@ def serve_bound(
     values and the activations alive at once. An option that changes nothing here is an error, as in
     :func:`roofline.llm`.
     """
-    described = load(model)
-    refuse_idle(options, SERVING, described)
+    described = asked_model(model, options)
     return step_bound(
         described, phase, on=on, batch=batch, set=set, unit=unit, over=over, files=files, achievable=achievable,
         **options,
@@ -137,14 +136,16 @@ def step_bound(
     if has_several_layouts(options):
         return stack_layouts(step_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
+    described = served_model(model, options)
     asked = {"on": on, **chosen, **options}
-    described = load(model)
     if "skew" in options and described.sparsity is None:
         raise InputError(f"{described.name} has no experts that tokens could prefer", hint="leave skew out")
     machine = target(on, **chosen)
     if described.reads_host and find_level(machine, "host") is None:
         hint = f"give pcie a bandwidth with {spelled('set')}"
         raise HardwareError(f"{machine.name} has no figure for the link to a host's memory", hint=hint)
+    if described.reads_host and options.get("policy") == "tiled":
+        raise InputError("the host's memory with the policy tiled is not modelled", hint="policy streamed")
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     conventions = taken_from(options, "minimal")

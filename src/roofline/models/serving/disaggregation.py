@@ -27,13 +27,12 @@ from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
@@ -226,8 +225,7 @@ def disaggregate(
     and so on; ``options`` are those they share. A decode step is the mean over the answer's growing context. ``link``
     is the one-way bandwidth from one prefill chip to the decode servers; by default the outermost link of its machine.
     """
-    described = load(model)
-    refuse_idle(options, SERVING, described, prefill, decode)
+    described = asked_model(model, options, prefill, decode)
     idle = next((name for name in options if name in prefill and name in decode), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is given for prefill and for decode too", hint="leave it out of one place")

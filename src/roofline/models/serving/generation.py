@@ -28,12 +28,11 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
 from roofline.models.blocks.encoder import refuse_encoder
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
@@ -155,8 +154,7 @@ def generation(
     ``form`` says which of a step's bounds adds up: ``lower`` (all overlaps), ``op_by_op`` or ``upper``; a stated
     ``overlap`` or ``overhead`` makes it the ``estimate``. ``options`` are those of :func:`roofline.models.serve_bound`.
     """
-    described = load(model)
-    refuse_idle(options, SERVING, described)
+    described = asked_model(model, options)
     check_one_layout(options)
     sizes = {"batch": batch, "prompt": prompt, "output": output}
     batch, prompt, output = (single_size(name, value) for name, value in sizes.items())
@@ -331,9 +329,8 @@ def chunked(
     """
     import numpy as np
 
-    described = load(model)
+    described = asked_model(model, options)
     refuse_encoder(described, "a prompt in chunks")
-    refuse_idle(options, SERVING, described)
     check_one_layout(options)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
     form = check_form(form, options)

@@ -35,11 +35,10 @@ from roofline.hardware import chip
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import rate
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import decode
 from roofline.models.serving import serve_bound, step_bound
+from roofline.models.serving.served_model import asked_model
 from roofline.signatures import takes
 from roofline.sizes import Size, is_array, is_number
 from roofline.work import Op, Work
@@ -169,10 +168,9 @@ def network_limit(
     """
     if kind not in KINDS:
         raise InputError(f"no limit of {kind!r}", hint=suggest(kind, KINDS, what="kinds"))
-    model, machine = load(model), chip(machine)
     if kind in options:
         raise InputError(f"{kind}= is what is solved for", hint="leave it out")
-    refuse_idle({**options, kind: 2}, SERVING, model)
+    model, machine = asked_model(model, options, {kind: 2}), chip(machine)
     bare = replace(machine, shape=(), slices=1, mesh=None)
     low: tuple[int | None, float | None] = (None, None)
     beyond = low

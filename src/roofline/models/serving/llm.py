@@ -19,16 +19,14 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
-from roofline.models.blocks.encoder import with_source
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, WAYS_OF_SERVING, refuse_idle
+from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import CHIPS, OPTIONS, TARGET_OPTIONS, is_several
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
-from roofline.models.weights import ServedAdapters
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
@@ -377,12 +375,6 @@ def llm(
     prefill_tensor: int | None = None,
     prefill_batch: int = 1,
     prefill_link: float | str | None = None,
-    source: int | None = None,
-    lora: int | None = None,
-    adapters: int = 1,
-    kv_block: int = 1,
-    host_layers: int = 0,
-    host_kv: bool = False,
     pool: int = 1,
     form: str = "lower",
     algorithm: str | None = None,
@@ -424,20 +416,14 @@ def llm(
         "output": output, "chunk": chunk, "draft": draft, "prefill_on": prefill_on, "price": price, "power": power,
         "fit": fit, "advise": advise, "form": form, "accept": accept, "draft_by": draft_by,
         "draft_weights": draft_weights, "prefill_tensor": prefill_tensor, "prefill_batch": prefill_batch,
-        "prefill_link": prefill_link, "adapters": adapters, "lora": lora,
-        "kv_block": kv_block, "host_kv": host_kv,
+        "prefill_link": prefill_link,
     }  # fmt: skip
     options |= {} if algorithm is None else {"algorithm": algorithm}
     check_options(options, llm, serve)
-    described = replace(with_source(load(model), source), kv_block=_one_number("kv_block", kv_block))
-    described = _with_host_layers(_with_adapters(described, lora, adapters), host_layers)
-    described = replace(described, kv_memory="host") if host_kv else described
+    described = asked_model(model, options)
     arguments = _pooled(options, pool)
     refuse_idle(wanted, WAYS_OF_SERVING, described)
-    refuse_idle(arguments, SERVING, described)
-    if described.reads_host and options.get("policy") == "tiled":
-        raise InputError("the host's memory with the policy tiled is not modelled", hint="policy streamed")
-    if fit and host_kv:
+    if fit and described.kv_memory == "host":
         hint = f"leave {spelled('host_kv')} or {spelled('fit')} out"
         raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
     is_usual = prompt is None and context is None and not fit
@@ -458,34 +444,6 @@ def llm(
     priced = found.further.get("cost", {}).get("output")
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
     return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), **each))
-
-
-def _with_adapters(model: Model, rank: int | None, count: int) -> Model:
-    """The model with adapters of a rank beside it, where one is given."""
-    if rank is None:
-        return model
-    return replace(model, adapters=ServedAdapters(_one_number("lora", rank), _one_number("adapters", count)))
-
-
-def _with_host_layers(model: Model, count: int) -> Model:
-    """The model with the weights of its last layers in the host's memory, from which each step reads them."""
-    if is_zero(count):
-        return model
-    count, layers = _one_number("host_layers", count), model.layers
-    if count > len(layers):
-        raise SizeError(
-            f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host",
-            hint=f"{len(layers)} at most",
-        )
-    moved = {id(layer): replace(layer, memory="host") for layer in layers}
-    return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
-
-
-def _one_number(name: str, value: Any) -> int:
-    found = check(name, value)
-    if not isinstance(found, int):
-        raise InputError(f"{spelled(name)} is one number", hint=f"a whole one, as in {spelled(name, 16)}")
-    return found
 
 
 def _of_usual_length(decode: Bound) -> Bound:

@@ -20,14 +20,13 @@ from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
-from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import (
     BLANK,
@@ -298,8 +297,7 @@ def latency_throughput(
     ...                    tpot="20 ms").within[0]
     ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...)
     """
-    described = load(model)
-    refuse_idle({**options, "tensor": tensor}, SERVING, described)
+    described = asked_model(model, options, {"tensor": tensor})
     form = check_form(form, options)
     most_time = None if tpot is None else parse(tpot, "s")
     if is_symbol(batch) or is_symbol(context):

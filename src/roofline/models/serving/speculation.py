@@ -28,10 +28,10 @@ from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.residual import Norm
 from roofline.models.config import load
 from roofline.models.description import Layer, Model
-from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
+from roofline.models.serving.served_model import asked_model
 from roofline.quantity import figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
@@ -231,8 +231,7 @@ def speculate(
     Drafts of up to ``longest`` tokens are tried, as far as the model's context reaches. ``options`` are those of
     :func:`roofline.models.serve_bound`.
     """
-    described = load(model)
-    refuse_idle(options, SERVING, described)
+    described = asked_model(model, options)
     check_one_layout(options)
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
