@@ -41,6 +41,7 @@ sweep llama-3-8b --on h100 --batch 1:4 --context 4096
 sweep llama-3-8b --on h100 --batch 1:4 --context 4096 --keep front,top=3,histogram=lower
 formula {LINE} --on h100 B=8 D=64 F=64
 comm "AllReduce_X(bf16[B])" --on h100:8 B=1e9
+comm dispatch T=4096 D=7168 E=256 k=8 --on h100:8
 shard {SHARDED} --on v5e:8 B=512 D=8192 F=32768
 layout "bf16[B_X, D]" --mesh X=4 B=512 D=8192
 scaling dp --on v5p

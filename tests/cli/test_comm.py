@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
 import pytest
 
+from roofline import llm
 from roofline.bounds.communication import comm
 from roofline.cli import main
 from roofline.errors import InputError
@@ -107,6 +109,65 @@ def test_density_is_the_share_that_is_sent(capsys: pytest.CaptureFixture[str]) -
     row, quarter = (found["algorithms"][-1] for found in (dense, sparse))
     assert (row["algorithm"], quarter["sent"], quarter["hops"]) == ("direct", row["sent"] / 4, row["hops"])
     assert any("0.25 of it is sent" in said for said in sparse["bound"]["assumptions"])
+
+
+def test_what_is_not_sent_is_not_read() -> None:
+    """By hand: 4,096 tokens of 7,168 B a chip in 8 copies, read and written; 24 of 32 of them leave a node."""
+    found = comm("AllToAll_{X,E}(fp8[T_X, E, D])", on="h100:32", T=32 * 4096, E=256, D=7168, density=8 / 256)
+    assert found.bound.bytes["hbm"] == pytest.approx(2 * 4096 * 7168 * 8)
+    assert found.bound.times["nic"] == pytest.approx(4096 * 7168 * 8 * 24 / 32 / 50e9)
+    dense = comm("AllToAll_{X,E}(fp8[T_X, E, D])", on="h100:32", T=32 * 4096, E=256, D=7168)
+    assert found.crossing == pytest.approx(dense.crossing * 32)
+
+
+@pytest.mark.parametrize("way", ["dispatch", "combine"])
+@pytest.mark.parametrize(
+    ("on", "algorithm"), [("h100:8", "direct"), ("h100:32", "hierarchical"), ("v5p:2x2x4", "torus")]
+)
+def test_tokens_go_to_their_experts_as_a_model_counts_them(way: str, on: str, algorithm: str) -> None:
+    chips = {"h100:8": 8, "h100:32": 32, "v5p:2x2x4": 16}[on]
+    model = llm("qwen3-235b-a22b", on=on, expert=chips, data=chips, batch=64 * chips, context=4096).decode
+    sent = next(
+        part for part in model.ops if part.op.name.endswith(f"{way}.all_to_all") or f"{way}.all_to_all" in part.op.where
+    )
+    found = comm(way, on=on, T=64, D=4096, E=128, k=8)
+    assert (found.algorithm, found.exchange.experts) == (algorithm, 128)
+    mine = next(part.op for part in found.bound.ops)
+    assert {key.quantity: amount for key, amount in mine.work.items()} == pytest.approx(
+        {key.quantity: amount for key, amount in sent.op.work.items()}
+    )
+
+
+def test_a_dispatch_by_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """By brute force over all pairs of experts: how many of four nodes, and of 32 chips, have one of two experts."""
+    pairs = list(itertools.combinations(range(64), 2))
+    nodes, others = (sum(len({one // size for one in pair}) for pair in pairs) / len(pairs) for size in (16, 2))
+    found = comm("dispatch", on="h100:32", dtype="fp8", T=1024, D=4096, E=64, k=2)
+    assert found.bound.times["nic"] == pytest.approx(1024 * 4096 * nodes * 3 / 4 / 50e9)
+    assert found.bound.bytes["hbm"] == pytest.approx(1024 * 4096 * (1 + others))
+    shown = run(capsys, "comm", "dispatch", "T=1024", "D=4096", "E=64", "k=2", "--dtype", "fp8", "--on", "h100:32")
+    assert shown.startswith("dispatch of 1,024 tokens a chip, fp8[4096], each to 2 of 64 experts  on NVIDIA H100")
+    assert "nccl-tests" not in shown
+    assert f"a token's experts lie on {others:.3g} of 32 chips on average; it is sent once to each chip" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["T=8", "D=8", "E=8"], "dispatch: k (experts of a token) is missing; its sizes are T tokens on each chip"),
+        (["T=8", "D=8", "E=8", "k=2", "J=2"], "dispatch: J is no size of it"),
+        (["T=8,9", "D=8", "E=8", "k=2"], "dispatch takes one number for each of its sizes"),
+        (["T=8", "D=8", "E=8", "k=9"], "a row goes to 9 of 8 receivers"),
+        (["T=8", "D=8", "E=8", "k=2", "--density", "0.5"], "follows from the experts of a token; leave out --density"),
+        (
+            ["T=8", "D=8", "E=8", "k=2", "--bytes", "1MB"],
+            "the bytes of dispatch follow from its tokens; leave out --bytes",
+        ),
+    ],
+)
+def test_a_dispatch_has_four_sizes(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main(["comm", "dispatch", "--on", "h100:8", *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["bound", "shard"])

@@ -201,7 +201,7 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
         ``uneven``        what is done with sizes that a mesh axis does not divide: ``error`` or ``pad``
         ``use``           mesh axes that plans may use though no tensor is sharded over them
         ``wrap``          whether the axes of a torus close, in place of the catalog's rule
-        ``density``       the share of an AllToAll that is sent, as where each token goes to k of n chips
+        ``density``       the share of an AllToAll's array that is sent: k/E of one with a row for each of E experts
 
     Times are seconds, sizes elements, rates FLOP/s and bytes/s. Bad input raises
     :class:`~roofline.errors.InputError` with a message that says what would be right.

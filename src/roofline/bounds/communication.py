@@ -40,7 +40,7 @@ from roofline.bounds.bound import Bound, measured_in_words, ratio
 from roofline.bounds.question import OF_ONE_LINE, Question, refuse_idle
 from roofline.bounds.sharding_plans import lay_out
 from roofline.errors import InputError, quoted, suggest
-from roofline.frozen import dataclass, field, replace
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate
@@ -55,6 +55,7 @@ from roofline.ops.collectives.cost import (
     reducing_links,
 )
 from roofline.ops.collectives.registry import KINDS, bus_share, link_groups
+from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
     BLANK,
@@ -71,7 +72,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
 from roofline.work import Work
 
 if TYPE_CHECKING:
@@ -122,6 +123,68 @@ class AlgorithmCost:
         return {**plain, "sent_by_link": {name: plain_data(amount) for name, amount in self.sent_by_link.items()}}
 
 
+class TokenExchange(NamedTuple):
+    """A ``dispatch`` or ``combine``: ``tokens`` on each chip, ``width`` wide, each to ``chosen`` of ``experts``."""
+
+    way: str
+    dtype: str
+    tokens: int
+    width: int
+    experts: int
+    chosen: int
+
+    def __str__(self) -> str:
+        sent = f"{self.tokens:,} tokens a chip, {self.dtype}[{self.width}]"
+        return f"{self.way} of {sent}, each {_WAYS[self.way]} {self.chosen:,} of {self.experts:,} experts"
+
+    @property
+    def routing(self) -> TopKRouting:
+        """How tokens go to the chips of their experts."""
+        return TopKRouting(self.experts, self.chosen)
+
+    def line(self, arguments: dict[str, Any]) -> str:
+        """Write it as an AllToAll with a row for every pair of a token and its expert, of which a part is sent."""
+        if not is_one(arguments.get("density", 1)):
+            hint = f"leave out {spelled('density')}"
+            raise InputError(f"what is sent of {self.way} follows from the experts of a token", hint=hint)
+        chips = product(_all_axes(arguments).values())
+        if not isinstance(chips, int):
+            raise InputError("tokens go to a number of chips", hint=f"as in {spelled('on', 'h100:8')}")
+        pairs = -(-self.tokens * self.chosen * self.width // chips) * chips
+        arguments["sizes"] = {"N": pairs, "M": chips}
+        return _LINES["AllToAll"].format(A=",".join(_all_axes(arguments)), dtype=self.dtype)
+
+    def reached(self, found: Communication) -> str:
+        """How many chips have experts of a token, and how often it is sent."""
+        hit = self.routing.expected_units(int(found.chips))
+        once = "each chip and each node" if found.algorithm == "hierarchical" else "each"
+        return f"a token's experts lie on {hit:.3g} of {found.chips:,} chips on average; it is sent once to {once}"
+
+
+#: The two exchanges of tokens with their experts, and which way a token goes.
+_WAYS = {"dispatch": "to", "combine": "from"}
+
+#: The sizes of an exchange of tokens, and what they are.
+_OF_TOKENS = {"T": "tokens on each chip", "D": "width of a token", "E": "experts", "k": "experts of a token"}
+
+
+def _token_exchange(expression: str, dtype: str, arguments: dict[str, Any]) -> TokenExchange | None:
+    """Take the sizes of a dispatch or combine out of the arguments, where this is one."""
+    way = expression.strip().lower()
+    if way not in _WAYS:
+        return None
+    given = {**(arguments.pop("sizes", None) or {}), **{n: arguments.pop(n) for n in _OF_TOKENS if n in arguments}}
+    wrong = next((name for name in (*_OF_TOKENS, *given) if (name in given) != (name in _OF_TOKENS)), None)
+    if wrong is not None:
+        said = f"{wrong} ({_OF_TOKENS[wrong]}) is missing" if wrong in _OF_TOKENS else f"{wrong} is no size of it"
+        hint = ", ".join(f"{name} {what}" for name, what in _OF_TOKENS.items())
+        raise InputError(f"{way}: {said}", hint=f"its sizes are {hint}, as in T=4096 D=7168 E=256 k=8")
+    sizes = [check(name, given[name]) for name in _OF_TOKENS]
+    if not all(isinstance(size, int) for size in sizes):
+        raise InputError(f"{way} takes one number for each of its sizes", hint="ask about one after the other")
+    return TokenExchange(way, dtypes.get(dtype).name, *sizes)
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Communication(Comparable):
     """The answer of :func:`comm`.
@@ -131,6 +194,7 @@ class Communication(Comparable):
     array below which it is latency-bound, where that is known. ``regimes`` says which algorithm is the fastest from
     which number of bytes on, of those that the network can do; ``chips`` is how many take part,
     ``density`` the share of an AllToAll that is sent, ``reducing`` the links whose switches do their part of it.
+    ``exchange`` are the tokens of a dispatch or combine.
     """
 
     bound: Bound
@@ -142,9 +206,10 @@ class Communication(Comparable):
     crossing: Size | None
     regimes: tuple[Regime, ...] = ()
     chips: Size = 1
-    density: Size = 1
+    density: Density = 1
     reducing: tuple[str, ...] = ()
     by_bytes: bool = False
+    exchange: TokenExchange | None = None
 
     def beside(self, measured: float | str) -> Communication:
         """The collective beside what it takes in reality: seconds, text with a unit, or the ``busbw`` of nccl-tests.
@@ -205,6 +270,8 @@ class Communication(Comparable):
         >>> comm("alltoall", bytes_per_chip="4MB", on="v5e:4x4").nbytes
         64000000
         """
+        if self.exchange is not None:
+            return self.nbytes / self.chips / self.exchange.chosen
         return self.nbytes / self.chips if self.kind in STARTS_FROM_PARTS else self.nbytes
 
     @property
@@ -233,7 +300,10 @@ class Communication(Comparable):
 
     @property
     def _buffer(self) -> Size:
-        return self.nbytes / self.chips * self.density if self.kind == "AllToAll" else self.nbytes
+        if self.kind != "AllToAll":
+            return self.nbytes
+        routed = isinstance(self.density, TopKRouting)
+        return self.nbytes / self.chips * (self.density.sent_share(int(self.chips)) if routed else self.density)
 
     @property
     def target(self) -> str:
@@ -254,6 +324,8 @@ class Communication(Comparable):
             yield Fact(f"{link} carries", amount, "B", "less")
         yield Fact("all chips send", self.sent_by_all, "B", "less")
         yield Fact("hops", self.row.hops, "", "less")
+        if self.exchange is not None:
+            return
         yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more", timed=True)
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more", timed=True)
         yield Fact("latency-bound below", self.crossing, "B")
@@ -270,6 +342,7 @@ class Communication(Comparable):
         return {
             **heading("roofline/comm/1", self.bound.machine, self.bound.expression),
             "collective": self.kind,
+            **({} if self.exchange is None else {"exchange": self.exchange._asdict()}),
             **attributes(self, "axes", "algorithm"),
             "bytes": plain_data(self.nbytes),
             **attributes(self, "time", "algorithm_bandwidth", "bus_bandwidth", "crossing", "crossing_per_chip"),
@@ -284,7 +357,8 @@ class Communication(Comparable):
         bound = self.bound
         # a number of bytes is of no format
         subject = f"{self.kind} over {', '.join(self.axes)}" if self.by_bytes else bound.expression
-        yield from (Headline(subject, f"{_size(self)}on {bound.target}"), BLANK)
+        subject, size = (subject, _size(self)) if self.exchange is None else (str(self.exchange), "")
+        yield from (Headline(subject, f"{size}on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:
@@ -297,9 +371,16 @@ class Communication(Comparable):
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))
 
+    def amount_in_words(self, nbytes: Size) -> str:
+        """An array of so many bytes; of tokens, those that each chip has then."""
+        if self.exchange is None:
+            return format_amount(nbytes, "B")
+        return f"{format_amount(nbytes / self.nbytes * self.exchange.tokens)} tokens a chip"
+
     def one_line(self) -> str:
         """The collective, its algorithm and time."""
-        over = f"{self.kind} over {', '.join(self.axes)} by {self.algorithm}"
+        what = self.kind if self.exchange is None else self.exchange.way
+        over = f"{what} over {', '.join(self.axes)} by {self.algorithm}"
         return f"Communication: {over}: {format_amount(self.time, 's')} on {self.bound.target}"
 
 
@@ -386,7 +467,9 @@ def _size(found: Communication) -> str:
 def _remarks(found: Communication) -> Iterator[str]:
     """The bandwidths that benchmarks print, the chip's own memory, and where another algorithm is the fastest."""
     # none of formulas, nor where one chip sends nothing
-    if not is_symbol(found.time) and not (is_array(found.time) and bool((found.time == 0).any())):
+    if found.exchange is not None:
+        yield found.exchange.reached(found)
+    elif not is_symbol(found.time) and not (is_array(found.time) and bool((found.time == 0).any())):
         algorithm, bus = (format_amount(rate, "B/s") for rate in (found.algorithm_bandwidth, found.bus_bandwidth))
         yield f"as nccl-tests count: {algorithm} of the buffer (algbw), {bus} on the bus (busbw)"
         if _over_switches(found):
@@ -396,13 +479,13 @@ def _remarks(found: Communication) -> Iterator[str]:
             yield f"{name} takes {format_amount(time, 's')} to read and write it"
     if len(found.regimes) > 1:
         first, *between, last = found.regimes
-        ends = [format_amount(regime.start, "B") for regime in (*between, last)]
+        ends = [found.amount_in_words(regime.start) for regime in (*between, last)]
         middle = [f"{regime.algorithm} from there to {end}" for regime, end in zip(between, ends[1:], strict=True)]
         yield f"fastest: {', '.join([f'{first.algorithm} below {ends[0]}', *middle, f'{last.algorithm} from there'])}"
     elif found.regimes:
         yield f"fastest at every size: {found.regimes[0].algorithm}"
     if found.crossing is not None:
-        least, this = format_amount(found.crossing, "B"), format_amount(found.nbytes, "B")
+        least, this = map(found.amount_in_words, (found.crossing, found.nbytes))
         yield f"latency-bound below {least}; this is {this}"
 
 
@@ -475,6 +558,15 @@ STARTS_FROM_PARTS = ("AllGather", "AllToAll", "Gather")
 _STARTS_FROM_COPIES = ("AllReduce", "ReduceScatter", "Reduce")
 
 
+def _all_axes(arguments: Mapping[str, Any]) -> Mapping[str, Size]:
+    """The axes of all chips of the target, or those that are named."""
+    target = arguments.get("on")
+    machine = chip(target, files=arguments.get("files", ())) if isinstance(target, str) else target
+    if machine is None:
+        raise InputError("the target is missing", hint=f"for instance {spelled('on', 'h100:8')}")
+    return arguments.get("mesh") or shape_axes(machine)
+
+
 def _line(name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str, Any]) -> str:
     """Write a collective that is named, over all chips of the target and of an array of so many bytes.
 
@@ -485,11 +577,7 @@ def _line(name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str
     if kind is None:
         hint = suggest(name, list(_LINES), what="collectives that bytes can be given for")
         raise InputError(f"{quoted(name)} is no collective's name", hint=hint)
-    target = arguments.get("on")
-    machine = chip(target, files=arguments.get("files", ())) if isinstance(target, str) else target
-    if machine is None:
-        raise InputError("the target is missing", hint=f"for instance {spelled('on', 'h100:8')}")
-    axes = arguments.get("mesh") or shape_axes(machine)
+    axes = _all_axes(arguments)
     chips = product(axes.values())
     if not isinstance(chips, int):
         raise InputError("bytes go with a number of chips", hint=f"as in {spelled('on', 'h100:8')}")
@@ -539,8 +627,14 @@ def comm(
     before: the array itself for an AllReduce or a ReduceScatter, its part of it for an AllGather or an AllToAll.
     The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
 
+    ``"dispatch"`` and ``"combine"`` are the exchange of tokens with their experts: ``T`` tokens on each chip, ``D``
+    wide and in ``dtype``, each to ``k`` of ``E`` experts, which lie evenly over the chips of the target. A token is
+    sent once to each chip that has some of its experts, and once to each node where that is faster.
+
     >>> comm("allreduce", bytes=1e9, on="h100:8")
     <Communication: AllReduce over X by in-switch: 2.22 ms on NVIDIA H100 SXM5 80GB>
+    >>> comm("dispatch", on="h100:32", dtype="fp8", T=4096, D=7168, E=256, k=8)
+    <Communication: dispatch over X by hierarchical: 1.59 ms on NVIDIA H100 SXM5 80GB>
     >>> comm("allreduce 1GB", on="a100:8")
     <Communication: AllReduce over X by two-shot: 5.83 ms on NVIDIA A100 SXM4 80GB>
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
@@ -551,11 +645,19 @@ def comm(
     if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
         expression, bytes = name, amount.strip()
     by_bytes = (bytes is not None or bytes_per_chip is not None) and dtype == "bf16"
-    if bytes is not None or bytes_per_chip is not None:
+    exchange = _token_exchange(expression, dtype, arguments)
+    if exchange is not None:
+        if bytes is not None or bytes_per_chip is not None:
+            hint = f"leave out {spelled('bytes' if bytes is not None else 'bytes_per_chip')}"
+            raise InputError(f"the bytes of {exchange.way} follow from its tokens", hint=hint)
+        expression = exchange.line(arguments)
+    elif bytes is not None or bytes_per_chip is not None:
         expression = _line(expression, bytes, bytes_per_chip, dtype, arguments)
     elif dtype != "bf16":
         raise InputError(f"{spelled('dtype')} is of bytes, and a line says its own formats", hint="leave it out")
     asked = question(expression, **arguments)
+    if exchange is not None:
+        asked = asked.vary(density=exchange.routing)
     steps = program(asked.text, asked.conventions.compute).steps
     if len(steps) != 1 or steps[0].kind != "collective":
         hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
@@ -569,9 +671,9 @@ def comm(
     op, mesh = next(op for op in laid.ops if op.kind == "collective"), laid.machine.mesh
     kind, axes = op.options["collective"], tuple(op.options["axes"])
     over = mesh.select(axes) if mesh is not None else ()
-    chosen = op.options["algorithm"]
+    chosen, density = op.options["algorithm"], asked.conventions.density
     if is_symbol(op.dims["bytes"]) and asked.conventions.algorithm is None:
-        chosen = default_algorithm(kind, over, asked.conventions.density, op.writes[0].dtype)
+        chosen = default_algorithm(kind, over, density, op.writes[0].dtype)
     dtype = op.writes[0].dtype
     names = algorithms(kind, over, dtype)
     tiers = len(link_groups(over))
@@ -588,12 +690,15 @@ def comm(
         chosen,
         op.dims["bytes"],
         tuple(rows),
-        latency_crossover(kind, over, laid.machine, algorithm=chosen, dtype=dtype) if chosen in names else None,
-        regimes(kind, over, laid.machine, density=asked.conventions.density, dtype=dtype),
+        latency_crossover(kind, over, laid.machine, algorithm=chosen, density=density, dtype=dtype)
+        if chosen in names
+        else None,
+        regimes(kind, over, laid.machine, density=density, dtype=dtype),
         op.dims["chips"],
-        asked.conventions.density,
+        density,
         reducing_links(kind, over, dtype),
         by_bytes,
+        exchange,
     )
 
 

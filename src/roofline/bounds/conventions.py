@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy
 from roofline.errors import InputError, quoted
@@ -27,6 +27,9 @@ from roofline.quantity import Figure, format_percent, format_quantity, parse
 from roofline.signatures import MEANINGS
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
+
+if TYPE_CHECKING:
+    from roofline.ops.collectives.routing import Density
 
 
 class Setting(NamedTuple):
@@ -82,7 +85,12 @@ def _overhead(value: float | str | None) -> float | None:
     return None if value is None else parse(value, "s", zero=True)
 
 
-def _density(value: Any) -> float:
+def _density(value: Any) -> Density:
+    if not isinstance(value, int | float | str):  # the routing of a dispatch, which `comm` makes
+        from roofline.ops.collectives.routing import TopKRouting
+
+        if isinstance(value, TopKRouting):
+            return value
     share = fraction(value, "density", "the share of an AllToAll that is sent, from 0 to 1")
     return 1 if share == 1 else share
 
@@ -177,7 +185,7 @@ class Conventions:
     density: float = field(
         default=1,
         metadata=_set(
-            "Share of an AllToAll that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
+            "Share of an AllToAll's array that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
         ),
     )
     overlap: float | None = field(

@@ -117,6 +117,7 @@ def comm_command(
     roofline comm allreduce 500MB --on h100:8
     roofline comm allreduce --bytes 28GB,14GB --algorithm ring --on h100:32x8
     roofline comm alltoall --bytes-per-chip 64MB --on h100:16,v5e:4x4
+    roofline comm dispatch T=4096 D=7168 E=256 k=8 --dtype fp8 --on h100:32
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
     from roofline.bounds.communication import comm

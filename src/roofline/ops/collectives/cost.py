@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from roofline.errors import InputError, suggest
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -150,7 +150,8 @@ def collective(
     """Make the operation of a collective on ``x``, the part of the array that one chip holds before it.
 
     It reads ``x`` and writes ``out``: one chip's part after it, by default ``x`` with its first dimension scaled by
-    the number of chips (AllGather) or divided by it (ReduceScatter).
+    the number of chips (AllGather) or divided by it (ReduceScatter). Of an AllToAll that sends a share, that share of
+    both; of rows that go to several chips each, every row once, and those that arrive.
 
     >>> from roofline.hardware import chip
     >>> op = collective("AllGather", Tensor("x", (512, 8192), "bf16"), chip("v5e:4").mesh.select("X"))
@@ -160,9 +161,12 @@ def collective(
     chips = product(axis.size for axis in axes)
     nbytes = x.traffic_bytes * chips if kind in ("AllGather", "Gather", "AllToAll") else x.traffic_bytes
     name = name or f"{kind}_{{{','.join(axis.name for axis in axes)}}}"
-    writes = (out or _result(kind, x, chips),)
+    out = out or _result(kind, x, chips)
+    if kind == "AllToAll" and (isinstance(density, TopKRouting) or not is_one(density)):
+        one_of = (1 / density.chosen, density.sent_share(chips)) if isinstance(density, TopKRouting) else (density,) * 2
+        x, out = (replace(t, touched=t.elements * part, average=True) for t, part in zip((x, out), one_of, strict=True))
     return price_collective(
-        name, (x,), writes, kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
+        name, (x,), (out,), kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )
 
 
@@ -283,8 +287,9 @@ def reducing_links(kind: str, axes: Sequence[MeshAxis], dtype: str = "") -> tupl
 
 
 def latency_crossover(
-    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None, dtype: str = ""
-) -> Size | None:
+    kind: str, axes: Sequence[MeshAxis], machine: Machine, *, algorithm: str | None = None, density: Density = 1,
+    dtype: str = "",
+) -> Size | None:  # fmt: skip
     """Return the bytes V that take as long to move as the hops take: a smaller collective is latency-bound.
 
     V = α·V₀/T(V₀), as bytes over each link grow with V. None where a latency or a bandwidth is not known.
@@ -297,7 +302,7 @@ def latency_crossover(
     unit = 2**40
     times: dict[str, Size] = {}
     latency: Size = 0
-    for key, amount in cost(kind, axes, unit, algorithm=algorithm, dtype=dtype).work.items():
+    for key, amount in cost(kind, axes, unit, algorithm=algorithm, density=density, dtype=dtype).work.items():
         found = rate(machine, key)
         if found is None:
             return None

@@ -68,6 +68,10 @@ class TopKRouting:
         if self.skew and not (min(self.skew) >= 0 and sum(self.skew) > 0 and isfinite(sum(self.skew))):
             raise SizeError("the shares of a skew are not negative, and some are more than 0", hint="as in 3, 1, 1, 1")
 
+    def to_dict(self) -> dict[str, int]:
+        """How many receivers there are, and to how many each row goes."""
+        return {"count": self.count, "chosen": self.chosen}
+
     @lru_cache(maxsize=2**12)  # noqa: B019 - a routing is a few numbers
     def expected_units(self, units: int, *, busiest: bool = False) -> float:
         """Expected number of units that a row goes to; ``busiest``: as if every unit were hit as the busiest is."""

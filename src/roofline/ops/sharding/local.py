@@ -34,6 +34,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
+from roofline.ops.collectives.routing import Density
 from roofline.ops.rules import Context, family_of, rule_for
 from roofline.ops.sharding.layout import (
     STATISTICS,
@@ -64,7 +65,7 @@ from roofline.work import Op, Tensor, Work
 class MeshPlacement(NamedTuple):
     """The mesh that operations run on, and how they are counted: algorithms of collectives, sizes that do not divide.
 
-    ``density`` is the share of an AllToAll that is sent.
+    ``density`` is the share of an AllToAll that is sent, or the routing of its rows.
     """
 
     mesh: Mesh
@@ -73,7 +74,7 @@ class MeshPlacement(NamedTuple):
     exact: bool = False
     count_padding: bool = True
     compute: str | None = None
-    density: Size = 1
+    density: Density = 1
 
 
 @dataclass(frozen=True, slots=True)
