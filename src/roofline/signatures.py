@@ -99,46 +99,53 @@ def takes(
         annotations = {name: f"{each.annotation}{' | None' * (each.default is None)}" for name, each in kept.items()}
         positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
         rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
-        by_name = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
+        options = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
         open_by_default = {each.name for each in kept.values() if each.default is None}
         of_further = "Size" if last == [NAMED_SIZES] else ""
         takes_any = last or (not sources and len(kept) < len(own.parameters))
 
-        @wraps(function)
-        def asked(*given: Any, **named: Any) -> Any:
+        by_place = [annotations[name] for name in positional]
+
+        def taken(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            """The arguments as the function takes them: numbers as Python's, by the names of today, without None."""
             for name in OLDER_NAMES.keys() & named.keys():
                 if name not in kept and OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
-            kinds = [annotations[name] for name in positional] + [""] * (len(given) - len(positional))
-            given = tuple(map(_plain, given, kinds))
+            given = tuple(map(_plain, given, by_place + [""] * (len(given) - len(by_place))))
             named = {name: _plain(each, annotations.get(name, of_further)) for name, each in named.items()}
             # None is what it is where it is left out, also where one of several functions inside takes it
-            named = {name: each for name, each in named.items() if each is not None or name not in open_by_default}
-            looked_at = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, annotations, of_further)
+            return given, {n: each for n, each in named.items() if each is not None or n not in open_by_default}
 
-            def wrong() -> InputError | None:
-                unknown = next((name for name in named if name not in kept), None)
-                if unknown is not None and not takes_any:
-                    return unknown_argument(unknown, by_name or list(kept))
-                one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
-                further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
-                return wrong_kind(looked_at, annotations, function=function.__name__) or next(
-                    filter(None, further), None
+        def wrong(given: tuple[Any, ...], named: dict[str, Any], looked_at: dict[str, Any]) -> InputError | None:
+            """An error about an argument of an unknown name or a wrong kind, or None."""
+            unknown = next((name for name in named if name not in kept), None)
+            if unknown is not None and not takes_any:
+                return unknown_argument(unknown, options or list(kept))
+            one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
+            further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
+            return wrong_kind(looked_at, annotations, function=function.__name__) or next(filter(None, further), None)
+
+        @wraps(function)
+        def asked(*given: Any, **named: Any) -> Any:
+            looked_at: dict[str, Any] = {}
+            if named or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
+                given, named = taken(given, named)
+                looked_at = _not_plainly(
+                    {**dict(zip(positional, given, strict=False)), **named}, annotations, of_further
                 )
-
-            _check_values(looked_at)
+                _check_values(looked_at)
             try:
                 answer = function(*given, **named)
             except RooflineError:
                 raise
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-                if (
-                    known := wrong() or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
-                ) is None:
+                known = wrong(given, named, looked_at)
+                known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
+                if known is None:
                     raise
                 raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
-            if (known := wrong()) is not None:
+            if (looked_at or named or rest_of) and (known := wrong(given, named, looked_at)) is not None:
                 raise known
             return answer
 
@@ -399,11 +406,19 @@ def _plain_classes(annotation: str) -> frozenset[type]:
     return frozenset(each for kind in _alternatives(annotation) for each in _PLAINLY.get(kind, ()))
 
 
+@lru_cache(maxsize=4096)
+def _is_own(kind: Any, annotation: str) -> bool:
+    """Whether values of a class are the package's own, and taken by an annotation that names the class, or any."""
+    names = {each.__name__ for each in kind.__mro__} | {*_OPEN}
+    own = vars(kind).get("__module__")
+    return isinstance(own, str) and own.startswith("roofline.") and not names.isdisjoint(_alternatives(annotation))
+
+
 def _is_plainly(value: Any, annotation: str) -> bool:
     """Whether a value is right at first sight."""
-    own = type(value)
+    own: Any = type(value)
     if own not in _plain_classes(annotation):
-        return False
+        return _is_own(own, annotation)
     if own is str:
         return value.isascii() and len(value) <= MOST_LETTERS
     return own is not int or -_LARGEST <= value <= _LARGEST
@@ -579,11 +594,12 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
     >>> cleandoc(str(described("Ask.\\n\\n        More.\\n        ", ["eager"]))).splitlines()[2:5]
     ['More.', '', 'Options']
     """
-    meanings = {**MEANINGS, **MEANINGS_OF.get(function, {})}
-    left = [name for name in names if name in meanings and doc is not None and f"``{name}``" not in doc]
+    own = MEANINGS_OF.get(function, {})
+    told = {name: own.get(name) or MEANINGS.get(name, "") for name in names if doc and f"``{name}``" not in doc}
+    left = {name: _in_python(meaning) for name, meaning in told.items() if meaning}
     if doc is None or not left:
         return doc
-    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, _in_python(meanings[name]))) for name in left)
+    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, meaning)) for name, meaning in left.items())
     below = [line for line in doc.splitlines()[1:] if line.strip()]
     set_in = " " * min((len(line) - len(line.lstrip()) for line in below), default=4)
     lines = (f"{set_in}    ``{name}``  {meaning}" for name, meaning in said)
