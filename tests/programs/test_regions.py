@@ -276,3 +276,100 @@ def test_a_formula_of_a_jax_program_that_gives_a_part_is_the_number_at_that_size
 
 def _at(formula, size):
     return formula.subs({symbol("B"): size}) if is_symbol(formula) else formula
+
+
+def _torch_step_of_rows(draw, torch):
+    """The same of a tensor [B, …]."""
+    first, pad = draw.randrange(3), torch.nn.functional.pad
+    return draw.choice(
+        [
+            lambda x: x[..., first : first + 4],
+            lambda x: x[:, :3],
+            lambda x: x[:1],
+            lambda x: x[-1:],
+            lambda x: x[2:],
+            lambda x: x[:, ::2],
+            lambda x: x[1:] - x[:-1],
+            lambda x: torch.cat([x, x * 2], -1)[..., :5],
+            lambda x: x.repeat_interleave(2, -1),
+            lambda x: x.transpose(-1, -2),
+            lambda x: x.softmax(-1),
+            lambda x: x.cumsum(-1),
+            lambda x: x[..., torch.tensor([0, 0, 1])],
+            lambda x: x[torch.tensor([0, 1])],
+            lambda x: x.sum(1, keepdim=True),
+            lambda x: torch.stack([x, x * 2])[first % 2],
+            lambda x: x.flip(-1),
+            lambda x: pad(x, (1, 1)),
+            lambda x: x.roll(1, -1),
+            lambda x: x.flatten(1).unsqueeze(1),
+            lambda x: torch.nn.functional.linear(x, torch.ones(4, x.shape[-1])),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_formula_of_a_torch_program_that_gives_a_part_is_the_number_at_that_size(seed):
+    torch = pytest.importorskip("torch")
+    draw = random.Random(seed)
+    steps = [_torch_step_of_rows(draw, torch) for _ in range(draw.randint(1, 2))]
+
+    def program(x):
+        for step in steps:
+            x = step(x)
+        return x + 1.0
+
+    formulas = trace(program, "fp32[B, 6, 8]")
+    for size in (9, 16):
+        numbers = trace(program, f"fp32[{size}, 6, 8]")
+        for policy in ("each-op", "fused", "minimal"):
+            assert _at(formulas.bytes(policy), size) == numbers.bytes(policy)
+
+
+def _onnx_nodes_of_rows(draw, helper):
+    """The same as nodes of a file, with the lists of whole numbers that they read."""
+    first, rows = draw.randrange(3), 2**60
+    steps = [
+        ("Slice", ([first], [first + 3], [1]), {}),
+        ("Slice", ([first], [first + 4], [2], [1 + first % 2]), {}),
+        ("Slice", ([0], [1], [0]), {}),
+        ("Slice", ([-1], [rows], [0]), {}),
+        ("Slice", ([2], [rows], [0]), {}),
+        ("Slice", ([-1], [-1000], [2], [-1]), {}),
+        ("Gather", ([0, 0, 1],), {"axis": 2}),
+        ("Relu", (), {}),
+        ("Softmax", (), {}),
+        ("Transpose", (), {"perm": [0, 2, 1]}),
+        ("Tile", ([1, 1, 2],), {}),
+        ("Pad", ([0, 1, 0, 0, 0, 1],), {}),
+        ("ReduceSum", ([1],), {}),
+        ("Reshape", ([0, 1, -1],), {}),
+        ("CumSum", ([2],), {}),
+    ]
+    nodes, lists = [], {}
+    for place, (kind, numbers, attributes) in enumerate(draw.choices(steps, k=draw.randint(1, 3))):
+        names = [f"c{place}_{at}" for at in range(len(numbers))]
+        lists |= dict(zip(names, numbers, strict=True))
+        nodes.append(helper.make_node(kind, [f"v{place}", *names], [f"v{place + 1}"], **attributes))
+    return [*nodes, helper.make_node("Neg", [f"v{len(nodes)}"], ["y"])], lists
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_formula_of_an_onnx_file_that_gives_a_part_is_the_number_at_that_size(seed):
+    onnx = pytest.importorskip("onnx")
+    helper = onnx.helper
+    nodes, lists = _onnx_nodes_of_rows(random.Random(seed), helper)
+    constants = [onnx.numpy_helper.from_array(np.array(value, np.int64), name) for name, value in lists.items()]
+
+    def traced(rows):
+        values = (("v0", [rows, 6, 8]), ("y", None))
+        given, result = ([helper.make_tensor_value_info(name, 1, dims)] for name, dims in values)
+        graph = helper.make_graph(nodes, "drawn", given, result, constants)
+        return trace(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), frontend="onnx")
+
+    formulas = traced("B")
+    for size in (9, 16):
+        numbers = traced(size)
+        assert _at(formulas.flops("all"), size) == numbers.flops("all")
+        for policy in ("each-op", "fused", "minimal"):
+            assert _at(formulas.bytes(policy), size) == numbers.bytes(policy)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from operator import gt
+from operator import gt, lt
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
@@ -137,11 +137,13 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
         if any(t.dtype != only.dtype for _, t in seen):
             continue
         taken = [*given, *(_amount(t) * user.repeat for user, t in seen)]
-        if all(isinstance(amount, int) for amount in (*taken, only.elements)) and sum(taken) < only.elements:
-            left, reads = sum(taken), []
+        left = sum(taken)
+        if is_surely(lt, left, only.elements):
+            reads = []
             for tensor in op.reads:
-                reads.append(_at_most(tensor, left))
-                left -= _amount(reads[-1]) if op.kind == "copy" and isinstance(_amount(reads[-1]), int) else 0
+                views = sum(each.ident == tensor.ident for each in op.reads)
+                reads.append(_at_most(tensor, views * left))
+                left = left - _amount(reads[-1]) if op.kind == "copy" else left
             found[index] = replace(op, reads=tuple(reads))
     return found
 
@@ -152,9 +154,8 @@ def _amount(tensor: Tensor) -> Size:
     return moved.elements if moved.touched is None else moved.touched
 
 
-def _at_most(tensor: Tensor, elements: int) -> Tensor:
-    held = _amount(tensor)
-    return replace(tensor, needed=elements) if isinstance(held, int) and held > elements else tensor
+def _at_most(tensor: Tensor, elements: Size) -> Tensor:
+    return replace(tensor, needed=elements) if is_surely(gt, _amount(tensor), elements) else tensor
 
 
 def _given(tensor: Tensor) -> Tensor:

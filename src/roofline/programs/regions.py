@@ -75,7 +75,7 @@ def _beyond(name: str) -> Any:
 def _renamed(size: Size, other: Callable[[str], Any]) -> Size:
     if not is_symbol(size):
         return size
-    found = size.subs({name: other(name.name) for name in size.free_symbols})
+    found = size.subs({name: other(name.name) for name in size.free_symbols}).expand()
     return int(found) if found.is_Integer else found
 
 
@@ -295,6 +295,8 @@ def repeated(region: Region, shape: Sequence[int]) -> Region:
 
         def back(box: Box, axis: int = axis, size: int = size) -> list[Box] | None:
             first, last, step = box[axis]
+            if is_surely(le, last, size):
+                return [box]
             if step == 1 and last - first >= size:
                 return [(*box[:axis], (0, size, 1), *box[axis + 1 :])]
             return with_rows(box, axis, np.arange(first, last, step) % size)
@@ -406,18 +408,40 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     return found
 
 
+def elements_of_stretches(places: Sequence[Stretches]) -> Size:
+    """How many elements places of open sizes are together; of those that lie on no common grid the first."""
+    if len(places) == 1:
+        return product(n for n, _ in places[0].steps)
+    with suppress(TypeError):  # an order that depends on an open size
+        _, shape = _grid_of(places)
+        boxes = [boxes_of(each, shape) if shape else None for each in places]
+        if all(found is not None for found in boxes):
+            return elements_of(union(*(found or () for found in boxes)), shape)
+    return product(n for n, _ in places[0].steps)
+
+
+def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
+    """Distances of the grid that places lie on, and its shape; no shape where there is none."""
+    strides = sorted({stride for each in places for _, stride in each.steps}, reverse=True)
+    if any(far % near != 0 for far, near in pairwise(strides)):
+        return strides, ()
+    last = max(each.last for each in places)
+    return strides, (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
+
+
 def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches]:
     """Places without those of a part, where both lie on one grid.
 
     >>> without([Stretches(0, ((4, 8), (6, 1)))], Stretches(4, ((4, 8), (2, 1))))      # two of six columns
     [Stretches(start=0, steps=((4, 8), (4, 1)))]
     """
-    strides = sorted({stride for each in (*places, part) for _, stride in each.steps}, reverse=True)
-    if any(far % near for far, near in pairwise(strides)):
+    try:
+        strides, shape = _grid_of([*places, part])
+        removed = boxes_of(part, shape) if shape else None
+    except TypeError:  # an order that depends on an open size
         return places
-    last = max(each.last for each in (*places, part))
-    shape = (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
-    removed = boxes_of(part, shape)
+    if not shape:
+        return places
     found: list[Stretches] = []
     for each_place in places:
         boxes = boxes_of(each_place, shape)
@@ -443,6 +467,8 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
                 before = held.setdefault(base, {}).setdefault(tensor.ident, (moved, op.repeat))
                 if is_surely(gt, moved, before[0]):  # the most is what counts
                     held[base][tensor.ident] = (moved, op.repeat)
+                elif not is_surely(le, moved, before[0]):
+                    held[base][tensor.ident] = (maximum(moved, before[0]), before[1])
     limits: dict[str, Size] = {}
     for base, parts in held.items():
         left, total = amounts[base], sum(moved * often for moved, often in parts.values())
@@ -455,7 +481,8 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
             left = left - limits[ident] * often
 
     def limited(tensor: Tensor) -> Tensor:
-        return replace(tensor, needed=limits[tensor.ident]) if tensor.ident in limits else tensor
+        limit = limits.get(tensor.ident)
+        return tensor if limit is None else replace(tensor, needed=minimum(_moved(tensor), limit))
 
     return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)
 

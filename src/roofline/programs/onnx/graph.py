@@ -1,8 +1,8 @@
 """An ONNX file with its shapes: read, its sizes filled in, shapes inferred by the onnx library.
 
 Sizes that the library has no name for become formulas in the open sizes of the inputs. It calls a size that it does not
-work out ``unk__0`` and so on, even that of a sum of two tensors of one open size. Behind a Reshape, a Concat, a
-convolution, a pooling, a Resize or whatever broadcasts it follows from those before:
+work out ``unk__0`` and so on, even that of a sum of two tensors of one open size. Behind a Reshape, a Concat, a Slice,
+a Tile, a Pad, a convolution, a pooling, a Resize or whatever broadcasts it follows from those before:
 
 >>> import onnx
 >>> from onnx import TensorProto, helper
@@ -34,18 +34,23 @@ from roofline.frozen import NamedTuple
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.api import one_size
 from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
-from roofline.sizes import Size, floor_div, is_symbol, product, symbol
+from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product, symbol
 
 Dims = Sequence[Size]
 
 
 class Node(NamedTuple):
-    """A node: its attributes, the dimensions of its inputs and of its result, its scales where it has some."""
+    """A node: its attributes, the dimensions of its inputs and of its result, numbers that the file holds of inputs."""
 
     attributes: Mapping[str, Any]
     ins: Sequence[Any]
     out: Dims
-    scales: Sequence[float] = ()
+    lists: Sequence[Sequence[Any] | None] = ()
+
+    def listed(self, place: int, name: str = "") -> Sequence[Any] | None:
+        """Numbers of an input or, in older files, of an attribute; None where they are not known."""
+        found = self.lists[place] if place < len(self.lists) else None
+        return self.attributes.get(name) if found is None else found
 
 
 def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Size]:
@@ -66,24 +71,28 @@ def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Siz
         if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
             continue
         attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-        scales = next((lists[word] for word in reversed(node.input[1:]) if word in lists), ())
-        for size, value in zip(out, rule(Node(attributes, ins, out, scales)), strict=False):
+        numbers = [lists.get(word) for word in node.input]
+        for size, value in zip(out, rule(Node(attributes, ins, out, numbers)), strict=False):
             if _is_open(size) and value is not None and not _is_open(value):
                 found[str(size)] = value
     return found
 
 
-def _lists(graph: Any) -> dict[str, Sequence[float]]:
-    """Short lists of fractions that the file holds, as scales are."""
+def _lists(graph: Any) -> dict[str, Sequence[Any]]:
+    """Short lists of numbers that the file holds, as scales and axes are."""
     held = [(item.name, item) for item in graph.initializer]
     constants = [node for node in graph.node if node.op_type == "Constant"]
     held += [(node.output[0], item.t) for node in constants for item in node.attribute if item.HasField("t")]
     return {
         name: numpy_helper.to_array(item).tolist()
         for name, item in held
-        if item.data_type == TensorProto.FLOAT and len(item.dims) == 1 and 0 < item.dims[0] <= 8
+        if item.data_type in _NUMBERS and len(item.dims) == 1 and 0 < item.dims[0] <= 16
         if item.data_location != TensorProto.EXTERNAL
     }
+
+
+#: Formats of scales, of axes, starts and pads.
+_NUMBERS = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32)
 
 
 def put(dims: Dims, found: Mapping[str, Size]) -> tuple[Size, ...]:
@@ -145,10 +154,54 @@ def _met(dims: Sequence[Dims]) -> list[Size | None]:
 
 def _resized(node: Node) -> Sequence[Size | None]:
     """So many times as large, rounded down; by scales for each dimension that the file holds."""
-    if len(node.scales) != len(node.out) or "axes" in node.attributes:
+    scales = next((held for held in reversed(node.lists[1:]) if held is not None and type(held[0]) is float), ())
+    if len(scales) != len(node.out) or "axes" in node.attributes:
         return [None] * len(node.out)
-    pairs = [(scale.as_integer_ratio(), n) for scale, n in zip(node.scales, node.ins[0], strict=True)]
+    pairs = [(scale.as_integer_ratio(), n) for scale, n in zip(scales, node.ins[0], strict=True)]
     return [floor_div(n * above, below) for (above, below), n in pairs]
+
+
+def _sliced(node: Node) -> Sequence[Size | None]:
+    """Places from the start to the end, both counted from the back where they are negative, a step apart."""
+    rank = len(node.out)
+    starts, ends = node.listed(1, "starts"), node.listed(2, "ends")
+    if starts is None or ends is None or None in node.lists[1:]:
+        return [None] * rank
+    axes = node.listed(3, "axes") or range(len(starts))
+    steps = node.listed(4) or [1] * len(axes)
+    found: list[Size | None] = [None] * rank
+    for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
+        n = node.ins[0][axis]
+        low, high = (0, n) if step > 0 else (-1, n - 1)
+        begin, end = (
+            minimum(high, at) if at >= 0 else maximum(low, n + at) if at > -_FAR else low
+            for at in (min(first, _FAR), min(last, _FAR))
+        )
+        begin, end = (high if at >= _FAR else place for at, place in ((first, begin), (last, end)))
+        found[axis] = _whole(maximum(0, ceil_div(end - begin, step)))
+    return found
+
+
+#: Beyond this a start or an end stands for that of the dimension.
+_FAR = 2**31 - 1
+
+
+def _whole(size: Size) -> Size:
+    return int(size) if is_symbol(size) and size.is_Integer else size
+
+
+def _tiled(node: Node) -> Sequence[Size | None]:
+    """Each dimension as often as it is repeated."""
+    times = node.listed(1)
+    return [None] * len(node.out) if times is None else [n * often for n, often in zip(node.ins[0], times, strict=True)]
+
+
+def _padded(node: Node) -> Sequence[Size | None]:
+    """Each dimension with what is put before and behind it."""
+    pads, rank = node.listed(1, "pads"), len(node.out)
+    if pads is None or len(pads) != 2 * rank:
+        return [None] * rank
+    return [n + pads[place] + pads[place + rank] for place, n in enumerate(node.ins[0])]
 
 
 def _windows(node: Node) -> Sequence[Size | None]:
@@ -169,7 +222,7 @@ def _windows(node: Node) -> Sequence[Size | None]:
 
 
 #: How many inputs it takes to know the size of a result, where that is not all of them.
-_NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "MaxPool", "AveragePool"), 1)
+_NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "MaxPool", "AveragePool", "Slice", "Tile", "Pad"), 1)
 
 #: Operators whose inputs broadcast as numpy's do.
 _MEETING = (
@@ -181,6 +234,7 @@ _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
     **dict.fromkeys(_MEETING, lambda node: _met(node.ins)),
     "MatMul": _product, "Reshape": _reshaped, "Flatten": _flattened, "Concat": _joined, "Resize": _resized,
     **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), _windows),
+    "Slice": _sliced, "Tile": _tiled, "Pad": _padded,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
 from roofline.programs.regions import WHOLE, Region
+from roofline.sizes import maximum, minimum
 
 
 class _Node(NamedTuple):
@@ -80,15 +81,27 @@ def _operands(
     """What a node needs of its inputs."""
     everything: list[Region] = [WHOLE] * len(node.input)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-    ins: list[Any] = [shapes.get(word) for word in node.input]
-    outs: list[Any] = [shapes.get(word) for word in node.output]
-    known = all(type(size) is int for shape in (*ins, *outs) for size in shape or ())
+    ins: list[Any] = [_shape(shapes, word) for word in node.input]
+    outs: list[Any] = [_shape(shapes, word) for word in node.output]
     several = any(region != regions.NOTHING for region in wanted[1:]) and node.op_type != "Split"
-    if rule is None or several or not known or None in (ins[:1] + outs[:1]):
+    if rule is None or several or None in (ins[:1] + outs[:1]):
         return everything
     numbers = [values.get(word) for word in node.input]
-    found = list(rule(_Node(attributes(node), ins, outs, numbers, wanted)))
+    try:
+        found = list(rule(_Node(attributes(node), ins, outs, numbers, wanted)))
+    except TypeError:  # a comparison that depends on an open size
+        if all(type(size) is int for shape in (*ins, *outs) for size in shape or ()):
+            raise
+        found = []
     return [*found, *everything[len(found) :]]
+
+
+#: The least that an open size stands for.
+LEAST = 1
+
+
+def _shape(shapes: Mapping[str, Any], word: str) -> tuple[Any, ...] | None:
+    return regions.counted_from(LEAST, shapes[word]) if word in shapes else None
 
 
 def _alike(each: _Node) -> Iterator[Region]:
@@ -118,8 +131,10 @@ def _sliced(each: _Node) -> Iterator[Region]:
         return
     shape, region = each.ins[0], each.region
     starts, apart = [0] * len(shape), [1] * len(shape)
-    for start, stop, axis, step in zip(first, last, axes, steps, strict=True):
-        starts[axis], apart[axis] = slice(start, stop, step).indices(shape[axis])[0], step
+    for start, axis, step in zip(first, axes, steps, strict=True):
+        lowest, highest = (0, shape[axis]) if step > 0 else (-1, shape[axis] - 1)
+        at = minimum(start, highest) if start >= 0 else maximum(shape[axis] + start, lowest)
+        starts[axis], apart[axis] = at, step
     backwards = [axis for axis, step in enumerate(apart) if step < 0]
     for axis in backwards:
         region = regions.flipped(region, each.outs[0], [axis])

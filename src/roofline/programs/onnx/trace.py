@@ -30,10 +30,10 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.needs import needed_of
+from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
-from roofline.programs.regions import NOTHING, WHOLE, elements_of, needed_at_most
+from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import (
     LoopSteps,
@@ -275,13 +275,14 @@ class GraphWalker:
 
         return tuple(replace(op, reads=stored(op.reads)) for op in named_apart(self.ops))
 
-    def amounts(self, graph: Any) -> dict[str, int]:
+    def amounts(self, graph: Any) -> dict[str, Size]:
         """Elements of each input and weight that the file's results need, where these are not all of it."""
         shapes = {word: tensor.dims for word, tensor in self.known.items()}
         needed = needed_of(graph, _attributes, shapes, self.values)
         words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
         pairs = [(word, needed.get(word, NOTHING)) for word in words]
-        return {_ident(word): elements_of(region, shapes[word]) for word, region in pairs if region is not WHOLE}
+        parts = ((word, region, counted_from(LEAST, shapes[word])) for word, region in pairs if region is not WHOLE)
+        return {_ident(word): as_named(elements_of(region, shape), LEAST) for word, region, shape in parts}
 
     def results(self, graph: Any) -> set[str]:
         """What the file gives back whole, under the names of the operations that write it."""

@@ -14,10 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline import dtypes
+from roofline.frozen import replace
 from roofline.programs import regions
+from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, pieces
+from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
 
 #: Places of a storage in bytes; None for all of it.
@@ -34,7 +37,7 @@ def needed_bytes(
     seen: Callable[[str], Stretches | None],
     results: Set[str],
     shown: Mapping[str, Sequence[Stretches]],
-) -> dict[str, int]:
+) -> dict[str, Size]:
     """Bytes of each tensor that the program needs, by its name, where these are not all of it.
 
     ``calls`` are what operations were made of, ``seen`` says which bytes a view has, ``results`` are given back whole,
@@ -59,7 +62,7 @@ def needed_bytes(
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
             if _base(tensor.ident) not in read and tensor.ident not in shown:
                 needed[tensor.ident] = None
-        call = calls.get(place)
+        call = _counted_from_least(calls.get(place))
         replaced = _replaced(op, call)
         before = None if replaced is None else needed[_base(op.writes[0].ident)]
         if replaced is not None and before is not None:
@@ -77,10 +80,10 @@ def needed_bytes(
 
 def _everything(tensor: Tensor) -> Stretches | None:
     """All bytes of a tensor that is read as a whole."""
-    if "[" in tensor.ident or tensor.touched is not None or type(tensor.elements) is not int:
+    if "[" in tensor.ident or tensor.touched is not None:
         return None
-    nbytes = dtypes.get(tensor.dtype).nbytes(tensor.elements)
-    return Stretches(0, ((int(nbytes), 1),))
+    (nbytes,) = regions.counted_from(LEAST, [dtypes.get(tensor.dtype).nbytes(tensor.elements)])
+    return Stretches(0, ((int(nbytes) if not is_symbol(nbytes) else nbytes, 1),))
 
 
 def _replaced(op: Op, call: Call | None) -> Stretches | None:
@@ -94,12 +97,31 @@ def _replaced(op: Op, call: Call | None) -> Stretches | None:
     return regions.stretches_of(regions.box_of(out.shape), strides, start, width)
 
 
+def _counted_from_least(value: Any) -> Any:
+    """A call, with open sizes counted from their least."""
+    if isinstance(value, Call):
+        args, results = _counted_from_least(value.args), _counted_from_least(value.results)
+        return value if (args, results) == (value.args, value.results) else replace(value, args=args, results=results)
+    if isinstance(value, TensorOperand) and value.layout is not None:
+        strides, start, width = value.layout
+        sizes = (*value.shape, *strides, start)
+        if any(map(is_symbol, sizes)):
+            *plain, start = regions.counted_from(LEAST, sizes)
+            rank = len(value.shape)
+            return replace(value, shape=tuple(plain[:rank]), layout=(tuple(plain[rank:]), start, width))
+    if isinstance(value, list | tuple):
+        return tuple(map(_counted_from_least, value))
+    return regions.counted_from(LEAST, [value])[0] if is_symbol(value) else value
+
+
 def _base(ident: str) -> str:
     return ident.partition("[")[0]
 
 
-def _bytes(places: Mapping[Stretches, None]) -> int:
+def _bytes(places: Mapping[Stretches, None]) -> Size:
     """Bytes of places, each once; of such as cannot be cut the largest alone."""
+    if any(is_symbol(n) for each in places for n in (each.start, *(n for step in each.steps for n in step))):
+        return regions.elements_of_stretches(list(places))
     found = pieces(list(places)) if len(places) > 1 else None
     return max((each.size for each in places), default=0) if found is None else found.union(range(len(places)))
 
@@ -118,12 +140,17 @@ def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mappin
     if not single or any(each.layout is None for each in operands) or any(t.ident in needed for t in op.writes[1:]):
         return {}
     places = needed.get(op.writes[0].ident, {})
-    region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
     found: dict[str, list[Sequence[Stretches]]] = {}
-    if region is not WHOLE:
-        for operand, part in rule(call, region):
-            if operand.tensor is not None:
-                found.setdefault(operand.tensor.ident, []).append(_places(operand, part))
+    try:
+        region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
+        if region is not WHOLE:
+            for operand, part in rule(call, region):
+                if operand.tensor is not None:
+                    found.setdefault(operand.tensor.ident, []).append(_places(operand, part))
+    except TypeError:  # a comparison that depends on an open size
+        if all(type(size) is int for each in operands for size in each.shape):
+            raise
+        return {}
     return found
 
 

@@ -20,6 +20,7 @@ from torch.utils._sympy import functions as theirs
 
 from roofline.errors import SizeError
 from roofline.frozen import replace
+from roofline.programs.regions import counted_from
 from roofline.sizes import symbol
 from roofline.statements import SizeCondition
 from roofline.work import Op, Tensor, Work
@@ -63,6 +64,10 @@ class OpenSizes:
             return value
         found = self._ours(value)
         return found if not found.is_number else int(found) if found == int(found) else float(found)
+
+    def beyond_least(self, value: Any) -> Any:
+        """A number, or a formula in what the named sizes have beyond their least."""
+        return counted_from(LEAST, [self.plain(value)])[0]
 
     def plain_op(self, op: Op) -> Op:
         """The operation with every size a number or a formula."""

@@ -198,8 +198,8 @@ class Recorder:
         self.backward = backward
         self.device = device
         self.recompute_attention = recompute_attention
-        self.identities = TensorIdentities()
         self.open = OpenSizes(locations.line)
+        self.identities = TensorIdentities(self.open.beyond_least)
         self.ops: list[Op] = []
         self.quiet = 0
         self.constants = True
@@ -286,7 +286,7 @@ class Recorder:
         """A tensor as a rule takes it; its values only where they are known."""
         values = tensor if self.known(tensor) else None
         is_sparse, is_constant = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
-        layout = None if is_sparse or self.open else layout_of(tensor)
+        layout = None if is_sparse else layout_of(tensor, self.open.plain if self.open else int)
         return TensorOperand(
             self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_constant, layout
         )

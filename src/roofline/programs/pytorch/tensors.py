@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import le
 from typing import Any
 
 import torch
@@ -16,9 +18,10 @@ import torch
 from roofline import dtypes
 from roofline.frozen import replace
 from roofline.programs.pytorch.needs import needed_bytes
-from roofline.programs.pytorch.open_sizes import hinted_size
+from roofline.programs.pytorch.open_sizes import LEAST, hinted_size
+from roofline.programs.regions import as_named, elements_of_stretches
 from roofline.programs.tensor_parts import Pieces, Stretches, in_one_stretch, pieces
-from roofline.sizes import Size, product
+from roofline.sizes import Size, exact_div, floor_div, is_surely, product
 from roofline.work import Op, Tensor
 
 #: What a program makes out of nothing, and whole numbers that a module holds, keep their values up to this size.
@@ -104,10 +107,11 @@ class _Storage:
 class TensorIdentities:
     """Names tensors by storage. Knows which came from outside, and which views of them were read."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[Any], Size] = hinted_size) -> None:
         self._storages: dict[int, _Storage] = {}
         self._odd: dict[int, tuple[Any, Tensor]] = {}
-        self._views = ViewsRead()
+        self._plain = plain
+        self._views = ViewsRead(plain)
         self._count = 0
 
     def declare(self, tensor: Any, role: str, label: str) -> None:
@@ -179,13 +183,15 @@ class TensorIdentities:
 
     def needed(
         self, ops: Sequence[Op], calls: Mapping[int, Any], tensors: Sequence[Any], results: Set[str]
-    ) -> dict[str, int]:
+    ) -> dict[str, Size]:
         """Elements that are needed of each tensor from outside, for results of which these tensors show all or a part.
 
         The ``results`` are given back whole.
         """
         shown = {
-            name: [region_of(v) for v in views] for name, views in self._made(tensors).items() if name not in results
+            name: [region_of(v, self._plain) for v in views]
+            for name, views in self._made(tensors).items()
+            if name not in results
         }
         found = needed_bytes(ops, calls, self._views.region, results, shown)
         formats: dict[str, set[str]] = defaultdict(set)
@@ -193,7 +199,7 @@ class TensorIdentities:
             formats[tensor.ident.partition("[")[0]].add(tensor.dtype)
         outside = {s.base for s in self._storages.values() if not s.made or s.outside}
         return {
-            name: found[name] * 8 // int(dtypes.get(next(iter(kinds))).bits)
+            name: as_named(floor_div(found[name] * 8, int(dtypes.get(next(iter(kinds))).bits)), LEAST)
             for name, kinds in formats.items()
             if name in outside & found.keys() and len(kinds) == 1
         }
@@ -289,39 +295,46 @@ def _shown(views: Sequence[Any]) -> tuple[Size, ...]:
     return (reached // views[0].element_size(),)
 
 
-def region_of(tensor: Any) -> Stretches:
-    """The bytes that a view reaches in its storage; an open size counts as PyTorch takes it."""
+def region_of(tensor: Any, plain: Callable[[Any], Size] = hinted_size) -> Stretches:
+    """The bytes that a view reaches in its storage; an open size counts as PyTorch takes it, or ``plain`` says."""
     width = tensor.element_size()
-    shape, strides = map(hinted_size, tensor.shape), map(hinted_size, tensor.stride())
-    steps = [(n, stride * width) for n, stride in zip(shape, strides, strict=True) if n > 1 and stride]
-    steps.sort(key=lambda step: -step[1])
-    return Stretches(hinted_size(tensor.storage_offset()) * width, (*steps, (width, 1)))
+    shape, strides = map(plain, tensor.shape), map(plain, tensor.stride())
+    pairs = zip(shape, strides, strict=True)
+    steps = [(n, stride * width) for n, stride in pairs if not is_surely(le, n, 1) and stride != 0]
+    with suppress(TypeError):  # strides of open sizes whose order depends on them
+        steps.sort(key=lambda step: -step[1])
+    return Stretches(plain(tensor.storage_offset()) * width, (*steps, (width, 1)))
 
 
-def layout_of(tensor: Any) -> tuple[tuple[int, ...], int, int]:
+def layout_of(tensor: Any, plain: Callable[[Any], Size] = int) -> tuple[tuple[Size, ...], Size, int]:
     """Where the elements of a tensor lie in its storage: strides, start and width in bytes."""
     width = tensor.element_size()
-    return tuple(stride * width for stride in tensor.stride()), tensor.storage_offset() * width, width
+    return tuple(plain(stride) * width for stride in tensor.stride()), plain(tensor.storage_offset()) * width, width
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The views of one tensor that were read, and whether the program made it."""
+    """The views of one tensor that were read, and whether the program made it; ``plain`` are those of open sizes."""
 
     made: bool
     numbers: dict[Stretches, int] = field(default_factory=dict)
+    plain: list[Stretches] = field(default_factory=list)
 
 
 class ViewsRead:
     """Names the views that a program reads, and says at its end what each operation reads of a tensor."""
 
-    def __init__(self) -> None:
+    def __init__(self, plain: Callable[[Any], Size] = hinted_size) -> None:
         self._seen: dict[str, _Seen] = {}
+        self._plain = plain
 
     def name(self, ident: str, tensor: Any, made: bool) -> str:
         """The name of a view that reaches a part of the tensor ``ident``."""
-        numbers = self._seen.setdefault(ident, _Seen(made)).numbers
-        return f"{ident}[{numbers.setdefault(region_of(tensor), len(numbers))}]"
+        seen = self._seen.setdefault(ident, _Seen(made))
+        number = seen.numbers.setdefault(region_of(tensor), len(seen.numbers))
+        if number == len(seen.plain):
+            seen.plain.append(region_of(tensor, self._plain))
+        return f"{ident}[{number}]"
 
     def region(self, ident: str) -> Stretches | None:
         """The bytes of a view by its name, None for a tensor as a whole."""
@@ -329,7 +342,7 @@ class ViewsRead:
         seen = self._seen.get(base)
         if not bracket or seen is None or not number[:-1].isdigit():
             return None
-        return list(seen.numbers)[int(number[:-1])]
+        return seen.plain[int(number[:-1])]
 
     def settled(self, ops: Sequence[Op]) -> tuple[Op, ...]:
         """The operations; parts of an outside tensor under names of their own, all others under that of the whole.
@@ -353,7 +366,8 @@ class ViewsRead:
             if seen.made or whole or not apart:
                 fixed = cut is not None and all(_fixed(t) for views in read for t in views)
                 in_pieces = fixed and not seen.made and not whole and len(read) > 1
-                change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart, not seen.made)
+                plain = seen.plain if seen.plain != list(seen.numbers) else []
+                change[ident] = _Whole(ident, list(seen.numbers), cut, in_pieces, apart, not seen.made, plain)
         return tuple(replace(op, reads=_changed(op.reads, change)) for op in ops) if change else tuple(ops)
 
 
@@ -391,6 +405,7 @@ class _Whole:
     in_pieces: bool = False
     apart: bool = False
     outside: bool = False
+    plain: Sequence[Stretches] = ()
 
     def read(self, views: Sequence[Tensor]) -> Sequence[Sequence[Tensor]]:
         """For each of the views that an operation reads, what moves: the bytes of all of them once."""
@@ -411,6 +426,10 @@ class _Whole:
         if self.apart:
             amounts = {t.ident: t.elements if t.touched is None else t.touched for t in views}
             return [(replace(t, touched=sum(amounts.values())),) for t in named]
+        if self.plain:
+            read = [self.plain[number] for number in numbers.values()]
+            elements = exact_div(as_named(elements_of_stretches(read), LEAST), read[0].steps[-1][0])
+            return [(replace(t, touched=elements),) for t in named]
         return [(t,) for t in named]
 
     def _pieces(self, like: Tensor, views: Sequence[int]) -> Sequence[Tensor]:

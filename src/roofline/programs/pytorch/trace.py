@@ -165,7 +165,7 @@ def _traced(
                 name: recorder.open.plain_tensor(t) for name, t in recorder.identities.made_in_part(tensors).items()
             }
             identities = recorder.identities
-            needed = {} if recorder.open else identities.needed(recorder.ops, recorder.calls, tensors, results)
+            needed = identities.needed(recorder.ops, recorder.calls, tensors, results)
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:
