@@ -11,6 +11,7 @@ import pytest
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound
+from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models import load, serve_bound
 from roofline.models.blocks.attention import with_index_formats
@@ -102,3 +103,23 @@ def test_an_answer_says_that_tokens_may_choose_the_same_keys() -> None:
     assert said in serve_bound("glm-5-fp8", "prefill", past=65536, **asked).assumptions
     assert said not in serve_bound("glm-5-fp8", "prefill", **asked).assumptions
     assert said not in serve_bound("llama-3-8b", "prefill", past=65536, **asked).assumptions
+
+
+def test_mistral_large_4() -> None:
+    """Mistral-Large-4-1T-A52B: every number that its configuration leaves out is the class's own in transformers 5.24.
+
+    Parameters are those that transformers builds; each fourth layer keeps no rotated part of keys.
+    """
+    text = {"model_type": "mistral_large4_text"}
+    fields = {"model_type": "mistral_large4", "dtype": "bfloat16", "text_config": text}
+    model = load(fields)
+    assert model.parameters == 1_050_118_202_912
+    assert model.active_parameters - 204800 * 6144 == pytest.approx(52e9, rel=0.005)
+    assert model.kv_bytes_per_token() == 2 * (54 * 576 + 18 * 512 + 72 * 128)
+    decode = serve_bound(model, "decode", on="h200:8", tensor=8, expert=8, context=65535)
+    read = {part.op.where: part for part in decode.ops if part.op.where.endswith("self_attn.attention")}
+    # of 54 and of 18 layers, each 2,048 latents
+    assert [part.op.dims["head_size"] for part in read.values()] == [576, 576, 512]
+    text["kv_source_layers"] = [0] * 72
+    with pytest.raises(InputError, match="has layers that read the latents of another; that is not modelled"):
+        load(fields)

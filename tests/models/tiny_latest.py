@@ -25,6 +25,10 @@ _BIOGPT: dict[str, Any] = {
 
 LATEST: dict[str, dict[str, Any]] = {
     "axk2": small("axk2", _LATENT, _EXPERTS, _INDEX, gated_norm_rank=6, attention_bias=True),
+    "mistral_large4_text": small(
+        "mistral_large4_text", _LATENT, _EXPERTS, _INDEX, q_lora_rank=..., first_k_dense_replace=1,
+        no_rope_layers=[1, 1, 0], indexer_types=["full", "shared", "full"],
+    ),
     "hy_v4": small("hy_v4", _LATENT, _EXPERTS, _INDEX, hc_mult=3, indexer_types=["full", "shared", "full"]),
     "dots3_note_text": small(
         "dots3_note_text", _LATENT, _EXPERTS, _INDEX, index_topk=32, sliding_window=8,

@@ -31,6 +31,7 @@ MORE = {
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
     "sarvam_mla": {"n_routed_experts": 128, "n_shared_experts": 1},
     "sarvam_moe": {"n_routed_experts": 128, "n_shared_experts": 1},
+    "mistral_large4_text": {"n_routed_experts": 128},
     "dots1": {"num_experts_per_tok": 6, "n_routed_experts": 64, "n_shared_experts": 2},
 }
 

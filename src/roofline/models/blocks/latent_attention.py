@@ -29,7 +29,8 @@ class LatentAttention(Block):
     ``rotates`` says that the second part of a key is rotated, ``key_norm`` that it is normalised before. ``gate`` is a
     sigmoid that multiplies the result: ``full`` (its own matrix), ``head`` (one number a head) or ``query`` (of one
     matrix with the queries, over their latents before and after the norm). ``window`` counts the keys that a query
-    sees, itself included.
+    sees, itself included. ``scaled`` queries are multiplied by a number for each head and place, those of the indexer
+    too; without latents of queries these are made of the normalised inputs.
 
     ::
 
@@ -56,6 +57,7 @@ class LatentAttention(Block):
     key_norm: bool = False
     window: int | None = None
     sinks: bool = False
+    scaled: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         n, key = self.heads, self.nope + self.rotary
@@ -81,13 +83,18 @@ class LatentAttention(Block):
             found.append(Weight("k_rope_only_layernorm", (self.rotary,), "norm"))
         if self.sinks:
             found.append(Weight("sinks", (n,), "other"))
+        if self.scaled:
+            found += _scaling("softmax_scaling", n)
         if self.bias:
             names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
         if self.indexer is not None and not self.indexer.shared:
             s = self.indexer
+            if not self.query_rank:
+                found += [Weight(f"indexer.q_input_norm{part}", (self.inputs,), "norm") for part in ("", ".bias")]
+            found += _scaling("indexer.softmax_scaling", s.heads) if self.scaled else []
             found += [
-                Weight("indexer.wq_b", (s.heads * s.width, self.query_rank)),
+                Weight("indexer.wq_b", (s.heads * s.width, self.query_rank or self.inputs)),
                 Weight("indexer.wk", (s.width, self.inputs)),
                 Weight("indexer.k_norm", (s.width,), "norm"),
                 Weight("indexer.k_norm.bias", (s.width,), "norm"),
@@ -122,6 +129,7 @@ class LatentAttention(Block):
             q = builder.linear("q_proj", x, tokens)
         if self.rotates:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+        q = self._scale(builder, q, "softmax_scaling")
         latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
         if self.key_norm:
             latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", tokens, self.rotary)
@@ -139,6 +147,11 @@ class LatentAttention(Block):
             opened = builder.elementwise("sigmoid", (gate,), "gate")
             out = builder.elementwise("multiply", (out, opened), "gated", like=out)
         return builder.linear("o_proj", out, tokens)
+
+    def _scale(self, builder: OperationBuilder, q: Tensor, name: str) -> Tensor:
+        """Queries times a number for each head and place."""
+        factors = builder.read_weights(f"{name}.scale", f"{name}.bias")
+        return builder.elementwise("multiply", (q, *factors), name, like=q) if factors else q
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:
         step = builder.step
@@ -203,12 +216,18 @@ class LatentAttention(Block):
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
         step = builder.step
         tokens = step.tokens
-        q = builder.linear("indexer.wq_b", narrow, tokens)
+        if not self.query_rank:
+            narrow = builder.norm("layer_norm", x, "indexer.q_input_norm", tokens, self.inputs)
+        q = self._scale(builder, builder.linear("indexer.wq_b", narrow, tokens), "indexer.softmax_scaling")
         k = builder.linear("indexer.wk", x, tokens)
         k = builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width)
         k = builder.write_to_cache(k, step.index_format(indexer.dtype))
         w = builder.linear("indexer.weights_proj", x, tokens)
         score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer, step.past)], indexer)
+
+
+def _scaling(name: str, heads: int) -> list[Weight]:
+    return [Weight(f"{name}.{part}", (heads,), "other") for part in ("scale", "bias")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from roofline.models.blocks.residual import (
     CollapseStreams,
     CopyToStreams,
     ExpandStreams,
+    IdleBlocks,
     Norm,
     ParallelBranches,
     ResidualAdd,
@@ -177,6 +178,37 @@ add({
     "sarvam_mla": replace(_DEEPSEEK, renames=EXPERT_NAMES),
     "minicpm3": replace(_TIED, prepare=_minicpm), "youtu": _TIED,
 })  # fmt: skip
+
+# Mistral Large 4: no latents of queries, which are scaled by their place; each fourth layer does not rotate
+
+
+def _large(fields: Fields) -> Fields:
+    sources, layers = fields.get("kv_source_layers"), fields.layers("num_hidden_layers")
+    if sources is not None and list(sources) != list(range(layers)):
+        raise InputError(f"{fields.name} has layers that read the latents of another", hint="that is not modelled")
+    return _latent_sizes(fields.with_values(q_lora_rank=0))
+
+
+def _large_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    every = fields.size("no_rope_layer_interval", default=4)
+    flags = fields.listed("no_rope_layers", shape.layers)
+    made = replace(_latent(fields, shape, kind, number, attention), scaled=True)
+    if (number + 1) % every if flags is None else flags[number]:
+        return made
+    return replace(made, nope=made.nope + made.rotary, rotary=0, rotates=False)
+
+
+_LARGE = replace(_DEEPSEEK, prepare=_large, mixer=_large_mixer, routing=replace(_ROUTING, layers=after_first(1)))
+
+
+@family("mistral_large4_text")
+def read_mistral_large(fields: Fields) -> Model:
+    """Read Mistral Large 4: frequencies of its rotation are scaled by numbers that are learned."""
+    fields.ignore("final_logit_softcapping")
+    learned = Norm("rotary_emb.alpha", fields.size("qk_rope_head_dim") // 2)
+    model = read(_LARGE, fields)
+    return replace(model, before=(IdleBlocks("", (learned,)), *model.before))
+
 
 # A.X K2: gates on norms and of queries; Hy4: residual streams; Dots 3: windows over latents; Ling 3: delta attention
 
