@@ -767,7 +767,7 @@ MEANINGS = {
     "over": "Where data comes from: hbm (default), l2, vmem, pcie …",
     "achievable": "Use measured fractions of the data-sheet rates where known.",
     "pool": "Chips that share evenly.",
-    "tensor": "Chips that split each layer; a list gives a table, of several machines one each.",
+    "tensor": "Chips that split each layer; a list gives a table: one for each machine, in a sweep every pair.",
     "sequence_parallel": "They split the hidden state between blocks by tokens.",
     "pipeline": "Stages of consecutive layers.",
     "balance": "Cut stages by layers (default) or by time.",

@@ -371,3 +371,16 @@ def test_the_fastest_of_several_choices_is_named_at_each_size() -> None:
     best = frame.loc[frame.groupby(["batch", "context"])["lower"].idxmin()]
     assert set(zip(best["on"], best["tensor"], strict=True)) == {("h200:8", 8)}
     assert said(steps) == [f"h200:8 tensor 8 at {len(best)} of 4 sizes; none fits at {4 - len(best)}"]
+
+
+def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
+    sizes = {"batch": [1, 8], "context": 4096}
+    grid = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], **sizes)
+    assert grid.plain("chips") == [2, 2, 2, 2, 2, 2, 1, 1]
+    assert dict(grid.remarks())["fastest"].startswith("mi300x tensor 2 chips 2")
+    assert grid.asked_in(4) == {"on": "mi300x", "tensor": 2, "batch": 1, "context": 4096}
+    kept = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], keep="top=8", **sizes)["top"]
+    assert sorted(kept.plain("chips")) == [1, 1, 2, 2, 2, 2, 2, 2]
+    for on in (["h100:2", "mi300x:2"], ["mi300x"], ["h100", "mi300x"]):
+        tensor = [2, 1] if len(on) == 1 or ":" in on[1] else 1
+        assert "chips" not in sweep_steps("qwen3-32b", on=on, tensor=tensor, **sizes)

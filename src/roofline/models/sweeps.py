@@ -63,6 +63,9 @@ COLUMNS = (
 #: Columns that follow from others.
 DERIVED = {"fits": ("memory",), **dict.fromkeys(OF_TIME, ("lower",)), COST: ("lower", "memory")}
 
+#: The chips that a row's layout takes, where targets without a number of their own take different ones.
+CHIPS = "chips"
+
 #: Parts that a training step is done in, where nobody gave their number: one, or as many as :func:`train` takes.
 PARTS = "microbatches"
 
@@ -84,7 +87,8 @@ USUAL = ("lower", "upper", "bound_by", "memory", "fits")
 class StepSweep(Columns):
     """A table of steps: choices first, then sizes, then the columns asked for.
 
-    A choice that is not possible, such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
+    ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
+    such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
     not possible.
     """
@@ -374,14 +378,27 @@ class StepTable(BlockTable):
         self.choices = len(self.every)
         splits = phase == "train" and all(map(self._splits, range(self.choices)))
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
-        self.names = (*self._shown, *axes, *self.columns)
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, int] = {}
+        self._chips_of_each = self._differing_chips()
+        self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
 
     @property
     def _shown(self) -> list[str]:
         """The choices that are columns: those of several values, and all that are listed."""
         return [name for name, values in self.picks.items() if len(values) > 1 or name != "on"]
+
+    def _differing_chips(self) -> list[int]:
+        """The chips of each choice, where targets without a number take those of the layout and that differs."""
+        if self.phase == "train" or all(self._machine(number).shape for number in range(self.choices)):
+            return []
+        found = []
+        for number in range(self.choices):
+            try:
+                found.append(self._chips(number))
+            except (HardwareError, SizeError):  # its rows are left out
+                found.append(0)
+        return found if len(self.picks["on"]) > 1 and len({*found} - {0}) > 1 else []
 
     def choice(self, number: int) -> dict[str, Any]:
         """A choice by its number."""
@@ -517,7 +534,7 @@ class StepTable(BlockTable):
             place = list(self.picks).index(name)
             values = _as_column([choice[place] for choice in self.every])
             found[name] = Codes(values.codes[numbers], values.names) if isinstance(values, Codes) else values[numbers]
-        return found
+        return found if not self._chips_of_each else {**found, CHIPS: np.asarray(self._chips_of_each)[numbers]}
 
     def whole(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """The table in memory, one choice after the other; what is done when it is stopped is kept."""
