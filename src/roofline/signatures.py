@@ -750,7 +750,7 @@ MEANINGS = {
     "rate": "Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate.",
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",
-    "filter": "Only chips with this in a name, maker or family; a format, or a figure: 'fp8, memory>=80GB'.",
+    "filter": "Only a kind (gpu, tpu, cpu, accelerator), text of a name, a format, a figure: 'gpu, fp8, memory>=80GB'.",
     "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
     "threads": "Threads; by default one a core.",
     "backend": "What runs operations here: torch or numpy; by default PyTorch where it is installed.",
@@ -835,7 +835,7 @@ MEANINGS = {
     "block_rows": "Rows of a block (10,000,000).",
     "advise": "What would move each phase, and by how much.",
     "top": "Show the runs that took longest.",
-    "sort": "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name.",
+    "sort": "Order the list: peak, bandwidth, capacity, ridge, power (largest first), price, name; -ridge: turned.",
     "columns": (
         "Columns, comma-separated: lower, op_by_op, upper, bound_by, fits, flops, bytes, intensity, utilisation; "
         "of lines attainable, critical_intensity, estimate, times; of models throughput, tokens_per_second, "

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from roofline.bounds.chip_list import _figures as machine_figures
+from roofline.bounds.chip_list import row_figures
 from roofline.bounds.ridges import rules_of_thumb
 from roofline.cli import chips, main
 from roofline.hardware import chip
@@ -184,6 +185,33 @@ def test_a_filter_takes_formats_and_figures(asked, says, capsys):
     assert says in capsys.readouterr().err
     kept = chips.chips("nvidia", filter="fp8, memory>=80GB, price<3")
     assert [machine.key for machine in kept] == ["h100"]
+
+
+def test_every_chip_of_the_catalog_is_of_one_kind():
+    kinds = {
+        kind: [machine.key for machine in chips.chips(filter=kind)] for kind in ("gpu", "TPUs", "cpu", "accelerator")
+    }
+    assert sorted(key for keys in kinds.values() for key in keys) == sorted(machine.key for machine in chips.chips())
+    assert {"h100", "mi300x", "max-1550", "m3-max"} <= set(kinds["gpu"])
+    assert ("v5e" in kinds["TPUs"], "grace" in kinds["cpu"], "gaudi3" in kinds["accelerator"]) == (True, True, True)
+
+
+def test_a_filter_counts_the_chips_that_it_cannot_judge(capsys):
+    main(["chips", "--filter", "gpu, power<400W", "--sort", "-ridge", "--top", "3"])
+    shown = capsys.readouterr().out
+    unknown = sum(machine.tdp is None for machine in chips.chips(filter="gpu"))
+    assert f"{unknown} chips without a figure of power are left out by power<400W" in shown
+    main(["chips", "--filter", "h100, power<400W"])
+    assert "without a figure" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("figure", ["ridge", "power", "price", "name", "bandwidth"])
+def test_an_order_is_turned_round(figure):
+    known = [m.key for m in chips.chips(sort=figure) if figure == "name" or row_figures(m, "bf16", figure)[figure]]
+    turned = [m.key for m in chips.chips(sort=f"-{figure}")]
+    values = [figure == "name" or row_figures(chip(key), "bf16", figure)[figure] for key in turned[: len(known)]]
+    assert sorted(turned[: len(known)]) == sorted(known)
+    assert values == sorted(values, reverse=figure == "price")
 
 
 @pytest.mark.parametrize(

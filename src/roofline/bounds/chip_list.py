@@ -351,13 +351,14 @@ class ChipList(Answer, list[Machine]):
     [432000000000.0, 288000000000.0]
     """
 
-    __slots__ = ("beside", "dtype", "order")
+    __slots__ = ("beside", "dtype", "order", "said")
 
     def __init__(
-        self, machines: Iterable[Machine] = (), dtype: str = "bf16", order: str | None = None, *, beside: bool = False
-    ) -> None:
+        self, machines: Iterable[Machine] = (), dtype: str = "bf16", order: str | None = None, *, beside: bool = False,
+        said: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         super().__init__(machines)
-        self.dtype, self.order, self.beside = dtype, order, beside
+        self.dtype, self.order, self.beside, self.said = dtype, order, beside, tuple(said)
 
     @overload
     def __getitem__(self, place: SupportsIndex, /) -> Machine: ...
@@ -407,7 +408,7 @@ class ChipList(Answer, list[Machine]):
     def sections(self) -> Iterator[Section]:
         """A line for each, the figures of one, or several side by side."""
         if not self.beside:
-            return listing(self, self.dtype, self.order)
+            return listing(self, self.dtype, self.order, self.said)
         return iter(detail(self[0]) if len(self) == 1 else comparison(self))
 
     def sections_in_full(self) -> Iterator[Section]:
@@ -511,10 +512,10 @@ def chips(
 ) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
-    ``filter`` may list a format and figures too: ``"fp8, memory>=80GB"``.
-    ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``, ``capacity``, ``ridge``, ``power``;
-    or ``price`` or ``name``, the least first; ``top`` are so many of them. ``files`` overlay the catalog; a file
-    among the names stands for its chips.
+    ``filter`` may list a kind (``gpu``, ``tpu``, ``cpu``, ``accelerator``), a format and figures too:
+    ``"gpu, fp8, memory>=80GB"``. ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``,
+    ``capacity``, ``ridge``, ``power``; or ``price`` or ``name``, the least first; ``-ridge`` is the other way round.
+    ``top`` are so many of them. ``files`` overlay the catalog; a file among the names stands for its chips.
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
@@ -524,22 +525,23 @@ def chips(
     listed = [*([names] if isinstance(names, str) else names), *more]
     named = [str(name) for name in listed if not _is_file(name)]
     layers = [*files, *(name for name in listed if _is_file(name))]
-    order = None if sort is None else order_meant(sort)
+    order = None if sort is None else order_meant(sort.strip().removeprefix("-"))
     makers = of_makers(named, layers)
     found = makers
     if not makers:
         found = [m for each in listed for m in (chips_in(each) if _is_file(each) else [chip(str(each), files=layers)])]
-    found = filtered(found or all_chips(layers), filter)
+    found, said = filtered(found or all_chips(layers), filter)
     meant = dtypes.arithmetic_name(dtype)
     check_top(top, "chips")
     beside = bool(listed) and not makers and filter is None
     if beside and len(found) == 1 and (idle := "sort" if sort is not None else "top" if top is not None else ""):
         raise InputError(f"{spelled(idle)} says nothing of one chip", hint="leave it out")
     if beside and meant != "bf16" and order != "peak":
-        said = f"{spelled('dtype')} is the peak that a list shows, and a chip that is named has all of its own"
-        raise InputError(said, hint="leave it out")
-    listed_first = (found if order is None else ordered(found, order, meant))[:top]
-    return ChipList(listed_first, meant, order, beside=beside)
+        idle = f"{spelled('dtype')} is the peak that a list shows, and a chip that is named has all of its own"
+        raise InputError(idle, hint="leave it out")
+    turned = sort is not None and sort.strip().startswith("-")
+    listed_first = (found if order is None else ordered(found, order, meant, turned=turned))[:top]
+    return ChipList(listed_first, meant, order, beside=beside, said=said)
 
 
 def _is_file(name: str | os.PathLike[str]) -> bool:
@@ -583,31 +585,49 @@ def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
 _COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
-def filtered(machines: list[Machine], text: str | None) -> list[Machine]:
-    """Those of some chips that hold all that is listed: a text in a name, maker or family, a format, or a figure.
+#: Kinds of chips, by the beginning of their families.
+_KINDS = {
+    "gpu": ("nvidia-", "amd-", "intel-gpu", "apple-"), "tpu": ("google-tpu",), "cpu": ("cpu",),
+    "accelerator": ("aws-", "huawei-", "intel-gaudi", "cerebras"),
+}  # fmt: skip
+
+
+def filtered(machines: list[Machine], text: str | None) -> tuple[list[Machine], list[str]]:
+    """Those of some chips that hold all that is listed: a kind, a text in a name, maker or family, a format, a figure.
+
+    Beside them, how many chips were left out as they have no such figure.
 
     >>> [machine.key for machine in chips(filter="fp8, memory>=180GB, amd", sort="memory")][:2]
     ['mi455x', 'mi350x']
     """
+    said: list[str] = []
     for part in () if text is None else text.split(","):
-        machines = _holding(machines, part.strip())
-    return machines
+        machines, unknown = _holding(machines, part.strip())
+        said += [unknown] if unknown else []
+    return machines, said
 
 
-def _holding(machines: list[Machine], text: str) -> list[Machine]:
+def _holding(machines: list[Machine], text: str) -> tuple[list[Machine], str]:
     compared = re.fullmatch(r"([a-z/ ]+?)\s*(>=|<=|>|<)\s*(.+)", text, re.IGNORECASE)
     if compared is not None:
         name, compare, limit = order_meant(compared[1]), _COMPARED[compared[2]], 0.0
         if name not in _UNITS:
             raise InputError(f"{compared[1]!r} is no figure", hint=suggest(compared[1], _UNITS, what="figures"))
         limit = parse(compared[3], _UNITS[name])
-        figures_of = ((machine, row_figures(machine, "bf16", name)[name]) for machine in machines)
+        figures_of = [(machine, row_figures(machine, "bf16", name)[name]) for machine in machines]
         kept = [machine for machine, value in figures_of if value is not None and compare(value, limit)]
         if not kept:
             raise InputError(f"no chip has {text}", hint="another limit, or fewer conditions")
-        return kept
+        unknown = [machine for machine, value in figures_of if value is None]
+        are = "is" if len(unknown) == 1 else "are"
+        return kept, f"{_many(unknown)} without a figure of {name} {are} left out by {text}" if unknown else ""
+    if families := _KINDS.get(text.lower().removesuffix("s")):
+        kept = [machine for machine in machines if machine.family.startswith(families)]
+        if not kept:
+            raise InputError(f"none of these chips is a {text}", hint=f"kinds are: {', '.join(_KINDS)}")
+        return kept, ""
     if dtypes.is_dtype(text) and (known := [m for m in machines if any(text.lower() in u.peaks for u in m.units)]):
-        return known
+        return known, ""
     words = {m.key: " ".join((m.key, m.name, m.vendor, m.family, *m.aliases, *m.match)) for m in machines}
     kept = [m for m in machines if text.lower() in words[m.key].lower()]
     if not kept:
@@ -615,14 +635,14 @@ def _holding(machines: list[Machine], text: str) -> list[Machine]:
         near = did_you_mean(text, [*makers, *(m.key for m in machines)])
         hint = f"did you mean {near!r}?" if near else f"makers are: {', '.join(makers)}"
         raise InputError(f"no chip holds {text!r}", hint=hint)
-    return kept
+    return kept, ""
 
 
-def ordered(machines: Iterable[Machine], order: str, dtype: str) -> list[Machine]:
-    """Chips by a figure; those without it stand last."""
+def ordered(machines: Iterable[Machine], order: str, dtype: str, *, turned: bool = False) -> list[Machine]:
+    """Chips by a figure, or ``turned`` the other way round; those without it stand last."""
     if order == "name":
-        return sorted(machines, key=lambda machine: machine.name.lower())
-    sign = 1 if ORDERS[order].least_first else -1
+        return sorted(machines, key=lambda machine: machine.name.lower(), reverse=turned)
+    sign = 1 if ORDERS[order].least_first != turned else -1
 
     def place(machine: Machine) -> tuple[bool, float]:
         figure = row_figures(machine, dtype, order)[order]
@@ -648,8 +668,13 @@ def row_figures(machine: Machine, dtype: str, order: str | None = None) -> dict[
     return found
 
 
-def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -> Iterator[Section]:
-    """A line for each chip, with the figure that they are ordered by; one without a source is left blank."""
+def listing(
+    machines: Sequence[Machine], dtype: str, order: str | None = None, said: Sequence[str] = ()
+) -> Iterator[Section]:
+    """A line for each chip, with the figure that they are ordered by; one without a source is left blank.
+
+    ``said`` are the chips that a filter could not judge.
+    """
     more = [order] if order in _SHOWN_IN_ORDER else []
     names = (f"{dtype} peak", "bandwidth", "capacity", f"{dtype} ridge", *more)
     rows = []
@@ -675,7 +700,7 @@ def listing(machines: Sequence[Machine], dtype: str, order: str | None = None) -
         "; a chip that is not here: "
         f"{either('`roofline chips --template`', 'roofline.chip({…})')}."
     )
-    yield Sentences((note,), indent=0)
+    yield Sentences((*said, note), indent=0)
 
 
 def _dollars(value: float | None) -> str:
