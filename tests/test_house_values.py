@@ -35,6 +35,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "bound in formulas": lambda: roofline.bound(LINE, on="v5e"),
     "bound of arrays": lambda: roofline.bound(LINE, on="v5e", **{**SIZES, "B": [1, 2, 3]}),
     "bound with plans": lambda: roofline.bound(SHARDED, on="v5e:8", **SIZES),
+    "formula": lambda: roofline.formula(LINE, on="v5e"),
     "solution": lambda: roofline.solve(LINE, "B", on="v5e"),
     "advice": lambda: roofline.advise(LINE, on="v5e", **SIZES),
     "sweep": lambda: roofline.sweep(LINE, on="v5e", **{**SIZES, "B": [1, 2, 3]}),

@@ -682,7 +682,8 @@ def test_what_is_no_number_of_its_kind_is_named() -> None:
         (lambda: roofline.bound(LINE, on="h100", B=np.ma.array([1, 2], mask=[0, 1]), D=8, F=8), "B is nan at index 1"),
         (lambda: roofline.chips("h100", 3), "3 is no file; files are paths"),
         (lambda: roofline.plot(None), "expressions is None, and takes text"),
-        (lambda: roofline.chips(files=iter([3])), "3 is no file; files are paths, as in"),
+        (lambda: roofline.chips(files=[3]), "3 is no file; files are paths, as in"),
+        (lambda: roofline.chips(files=iter(["a.toml"])), "files is .*, and takes a list of text"),
         (
             lambda: roofline.profile("docs/examples/profile.csv", on="h100", top=1.5),
             "top is 1.5; how many runs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import weakref
@@ -216,6 +217,47 @@ def test_what_says_its_number_is_a_number() -> None:
         == roofline.bound(flops=1e12, bytes=8, on="h100", dtype="bf16").to_dict()
     )
     assert roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=eight, D=8, F=8).sizes["B"] == 8
+
+
+def _wrong(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("of the value itself")
+
+
+def test_values_of_somebodys_own_kind_are_read_as_pythons() -> None:
+    text = type("Text", (str,), {**dict.fromkeys(("split", "strip", "lower", "partition"), _wrong), "__hash__": None})
+    number = type("Number", (int,), dict.fromkeys(("__mul__", "__rmul__", "__lt__", "__float__"), _wrong))
+    listed = type("Listed", (list,), dict.fromkeys(("__iter__", "__len__", "__getitem__"), _wrong))
+    named = type("Named", (dict,), dict.fromkeys(("__iter__", "items", "keys", "__getitem__"), _wrong))
+    path = type("Path", (), {"__fspath__": lambda self: b"llama-2-7b"})
+    line = "bf16[B, D] * bf16[D, F]"
+    plain = roofline.bound(line, on="h100", B=8, D=8, F=8)
+    own = roofline.bound(text(line), on=text("h100"), sizes=named({"B": number(8), "D": 8}), F=8, over=text("hbm"))
+    assert own.lower == plain.lower
+    asked = roofline.llm(path(), on=listed([text("h100"), text("h200")]), batch=number(2), context=64)
+    assert asked.names == roofline.llm("llama-2-7b", on="h100,h200", batch=2, context=64).names
+    assert roofline.model(named(LLAMA)).parameters == roofline.model(LLAMA).parameters
+
+
+class _Endless:
+    def __getitem__(self, at: int) -> str:
+        return "h100"
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: roofline.chips(map(str, itertools.count())), "an iterator gives over 100,000 values"),
+        (lambda: roofline.chip("h100", files=itertools.repeat("a.toml")), "an iterator gives over 100,000 values"),
+        (lambda: roofline.bound(ADD, on="h100", files=map(str, itertools.count())), "files is <map .*takes a list"),
+        (lambda: roofline.plot(ADD, on="h100", names=_Endless()), "names is <.*, and takes a list of text"),
+        (lambda: roofline.bound(ADD, on="h100").save(_Endless()), "path is <.*, and takes text"),
+        (lambda: roofline.bound(ADD, on=["h100"] * 1001), "on= names 1,001 machines; at most 1,000 at once"),
+        (lambda: roofline.sweep(ADD, on="h100," * 2000), "on= names 2,001 machines; at most 1,000 at once"),
+    ],
+)
+def test_what_has_no_end_ends_with_one_error(ask: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ask()
 
 
 def test_sizes_in_rows_and_columns_are_a_table_of_all_of_them() -> None:

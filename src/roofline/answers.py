@@ -10,6 +10,7 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
@@ -34,7 +35,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import SAID_IN_PYTHON, check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import check_itself, is_array, is_number, is_symbol
+from roofline.sizes import check_itself, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -548,6 +549,9 @@ def measurable(ask: Function) -> Function:
 #: Formats of a model of which a question takes several.
 FORMATS = ("weights", "activations", "kv")
 
+#: Machines side by side.
+MOST_MACHINES = 1000
+
 #: Words of a question of which it takes several, an answer for each.
 LISTED = (*FORMATS, "policy")
 
@@ -571,6 +575,7 @@ def on_several(ask: Function) -> Function:
     def asked(*given: Any, **options: Any) -> Any:
         for name, value in options.items():
             check_itself(name, value)
+        options = {name: of_python(value) for name, value in options.items()}
         on = machines_in(options.get("on"))
         machines = on if isinstance(on, list | tuple) and on else [on]
         chosen = format_choices(options, formats)
@@ -589,12 +594,14 @@ def machines_in(on: Any) -> Any:
     >>> machines_in("h100, a100:8"), machines_in("h100"), machines_in(["h100", {"bf16": 4e14, "hbm": 3e12}])
     (['h100', 'a100:8'], 'h100', ['h100', Machine(chip)])
     """
-    if isinstance(on, list | tuple) and any(isinstance(each, Mapping) for each in on):
-        return [machines_in(each) for each in on]
     if isinstance(on, Mapping):
         return capability("chip")(on)
-    is_several = isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml")
-    return [each.strip() for each in on.split(",")] if is_several else on
+    is_text = isinstance(on, str) and "," in on and not on.rstrip().endswith(".toml")
+    several = [each.strip() for each in on.split(",")] if is_text else on
+    if isinstance(several, list | tuple) and len(several) > MOST_MACHINES:
+        raise InputError(f"{spelled('on')} names {len(several):,} machines", hint=f"at most {MOST_MACHINES:,} at once")
+    described = isinstance(several, list | tuple) and any(isinstance(each, Mapping) for each in several)
+    return [machines_in(each) for each in several] if described else several
 
 
 def each_beside(
@@ -658,8 +665,11 @@ def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> 
     >>> figures_of("h100-sxm", ["h100-sxm"], {"set": {"h100.hbm": 3e12, "hbm.capacity": 9e10}})
     {'set': {'hbm': 3000000000000.0, 'hbm.capacity': 90000000000.0}}
     """
+    figures, words = options.get("set"), options.get("set_") or ()
+    given = [*(figures if isinstance(figures, Mapping) else ()), *words]
+    if not given:
+        return {}
     said, own, files = {_named(each) for each in machines}, _named(on), options.get("files") or ()
-    given = [*(options.get("set") or ()), *(options.get("set_") or ())]
     heads = {figure.partition(".")[0].lower() for figure in given if isinstance(figure, str) and "." in figure} - said
     others = {head for head in heads if any(capability("is_called")(each, head, files) for each in machines)}
     mine = {own, *(head for head in others if capability("is_called")(on, head, files))}
@@ -669,7 +679,6 @@ def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> 
         named = {f: (head.lower(), rest) for f, (head, _, rest) in parts.items() if head.lower() in said | others}
         return {f: named[f][1] if f in named else f for f in parts if f not in named or named[f][0] in mine}
 
-    figures, words = options.get("set"), options.get("set_")
     found: dict[str, Any] = {}
     if isinstance(figures, Mapping):
         found["set"] = {own_name: figures[name] for name, own_name in kept(figures).items()}
@@ -738,6 +747,19 @@ def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) 
     listed = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
     several = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
     return [dict(zip(several, map(str.strip, each), strict=True)) for each in product(*several.values())]
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Names of which some stand several times: those with a number.
+
+    >>> numbered(["h100", "a100", "h100"])
+    ['h100 (1)', 'a100', 'h100 (2)']
+    """
+    many, so_far, found = Counter(names), Counter[str](), []
+    for name in names:
+        so_far[name] += 1
+        found.append(f"{name} ({so_far[name]})" if many[name] > 1 else name)
+    return found
 
 
 def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> list[str]:

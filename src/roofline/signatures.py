@@ -15,19 +15,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, Signature, signature
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from roofline.counts import typed_size
 from roofline.errors import InputError, RooflineError, quoted, suggest
-from roofline.sizes import array_of, check_itself, check_number_of, is_array, is_real, is_symbol, plain_number, shape_of
+from roofline.sizes import (
+    array_of,
+    check_itself,
+    check_number_of,
+    is_array,
+    is_real,
+    is_symbol,
+    of_python,
+    plain_number,
+    shape_of,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -39,6 +49,9 @@ NAMED_FIGURES = Parameter("overrides", Parameter.VAR_KEYWORD, annotation="Any")
 
 #: Letters of a name or a title.
 MOST_LETTERS = 1_000
+
+#: Values that an iterator may give.
+MOST_NAMES = 100_000
 
 #: Parameters from which on ``help()`` leaves out those that a docstring does not explain in its own words.
 LONG = 16
@@ -133,7 +146,8 @@ def takes(
                 looked_at = _not_plainly(
                     {**dict(zip(positional, given, strict=False)), **named}, annotations, of_further
                 )
-                _check_values(looked_at)
+                rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
+                _check_values([*looked_at.items(), *rest], annotations, function.__name__)
             try:
                 answer = function(*given, **named)
             except RooflineError:
@@ -175,7 +189,7 @@ def checked(method: Function) -> Function:
         given = tuple(_at_border(name or "", each, kinds.get(name, "")) for name, each in places)[: len(given)]
         named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
         further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
-        _check_values(further)
+        _check_values(further.items(), kinds, method.__name__)
         try:
             answer = method(self, *given, **named)
         except RooflineError:
@@ -251,6 +265,12 @@ def _plain(value: Any, annotation: str) -> Any:
             kinds = _alternatives(annotation)
             is_taken = any(kind in _NUMBERS or (kind in _NUMBER and not value.ndim) for kind in kinds)
             value = value.tolist() if is_taken and value.ndim < 2 else value
+        if annotation and annotation not in _OPEN:
+            value = of_python(value)
+        if isinstance(value, Iterator) and any(kind.startswith("Iterable") for kind in _alternatives(annotation)):
+            value = list(islice(value, MOST_NAMES + 1))
+            if len(value) > MOST_NAMES:
+                raise InputError(f"an iterator gives over {MOST_NAMES:,} values", hint="give a list of them")
         plain = value if value.__class__ is float else plain_number(value)
         if not isinstance(plain, _NUMBERS_AND_TEXT) and _takes_numbers(annotation) and _is_number(plain):
             plain = plain_number(float(plain))
@@ -268,17 +288,31 @@ def _takes_numbers(annotation: str) -> bool:
     return any(kind in (*_NUMBER, *_NUMBERS) for kind in _alternatives(annotation))
 
 
-def _check_values(arguments: Mapping[str, Any]) -> None:
-    """Refuse too many values, what is no text and what is not what it says, before a function looks at them."""
-    for name, value in arguments.items():
+def _check_values(arguments: Iterable[tuple[str, Any]], annotations: Mapping[str, str], function: str) -> None:
+    """Refuse what a function is not to look at: too many values, no text, no end, and what is not what it says."""
+    for name, value in arguments:
         check_itself(name, value)
         try:
             check_number_of(name, value)
             check_text(name, value)
+            wrong = wrong_kind({name: value}, annotations, function=function) if _may_be_endless(value) else None
         except RooflineError:
             raise
         except Exception:  # a value whose own methods raise is told where the function comes to grief
             continue
+        if wrong is not None:
+            raise wrong
+
+
+def _may_be_endless(value: Any) -> bool:
+    """Whether a value is gone through item by item, is no list of Python's and no array: it may have no end.
+
+    >>> _may_be_endless(iter([1])), _may_be_endless([1]), _may_be_endless({}), _may_be_endless(8)
+    (True, False, False, False)
+    """
+    own = type(value)
+    is_gone_through = hasattr(own, "__iter__") or hasattr(own, "__getitem__")
+    return is_gone_through and not isinstance(value, str | bytes | Collection) and not hasattr(own, "dtype")
 
 
 def _at_border(name: str, value: Any, annotation: str) -> Any:
@@ -470,7 +504,7 @@ def _is_of(value: Any, kind: str) -> bool:
             allowed = allowed.replace(", ", " | ")
         return all(_is_any_of(each, allowed) for each in items)
     name = {"On": "Machine"}.get(head, head.rpartition(".")[2])
-    if head == "Model" and hasattr(value, "model_type"):  # a configuration of transformers
+    if head == "Model" and isinstance(getattr(value, "model_type", None), str):  # a configuration of transformers
         return True
     return name in classes or (name in ("Path", "PathLike") and isinstance(value, str | os.PathLike))
 

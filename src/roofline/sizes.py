@@ -15,10 +15,11 @@ array([2., 3.])
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -39,6 +40,23 @@ MOST_VALUES = 100_000_000
 
 #: What is asked about most often, and is neither an array nor a symbol.
 _PLAIN = frozenset({int, float, bool, str, type(None)})
+
+#: What holds values of any kind, beside dicts.
+_HOLDING = (list, tuple, set, frozenset)
+
+#: Libraries whose kinds of these stay, or are numbers of arrays.
+_AS_THEY_ARE = ("roofline", "numpy", "pathlib")
+
+#: Python's own kinds, and how a value of a kind below one becomes that, whatever its own methods do.
+_OWN_KINDS: dict[type, Callable[[Any], Any]] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    dict: lambda value: dict(dict.items(value)),
+    list: lambda value: list(list.__iter__(value)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    os.PathLike: os.fsdecode,
+}
 
 #: Stands for a library that is not loaded: it has no names.
 _ABSENT = ModuleType("absent")
@@ -73,6 +91,8 @@ def is_symbol(value: Any) -> bool:
 def plain_number(value: Any) -> Any:
     """A number of numpy, sympy or fractions as the Python number it is, a whole one as an int; anything else as it is.
 
+    Numbers and text of somebody's own kind are Python's.
+
     >>> import numpy as np
     >>> plain_number(np.int8(64)), plain_number(np.float32(0.5)), plain_number(np.float64(64)), plain_number("4*D")
     (64, 0.5, 64, '4*D')
@@ -82,8 +102,10 @@ def plain_number(value: Any) -> Any:
     >>> plain_number(sympy.Integer(2)), plain_number(sympy.I)
     (2, I)
     """
-    if value.__class__ in _PLAIN:
+    if type(value) in _PLAIN:
         return value
+    if isinstance(value, str | int | float):
+        value = of_python(value)
     if is_array(value) and not value.ndim:
         value = value[()]
     if hasattr(value, "to_numpy") and len(shape_of(value)) == 1:  # a series or an index of a data frame
@@ -98,6 +120,34 @@ def plain_number(value: Any) -> Any:
         with suppress(ValueError, OverflowError):  # no number, or beyond a float's
             value = float(value)
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST else value
+
+
+def of_python(value: Any, depth: int = 2) -> Any:
+    """Text, a number, a dict, list or tuple of somebody's own kind as Python's, and what it holds; others as they are.
+
+    Its own methods may do what they like. A statement of this package stays one.
+
+    >>> class Text(str):
+    ...     __module__, split = "elsewhere", None
+    >>> of_python(Text("h100 a100")).split(), of_python([3.5])
+    (['h100', 'a100'], [3.5])
+    """
+    own = type(value)
+    if own in _PLAIN or str(own.__module__).partition(".")[0] in _AS_THEY_ARE:
+        return value
+    kind = next((kind for kind in _OWN_KINDS if issubclass(own, kind)), None)
+    if kind is None:
+        return value
+    try:
+        plain = value if own is kind else _OWN_KINDS[kind](value)
+    except Exception:  # a path of somebody's own, which raises what it likes
+        return value
+    parts = plain.values() if kind is dict else plain if kind in _HOLDING else ()
+    if not depth or {*map(type, parts)} <= _PLAIN:
+        return plain
+    if kind is dict:
+        return {of_python(key): of_python(each, depth - 1) for key, each in plain.items()}
+    return kind(of_python(each, depth - 1) for each in parts)
 
 
 def is_real(form: Any) -> bool:
@@ -160,7 +210,7 @@ def _check_open(named: Mapping[str, Any]) -> None:
 
 def _bordered(name: str, value: Any) -> Any:
     """A value as it passes the border: numbers as Python's, arrays in float64, whose products do not overflow."""
-    value = plain_number(value)
+    value = plain_number(of_python(value))
     if is_array(value) and value.ndim and value.dtype.kind in "iuf":
         return array_of(name, value)
     return value
@@ -224,6 +274,9 @@ def _exact_symbol() -> Any:
 
     class ExactSize(sympy.Symbol):  # type: ignore[misc]
         """A size whose bytes are whole."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return partial(symbol, exact=True), (self.name,)
 
     return ExactSize
 
@@ -322,16 +375,18 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
         return
     head = f"{name} {'holds' if depth else 'is'} {a_or_an(own.__name__)}"
     try:
-        said = value.__class__
+        said, _ = value.__class__, getattr(value, "shape", None)
+        if isinstance(value, os.PathLike):
+            os.fspath(value)
+        held = of_python(value)
+        parts = list(held.values()) if type(held) is dict else held if type(held) in _HOLDING else ()
+        kinds = {*map(type, parts)}
     except Exception:  # of the value itself, whatever it raises
         raise InputError(f"{head} that does not say what it is") from None
     if said is not own:
         word = getattr(said, "__name__", "value")
-        raise InputError(
-            f"{name} is {a_or_an(own.__name__)} that says it is {a_or_an(word)}", hint=f"give the {word} itself"
-        )
-    parts = value.values() if own is dict else value if own in (list, tuple, set, frozenset) else ()
-    if depth < 2 and not _PLAIN.issuperset(map(type, parts)):
+        raise InputError(f"{head} that says it is {a_or_an(word)}", hint=f"give the {word} itself")
+    if depth < 2 and not kinds <= _PLAIN:
         for each in parts:
             check_itself(name, each, depth + 1)
 

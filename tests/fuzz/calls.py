@@ -1,8 +1,10 @@
 """Hostile values for every argument of every public function and method: ``python -m tests.fuzz.calls [NAME ...]``.
 
-A call must end with an answer that can be shown, or with an error of the package, within ten seconds of CPU.
-An answer as plain data has finite numbers, no negative times and bounds in order. Anything else is a defect,
-but for what a function of the caller's own raises: that comes out as it is.
+A value stands in the place of the argument, or inside a list or dict that is right otherwise. Methods are those of
+answers, and of answers that were copied or sent to another process. A call must end with an answer that can be shown,
+or with an error of the package, within ten seconds of CPU. An answer as plain data has finite numbers, no negative
+times and bounds in order; asked in several threads at once it is what it is alone. Anything else is a defect, but for
+what a function of the caller's own raises: that comes out as it is.
 
 ``--most 60`` draws so many values for each question (2,500), ``--seed 1`` others.
 """
@@ -11,14 +13,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import datetime
-import decimal
-import fractions
+import copy
 import inspect
 import io
+import itertools
 import json
-import os
+import pickle
 import random
+import re
 import resource
 import signal
 import sys
@@ -27,101 +29,25 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FunctionType, MappingProxyType, SimpleNamespace
+from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple
-
-import numpy as np
-import sympy
 
 import roofline
 from roofline import charts, estimates, hardware, measurement, models, notation, ops
 from roofline.errors import RooflineError
 from roofline.work import Work
 from tests.fuzz.running import LONGEST, MEMORY, SECONDS, _odd, _place, alone
+from tests.fuzz.values import HOSTILE, INSIDE, LINE, SIZES
 from tests.test_house_values import MORE, VALUES
 
-LINE, SIZES = "bf16[B, D] * bf16[D, F]", {"B": 8, "D": 8, "F": 8}
 SHARDED, MOVED = "bf16[B, D_X] * bf16[D_X, F]", "AllGather_X(bf16[B_X, D])"
 LARGER = {"B": 64, "D": 64, "F": 64}
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SMALL = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 100,
     "intermediate_size": 128, "tie_word_embeddings": True,
-}  # fmt: skip
-
-
-def _raising(*names: str) -> Any:
-    """A value whose own methods raise."""
-
-    def wrong(*_: Any) -> Any:
-        raise RuntimeError("of the value itself")
-
-    return type("Raising", (), dict.fromkeys(names, wrong) | {"__hash__": object.__hash__})()
-
-
-def _made(library: str, name: str, *given: Any) -> Any:
-    """What another library makes, None where it is not installed."""
-    try:
-        found = getattr(import_module(library), name)
-    except ImportError:
-        return None
-    return found(*given) if given else found
-
-
-def _deep(levels: int = 5000) -> list[Any]:
-    nested: list[Any] = []
-    for _ in range(levels):
-        nested = [nested]
-    return nested
-
-
-def _itself() -> list[Any]:
-    nested: list[Any] = []
-    nested.append(nested)
-    return nested
-
-
-_X = sympy.Symbol("x")
-#: Values that an argument may be given by mistake.
-HOSTILE: dict[str, Callable[[], Any]] = {
-    **{repr(value): lambda value=value: value for value in (
-        None, True, False, float("nan"), float("inf"), -float("inf"), -1, 0, 1, 2, -0.0, 0.5, 5e-324, 1e308, 10**30, "",
-        "x", "1", "nan", "1e999", "\0", "\ud800", b"", b"x", [], {}, (), ["x"], [1, 2], [[1]], [None], [float("nan")],
-        [0], [True], {"x": None}, {1: 2}, {"B": 1j}, {"B": []}, {1, 2}, 1j, int, sys, ("x", 1), ..., NotImplemented,
-        slice(1), range(0), range(3), range(10**9), range(-2, 1), sympy.oo, sympy.nan, sympy.I, sympy.zoo, sympy.pi,
-        sympy.Integer(2), sympy.Rational(1, 3), sympy.true, sympy.Eq(_X, 1), sympy.Matrix([1]), _X, -_X,
-        np.int8(-1), np.float16("nan"), np.float32(2), np.longdouble("1e400"), np.bool_(True), np.str_("x"),
-        np.datetime64("2020-01-01"), np.timedelta64(1), np.complex64(1j), np.void(b"x"), fractions.Fraction(1, 3),
-        decimal.Decimal("NaN"), decimal.Decimal("8"), decimal.Decimal("sNaN"), fractions.Fraction(10**400),
-        datetime.date(2020, 1, 1), datetime.timedelta(1), sympy.Interval(0, 1), sympy.Function("f")(_X), sympy.Lambda(_X, 1),
-        sympy.Lambda(_X, _X), "llama-3-8b", "h100", "h100,h200", "bf16", "lower", "B=8",
-    )},
-    "10**400": lambda: 10**400, "-10**400": lambda: -10**400, "[10**400]": lambda: [10**400], "9…9": lambda: "9" * 400,
-    "object": object, "function": lambda: lambda: 1, "raising function": lambda: lambda *_, **__: 1 // 0,
-    "generator": lambda: (each for each in (1, 2)), "[symbol]": lambda: [_X], "error": lambda: ValueError("x"),
-    "array": lambda: np.array([1, 2]), "array 0-d": lambda: np.array(3), "array 0-d text": lambda: np.array("x"),
-    "array complex": lambda: np.array([1j]), "array empty": lambda: np.zeros(0), "cube": lambda: np.zeros((2, 2, 2)),
-    "array objects": lambda: np.array([object()], dtype=object), "array of ints": lambda: np.array([1, 2], dtype=object),
-    "array nan": lambda: np.array([np.nan]), "array bool": lambda: np.array([True]),
-    "records": lambda: np.zeros(2, dtype=[("a", int)]), "masked": lambda: np.ma.array([1, 2], mask=[0, 1]),
-    "dates": lambda: np.array(["2020"], dtype="M8"), "matrix": lambda: np.asmatrix([[1, 2]]),
-    "array negative": lambda: np.array([-1, 2]), "array uint8": lambda: np.array([200, 200], dtype=np.uint8),
-    "own text": lambda: type("Text", (str,), {})("h100"), "own number": lambda: type("Whole", (int,), {})(8),
-    "counter": lambda: Counter("ab"), "views": lambda: {"h100": 1}.keys(), "map": lambda: map(str, [1, 2]),
-    "str raises": lambda: _raising("__str__"), "iter raises": lambda: _raising("__iter__"),
-    "tensor": lambda: _made("torch", "tensor", 8), "tensors": lambda: _made("torch", "tensor", [8, 16]),
-    "jax array": lambda: _made("jax.numpy", "array", [8, 16]), "jax number": lambda: _made("jax.numpy", "array", 8),
-    "torch dtype": lambda: _made("torch", "bfloat16"), "series": lambda: _made("pandas", "Series", [8, 16]),
-    "frame": lambda: _made("pandas", "DataFrame", {"B": [8]}), "NaT": lambda: _made("pandas", "NaT"),
-    "NA": lambda: _made("pandas", "NA"), "== raises": lambda: _raising("__eq__"), "repr raises": lambda: _raising("__repr__"),
-    "bool raises": lambda: _raising("__bool__"), "float raises": lambda: _raising("__float__"),
-    "equals all": lambda: type("Equal", (), {"__eq__": lambda self, other: True, "__hash__": None})(),
-    "deep": _deep, "deep dict": lambda: {"B": _deep()}, "itself": _itself, "bytearray": lambda: bytearray(b"1"),
-    "long": lambda: "x" * 10**6, "brackets": lambda: "(" * 10**4, "path": lambda: Path("/nope"), "folder": lambda: "/",
-    "null device": lambda: os.devnull, "chip": lambda: roofline.chip("h100"), "namespace": SimpleNamespace,
-    "bound": lambda: roofline.bound(LINE, on="h100", **SIZES), "model": lambda: models.load("llama-2-7b"),
 }  # fmt: skip
 
 
@@ -310,10 +236,18 @@ def _must(method: Callable[..., Any]) -> dict[str, Any]:
     return {each.name: RIGHT.get(str(each.annotation).partition("[")[0].partition(" ")[0]) for each in needed}
 
 
-def methods(name: str) -> dict[str, Question]:
-    """The public methods of an answer, each with the arguments that it must have."""
+#: How an answer comes to be the one that is asked.
+AGAIN: dict[str, Callable[[Any], Any]] = {
+    "": lambda answer: answer,
+    "copied": copy.deepcopy,
+    "sent": lambda answer: pickle.loads(pickle.dumps(answer)),
+}
+
+
+def methods(name: str, again: str = "") -> dict[str, Question]:
+    """The public methods of an answer, made, copied or sent, each with the arguments that it must have."""
     found: dict[str, Question] = {}
-    made = ANSWERS[name]()
+    made = AGAIN[again](ANSWERS[name]())
     for answer in made if isinstance(made, tuple) and not hasattr(made, "_fields") else [made]:
         for method in dir(type(answer)):
             if method.startswith("_") or not callable(getattr(type(answer), method, None)):
@@ -323,7 +257,10 @@ def methods(name: str) -> dict[str, Question]:
                 continue
             if isinstance(answer, Work) and method != "total":  # parts of prices, whose errors are Python's
                 continue
-            found.setdefault(f"{type(answer).__name__}.{method} of {name}", Question(asked, (), _must(asked)))
+            found.setdefault(
+                f"{type(answer).__name__}.{method} of {again}{' ' * bool(again)}{name}",
+                Question(asked, (), _must(asked)),
+            )
     return found
 
 
@@ -403,21 +340,70 @@ def call(question: Question, place: int | str, value: Any) -> str:
         signal.signal(signal.SIGPROF, before)
 
 
+#: Names of values alone, and inside what is right.
+KEYS = [*HOSTILE, *(f"{value} inside {way}" for value in HOSTILE for way in INSIDE)]
+
+
+def right_at(question: Question, place: int | str) -> Any:
+    """What stands in a place of a call that is right; None where nothing is given."""
+    if isinstance(place, int):
+        return question.given[place] if place < len(question.given) else None
+    return question.named.get(place)
+
+
 def run(question: Question, keys: Callable[[int], list[str]]) -> Iterator[tuple[str, str, str]]:
-    """Call with hostile values in every place: the place, the value, and what is wrong."""
+    """Call with hostile values in every place, alone or inside what is right: the place, the value, what is wrong."""
     at = places(question)
     for place in at:
         for key in keys(len(at)):
-            yield str(place), key, call(question, place, HOSTILE[key]())
+            yield str(place), key, call(question, place, made(key, right_at(question, place)))
     if not at:
         yield "", "", call(question, "", None)
+
+
+def made(key: str, right: Any) -> Any:
+    """A value by its name, alone or inside what is right; alone too where it cannot be a key."""
+    name, _, way = key.partition(" inside ")
+    value = HOSTILE[name]()
+    try:
+        return INSIDE[way](right, value) if way else value
+    except Exception:  # of the value itself, whatever it raises
+        return value
+
+
+def at_once(question: Question) -> str:
+    """Ask a right question in several threads at once; say what is wrong with how one of them ends."""
+
+    def asked(_: int) -> str:
+        try:
+            answer = question.ask(*question.given, **question.named)
+            return look(answer) or re.sub(" at 0x[0-9a-f]+", "", repr(answer))
+        except RooflineError as error:
+            return str(error)
+
+    alone_said = asked(0)
+    switches = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            said = list(pool.map(asked, range(8)))
+    except BaseException as error:
+        return f"in threads {type(error).__name__} in {_place(error)}: {str(error)[:120]}"
+    finally:
+        sys.setswitchinterval(switches)
+    return (
+        ""
+        if set(said) == {alone_said}
+        else f"in threads another answer: {next(each for each in said if each != alone_said)[:200]}"
+    )
 
 
 def every() -> Iterator[tuple[str, Question]]:
     """All questions, and all methods of all answers."""
     yield from QUESTIONS.items()
     for name in ANSWERS:
-        yield from methods(name).items()
+        for again in AGAIN:
+            yield from methods(name, again).items()
 
 
 def some(name: str, question: Question, many: int) -> Iterator[tuple[int | str, str, str]]:
@@ -427,16 +413,19 @@ def some(name: str, question: Question, many: int) -> Iterator[tuple[int | str, 
     if not at:
         yield "", "", call(question, "", None)
     for _ in range(many if at else 0):
-        place, key = rng.choice(at), rng.choice([*HOSTILE])
-        yield place, key, call(question, place, HOSTILE[key]())
+        place, key = rng.choice(at), rng.choice([*HOSTILE] if rng.random() < 0.5 else KEYS)
+        yield place, key, call(question, place, made(key, right_at(question, place)))
 
 
 def sampled(seed: str, most: int) -> Callable[[int], list[str]]:
-    """Names of values for each of so many places, all where they are few, else drawn; at most so many calls."""
+    """Names of values for each of so many places, at most so many calls: half alone, half inside what is right."""
     rng = random.Random(seed)
-    return lambda count: (
-        list(HOSTILE) if count * len(HOSTILE) < most else rng.sample([*HOSTILE], max(10, most // count))
-    )
+
+    def drawn(count: int) -> list[str]:
+        each = max(10, most // count)
+        return [*rng.sample([*HOSTILE], min(each // 2, len(HOSTILE))), *rng.sample(KEYS, each - each // 2)]
+
+    return drawn
 
 
 def main() -> int:
@@ -457,7 +446,8 @@ def main() -> int:
         for name, question in every():
             if asked.names and not any(name.startswith(each) for each in asked.names):
                 continue
-            for place, key, wrong in run(question, sampled(asked.seed + name, asked.most)):
+            threaded = [("", "", at_once(question))] if name in QUESTIONS and "run_function" not in name else []
+            for place, key, wrong in itertools.chain(threaded, run(question, sampled(asked.seed + name, asked.most))):
                 total += 1
                 if wrong:
                     fault = f"{name}: {wrong.partition(': ')[0]}"

@@ -24,7 +24,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from roofline.answers import OPERATIONS, TIMES, Answer, Comparable, Fact, plain_data, plain_table
+from roofline.answers import OPERATIONS, TIMES, Answer, Comparable, Fact, numbered, plain_data, plain_table
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
@@ -526,11 +526,7 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
         chosen = subjects
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
-    many, so_far, numbered = Counter(chosen), Counter[str](), []
-    for name in chosen:
-        so_far[name] += 1
-        numbered.append(f"{name} ({so_far[name]})" if many[name] > 1 else name)
-    return SideBySide(tuple(numbered), answers)
+    return SideBySide(tuple(numbered(chosen)), answers)
 
 
 def _machine(answer: Comparable) -> Any:

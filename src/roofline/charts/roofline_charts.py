@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -533,6 +534,6 @@ def _counted_names(members: Sequence[OpBound]) -> str:
         name, where = members[0].op.name, members[0].op.where
         return where if name in where else f"{name} {where}".strip()
     names = [part.op.name for part in members]
-    counts = {name: names.count(name) for name in dict.fromkeys(names)}
+    counts = Counter(names)
     text = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
     return f"gradients of {text}" if all(part.op.where.endswith(" gradient") for part in members) else text

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from roofline.answers import numbered
 from roofline.bounds.bound import Bound
 from roofline.charts.chart import joined
 from roofline.charts.specification import NEUTRAL, Axis, Line, Ridge
@@ -198,8 +199,7 @@ def _groups(roofs: Sequence[Roof]) -> list[str]:
     """What the key calls each machine: nothing where it is alone, and a number too where several have one name."""
     if len(roofs) == 1:
         return [""]
-    keys = [roof.machine.key for roof in roofs]
-    return [f"{key} ({keys[:i].count(key) + 1})" if keys.count(key) > 1 else key for i, key in enumerate(keys)]
+    return numbered([roof.machine.key for roof in roofs])
 
 
 def roof_ridges(points: Sequence[RidgePoint], roofs: Sequence[Roof]) -> Iterator[Ridge]:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -162,7 +163,7 @@ class Mesh:
         ['X=4 ici ring', 'Z=4 ici ring']
         """
         listed = list(names)
-        twice = next((name for name in listed if listed.count(name) > 1), None)
+        twice = next((name for name, count in Counter(listed).items() if count > 1), None)
         if twice is not None:
             raise HardwareError(f"mesh axis {twice!r} is named twice", hint="name each axis once")
         return tuple(self[name] for name in listed)

@@ -28,6 +28,7 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -237,7 +238,7 @@ def links_of(raw: Mapping[str, Any], place: FieldPath) -> tuple[Link, ...]:
 
 
 def _once(what: str, names: list[str], place: FieldPath) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice:
         place.fail(f"lists the {what} {twice!r} twice", "join the two tables")
 

@@ -78,13 +78,14 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     """
     if isinstance(source, Model):
         return source
-    if not isinstance(source, Mapping | type) and hasattr(source, "model_type") and hasattr(source, "to_dict"):
-        source = source.to_dict()  # a configuration of transformers
+    as_dict = None if isinstance(source, Mapping | type) else getattr(source, "to_dict", None)
+    if callable(as_dict) and isinstance(getattr(source, "model_type", None), str):  # a configuration of transformers
+        source = as_dict()
     if isinstance(source, Mapping):
         return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"{quoted(source)} is not a model", hint="give a shipped name, a config.json, or its fields")
-    text = os.fspath(source)
+    text = os.fsdecode(source)
     if is_program(text):
         raise InputError(f"{text} is a program, not a model's configuration", hint=f"{call('trace')} reads it")
     downloaded = _downloaded(text)

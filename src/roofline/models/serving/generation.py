@@ -19,6 +19,7 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -291,8 +292,8 @@ class ChunkedPrefill(Answer):
                 f"a token beside it every {mean} on average, {most} at most; {alone} with no chunk, "
                 f"{whole} with the prompt whole"
             )
-        counts = {name: self.binds.count(name) for name in dict.fromkeys(self.binds)}
-        lines.append("bound by " + ", ".join(f"{name} in {count} of {self.steps}" for name, count in counts.items()))
+        binds = Counter(self.binds).items()
+        lines.append("bound by " + ", ".join(f"{name} in {count} of {self.steps}" for name, count in binds))
         return lines
 
     def to_dict(self) -> dict[str, Any]:
