@@ -441,9 +441,9 @@ def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_says_what_can() -> None:
-    with pytest.raises(InputError, match="there is no picture of a Formula; a sweep draws it"):
+    with pytest.raises(InputError, match="there is no picture of a formula; a sweep draws it"):
         roofline.formula(LINE, on="v5e", **SIZES).plot()
-    with pytest.raises(InputError, match="no picture 'bars' of a Serving; pictures are: roofline, time, memory"):
+    with pytest.raises(InputError, match="of a model that is served; pictures are: roofline, time, memory"):
         models.serve("llama-2-7b", on="h100", context=128).plot("bars")
     grid = roofline.sweep("llama-3-8b", on="h100", batch=[1, 64], context=1024)
     told = "a heat map is of a table over two sizes on one machine, or over a size and chips; pictures here are: time"

@@ -16,6 +16,7 @@ from charts_to_draw import (
     times_of_step,
 )
 
+import roofline
 from roofline import chip, llm, sweep
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
@@ -231,3 +232,29 @@ def test_memory_of_one_configuration_is_named_below_the_title_and_its_rows_are_n
         "prefill (batch 64, prompt 2,048, tensor 8)",
         "decode (batch 64, context 8,192, tensor 8)",
     ]
+
+
+def test_a_budget_draws_its_days_and_what_they_would_be_at_the_peak() -> None:
+    found = roofline.train("llama-3-70b", on="h100:2048", tokens="15T", mfu=0.4)
+    peak, rest = found.plot().bars
+    assert (peak.x1, rest.x1) == (pytest.approx(0.4 * found.days), pytest.approx(found.days))
+    both = roofline.train("llama-3-70b", on="h100:2048,b200:2048", tokens="15T", mfu=0.4)
+    assert [bar.x1 for bar in both.plot().bars[1::2]] == [pytest.approx(each.days) for each in both.answers]
+
+
+def test_a_kind_of_part_has_one_colour_in_every_picture() -> None:
+    served = roofline.llm("llama-3-8b", on="h100", batch=8, prompt=64, context=8192)
+    trained = roofline.train("llama-3-8b", on="h100:64", batch_tokens="1M")
+    colors: dict[str, set[int]] = {}
+    for chart in (served.plot("memory"), trained.plot("memory")):
+        assert len({bar.series for bar in chart.bars}) == len({bar.part for bar in chart.bars})
+        for bar in chart.bars:
+            colors.setdefault(bar.part, set()).add(bar.series)
+    assert all(len(each) == 1 for each in colors.values())
+    main = {
+        bar.series
+        for chip, name in (("h100", "hbm"), ("l4", "dram"), ("v5e", "hbm"))
+        for bar in roofline.llm("llama-3-8b", on=chip, batch=1, context=1024).plot("time").bars
+        if bar.part == name
+    }
+    assert main == {1}

@@ -215,3 +215,18 @@ def test_bounds_of_several_machines_are_told_by_their_lines_and_chips_by_themsel
     assert alone.notes[0] == "lower: everything overlaps; upper: nothing does"
     steps = roofline.sweep("llama-3-8b", on=["h100", "h200"], batch=[1, 8, 64], context=8192).plot("time")
     assert [line.label for line in steps.lines] == ["h100", "h200"]
+
+
+def test_a_solution_draws_the_times_that_cross_where_it_flips() -> None:
+    found = solve("bf16[B, D] * int8[D, F] -> bf16[B, F]", "B", on="v5e", D=4096, F=4096)
+    chart = found.plot()
+    assert [ridge.x for ridge in chart.ridges] == [pytest.approx(found.value)]
+    assert chart.lines[0].x[0] < found.value < chart.lines[0].x[-1]
+    split = solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "D", on="v5e:4", B=64, F=8192)
+    assert [ridge.x for ridge in split.plot().ridges] == [pytest.approx(split.value)]
+    for rate in (
+        solve("bf16[B, D] * bf16[D, F]", "hbm", on="v5e", B=64, D=4096, F=4096),
+        solve("bf16[B, D] * bf16[D, F]", "B", on="v5e"),
+    ):
+        with pytest.raises(InputError, match="there is no picture of a solution"):
+            rate.plot()

@@ -90,14 +90,24 @@ def test_the_scale_is_of_what_fits_and_what_does_not_is_pale() -> None:
     assert [cell.text for cell in limits.cells if cell.text] == ["dram binds"]
 
 
-def test_tables_of_several_machines_have_no_map_and_say_so() -> None:
-    line = roofline.sweep("bf16[B, D] * bf16[D, F]", on=["h100", "a100"], B=[1, 64], D=[1024, 4096], F="D")
+def test_tables_of_several_machines_have_a_map_of_the_fastest_and_no_other() -> None:
+    line = roofline.sweep("bf16[B, D] * bf16[D, F]", on=["a100", "l40s"], B=[1, 4096], D=[256, 8192], F="D")
     steps = roofline.sweep("llama-3-8b", on=["h100", "a100"], batch=[1, 8], context=[1024, 4096])
     for table in (line, steps):
-        for kind in ("heatmap", "limit-map"):
-            said = f"no picture '{kind}' of a table; a heat map is of a table over two sizes on one machine"
-            with pytest.raises(InputError, match=said):
-                table.plot(kind)
+        said = "no picture 'limit-map' of .*; a heat map is of a table over two sizes on one machine"
+        with pytest.raises(InputError, match=said):
+            table.plot("limit-map")
+        assert table.plot("heatmap").to_dict() == table.plot("fastest-map").to_dict()
+    for cell in line.plot("fastest-map").cells:
+        size = {"B": (1, 4096)[cell.column], "D": (256, 8192)[cell.row]}
+        both = roofline.bound("bf16[B, D] * bf16[D, F]", on="a100,l40s", F="D", **size)
+        assert cell.text in ("", f"{both.fastest} is the fastest")
+        assert cell.label.partition(": ")[2].startswith(f"{both.fastest} is the fastest, ")
+    of_layouts = roofline.sweep("llama-3-8b", on="h100:8", tensor=[4, 8], batch=[1, 8], context=[1024, 4096])
+    assert of_layouts.plot("fastest-map").title == "The fastest choice of llama-3-8b decode over batch and context"
+    of_three = roofline.sweep(LINE, on=["h100", "a100"], B=[1, 8], D=[256, 512], F=[256, 512])
+    with pytest.raises(InputError, match="no picture 'fastest-map' of a table"):
+        of_three.plot("fastest-map")
 
 
 def test_few_sizes_are_curves_and_chips_may_be_one_side_of_a_map() -> None:

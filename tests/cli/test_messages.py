@@ -42,7 +42,7 @@ MESSAGES = [
     ),
     (
         ["accuracy", "h100", "-o", "x.svg"],
-        "there is no picture of an Accuracy; end the name in .html, .csv, .json or .txt",
+        "there is no picture of a list of errors; end the name in .html, .csv, .json or .txt",
     ),
     (["bound", MATMUL, "--on", "v5e", "B=-3"], "size B is -3; a size is a whole number of at least 1"),
     (["bound", MATMUL, "--on", "v5e", "B=2.5"], "size B is 2.5; a size is a whole number of at least 1"),

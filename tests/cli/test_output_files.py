@@ -153,7 +153,7 @@ def test_steps_of_training_are_drawn_by_what_they_differ_in(tmp_path: Path) -> N
 
 
 def test_what_has_no_picture_says_which_files_it_may_be(tmp_path: Path, capsys: Capture) -> None:
-    words = ["train", "7e9", "--on", "h100:8,h200:8", "--tokens", "1T", "--mfu", "0.4", "-o", str(tmp_path / "x.svg")]
+    words = ["scaling", "fsdp", "--on", "v5e:8,v5p:8", "-o", str(tmp_path / "x.svg")]
     assert main(words) == 2
     said = "error: there is no picture of these answers side by side; end the name in .html, .csv, .json or .txt\n"
     assert capsys.readouterr().err == said

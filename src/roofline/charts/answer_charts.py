@@ -24,12 +24,12 @@ from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart
-from roofline.errors import InputError, a_or_an, suggest
+from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, format_count, format_percent
 from roofline.signatures import either
-from roofline.sizes import array_of, is_array, is_symbol
+from roofline.sizes import array_of, is_array, is_number, is_symbol
 
 #: Draws one picture of an answer.
 Picture = Callable[[], Chart]
@@ -51,7 +51,7 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         what = type(answer).__name__
         files, methods = "end the name in .html, .csv, .json or .txt", "its table() and to_dict() hold its figures"
         hint = _INSTEAD.get(what) or either(files, methods)
-        raise InputError(f"there is no picture of {_CALLED.get(what) or a_or_an(what)}", hint=hint)
+        raise InputError(f"there is no picture of {_called(answer)}", hint=hint)
     if kind in _HEAT_MAPS:
         kind = next((name for name in found if name.endswith("-map")), kind)
     if kind is not None and kind not in found:
@@ -59,9 +59,14 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         if (kind in _HEAT_MAPS or kind.endswith("-map")) and isinstance(answer, Columns):
             over = "a heat map is of a table over two sizes on one machine, or over a size and chips"
             hint = f"{over}; pictures here are: {', '.join(found)}"
-        what = "a table" if isinstance(answer, Columns) else a_or_an(type(answer).__name__)
+        what = "a table" if isinstance(answer, Columns) else _called(answer)
         raise InputError(f"no picture {kind!r} of {what}", hint=hint)
     return found[kind or next(iter(found))]().with_theme(theme)
+
+
+def _called(answer: Any) -> str:
+    """What people call an answer."""
+    return next((_CALLED[each.__name__] for each in type(answer).__mro__ if each.__name__ in _CALLED), "this answer")
 
 
 def pictures(answer: Answer) -> Mapping[str, Picture]:
@@ -285,6 +290,46 @@ def _memory_of_trainings(answer: Any) -> Chart:
     return bars_chart(rows, title=title, subtitle=same, label="memory", unit="B", limit=limit, notes=notes)
 
 
+def _of_solution(found: Any) -> dict[str, Picture]:
+    """The time of each resource over the size that is solved for, on both sides of where it flips."""
+    asked = found.question
+    if found.value is None or found.unit or not asked.text or any(map(is_symbol, _others(found).values())):
+        return {}
+    import numpy as np
+
+    step = asked.multiple_of(found.unknown) if asked.is_sharded and asked.conventions.uneven == "error" else 1
+    middle = max(found.value / step, 1.0)
+    around = sorted({round(max(middle * 2 ** (at / 4), 1.0)) * step for at in range(-20, 21)})
+    curves = _over_a_size(asked, {**_others(found), found.unknown: np.array(around, dtype=float)})
+    return {"time": curves["time"]}
+
+
+def _others(found: Any) -> dict[str, Any]:
+    """The sizes of a question beside the one that is solved for."""
+    return {name: size for name, size in found.question.sizes.items() if name != found.unknown}
+
+
+def _of_budget(found: Any) -> dict[str, Picture]:
+    name = f"{found.target}, {found.chips:,.0f} chips" if found.chips and found.chips > 1 else found.target
+    return {"days": partial(_days, [name], [found])} if _has_days([found]) else {}
+
+
+def _has_days(budgets: Sequence[Any]) -> bool:
+    """Whether each takes one number of days."""
+    return all(is_number(each.days) and is_number(each.mfu) for each in budgets)
+
+
+def _days(names: Sequence[str], budgets: Sequence[Any]) -> Chart:
+    """The days of each budget: those that the arithmetic takes at the peak, and what else is stated to take."""
+    rows = []
+    for name, each in zip(names, budgets, strict=True):
+        parts = [("arithmetic at the peak", each.days * each.mfu), ("the rest, by the MFU", each.days * (1 - each.mfu))]
+        rows.append((f"{name}, MFU {format_percent(each.mfu)}", parts[: 1 if each.mfu == 1 else 2]))
+    first = budgets[0]
+    title = f"Days to train {first.model.name} on {format_count(int(first.tokens))} tokens"
+    return bars_chart(rows[:MOST_ROWS], title=title, label="days", unit="", notes=left_out(len(rows), "machines"))
+
+
 def _of_training_plan(found: Any) -> dict[str, Picture]:
     from roofline.charts.plan_charts import training_plan_chart
 
@@ -314,6 +359,8 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
         ]
         return bars_chart(rows, title=answer.subject, label=answer.headline, unit="s")
 
+    if all(type(each).__name__ == "TokenBudget" for each in answer.answers):
+        return {"days": partial(_days, answer.names, answer.answers)} if _has_days(answer.answers) else {}
     bounds = answer.answers if all(isinstance(each, Bound) and each.ops for each in answer.answers) else ()
     machines = [each.machine for each in bounds]
     roofline = {"roofline": partial(roofline_chart, machines, bounds)} if bounds else {}
@@ -359,6 +406,8 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "StepSweep": _of_step_sweep,
     "Sweep": lambda found: with_heat_maps(found, _of_sweep(found)),
     "Training": _of_training,
+    "Solution": _of_solution,
+    "TokenBudget": _of_budget,
     "TrainingPlan": _of_training_plan,
     "Zones": lambda found: {
         "roofline": partial(plot, on=found.machine, bandwidths=found.bandwidths, dtypes=(found.dtype,))
@@ -367,14 +416,35 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
 
 #: What people call an answer.
 _CALLED = {
+    "Accuracy": "a list of errors",
     "AdviceList": "advice",
+    "Bound": "a bound",
+    "ChipList": "a list of chips",
     "Communication": "one collective of one size",
-    "Scaling": "conditions of scaling",
+    "DTypeSolution": "a list of formats",
+    "DeploymentPlan": "a plan",
+    "EqualCost": "a solution",
+    "FewestChips": "the fewest chips",
+    "Formula": "a formula",
+    "Machine": "a chip",
+    "MeasuredPoints": "measured runs",
+    "Measurement": "a measurement",
+    "Model": "a model",
+    "ParetoFront": "a front of choices",
+    "Scaling": "a condition of scaling",
+    "Serving": "a model that is served",
+    "ShardPlans": "a list of plans",
     "SideBySide": "these answers side by side",
+    "SideBySideBySize": "these answers side by side",
     "Solution": "a solution",
     "StepSweep": "these steps",
+    "TensorLayout": "the layout of one tensor",
     "TokenBudget": "a budget of tokens",
+    "Traced": "a program without a machine",
     "Training": "these steps",
+    "TrainingMemory": "memory alone",
+    "TrainingPlan": "a search of layouts",
+    "Zones": "ridges",
 }
 
 #: What draws an answer that has no picture of its own.

@@ -10,11 +10,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 
+from roofline.bounds.bound import Bound
 from roofline.charts.chart import Chart
-from roofline.charts.specification import Axis, Bar, LeftOut, Line
+from roofline.charts.specification import NEUTRAL, Axis, Bar, LeftOut, Line
 from roofline.errors import InputError
+from roofline.hardware.rate import main_level
 from roofline.measurement.points import MeasuredPoint, time_by_operation
 from roofline.quantity import format_percent, format_quantity
 
@@ -32,6 +35,16 @@ MOST_OPERATIONS = 12
 
 #: The parts of a bar of a split.
 LEAST, REST, RULELESS = "the least its roof allows", "the rest", "no rule"
+
+#: The colour of each kind of part, the same in every picture; parts of no kind take what these leave.
+COLORS = {
+    "weights": 0, "kv": 1, "activations": 2, "gradients": 3, "optimizer": 4, "a layer at work": 1,
+    "attention": 0, "mlp": 1, "experts": 2, "recurrent": 3, "vocabulary": 4, "norms": 5,
+    "fits": 0, "does not fit": 1, LEAST: 0, REST: 1, RULELESS: 2,
+}  # fmt: skip
+
+#: The colours of what binds, those that curves of times have: computing, moving, sending, hops; other units, memories.
+MATRIX, MAIN, NETWORK, LATENCY, OTHER_UNIT, OTHER_MEMORY = range(6)
 
 #: The share of the width that is left for the figures beside the longest bar.
 BESIDE = 0.25
@@ -54,18 +67,20 @@ def bars_chart(
     unit: str,
     of: str = "",
     limit: tuple[str, float] | None = None,
+    colors: Mapping[str, int] | None = None,
     subtitle: str = "",
     notes: Sequence[str] = (),
     theme: str = "light",
 ) -> Chart:
     """Draw the ``rows`` from the top; each bar is as long as its parts together, and its size stands beside it.
 
-    ``label`` and ``unit`` are those of the sizes, ``of`` says what the rows are. Parts of one name have one colour.
+    ``label`` and ``unit`` are those of the sizes, ``of`` says what the rows are. Parts of one name have one colour,
+    that of their kind where they have one: :data:`COLORS`, or ``colors`` of the caller.
     ``limit`` is a line across all rows with its name; what lies beyond it is striped.
     """
     if not rows or len(rows) > MOST_ROWS:
         raise InputError(f"{len(rows)} rows of bars", hint=f"from 1 to {MOST_ROWS}")
-    names = list(dict.fromkeys(part for _, parts in rows for part, _ in parts))
+    series = _colors(dict.fromkeys(part for _, parts in rows for part, _ in parts), {**COLORS, **(colors or {})})
     marks: list[Bar | Line] = []
     longest = 0.0
     for row, (name, parts) in enumerate(rows):
@@ -73,14 +88,14 @@ def bars_chart(
         for number, (part, size) in enumerate(parts, 1):
             text = format_quantity(at + size, unit) if number == len(parts) else ""
             over = limit[1] if limit is not None and at + float(size) > limit[1] else None
-            marks.append(Bar(f"{name}: {part}", row, at, at + float(size), names.index(part), part, text, over))
+            marks.append(Bar(f"{name}: {part}", row, at, at + float(size), series[part], part, text, over))
             at += float(size)
         longest = max(longest, at)
     if limit is not None:
         what, most = limit
         across = (0.0, float(len(rows)))
         text = f"{what} {format_quantity(most, unit)}"
-        marks.append(Line(what, (most, most), across, "ceiling", len(names), 1, text))
+        marks.append(Line(what, (most, most), across, "ceiling", NEUTRAL, 1, text))
         longest = max(longest, most)
     return Chart(
         kind="bars",
@@ -93,6 +108,38 @@ def bars_chart(
         theme=theme,
         height=max(260, AROUND + ROW * len(rows)),
     )
+
+
+def _colors(names: Iterable[str], kinds: Mapping[str, int]) -> dict[str, int]:
+    """The colour of each part: that of its kind, of those without one the first that is left.
+
+    >>> _colors(["kv", "weights", "buffers"], COLORS)
+    {'kv': 1, 'weights': 0, 'buffers': 2}
+    """
+    taken = {kinds[name] for name in names if name in kinds}
+    free = (color for color in count() if color not in taken)
+    return {name: kinds[name] if name in kinds else next(free) for name in names}
+
+
+def colors_of_resources(bound: Bound) -> dict[str, int]:
+    """The colour of each resource that a bound uses, by what it is, whatever a machine calls it.
+
+    >>> from roofline import bound
+    >>> line = "h = bf16[64, 8192] * bf16[8192, 8192]; gelu(h)"
+    >>> [sorted(colors_of_resources(bound(line, on=chip)).items()) for chip in ("v5e", "l4")]
+    [[('hbm', 1), ('mxu', 0), ('vpu', 4)], [('cuda', 4), ('dram', 1), ('tensor', 0)]]
+    """
+    main = main_level(bound.machine).name
+    matrix = {unit.name for unit in bound.machine.units if unit.kind == "matrix"}
+    kinds = {"wire": NETWORK, "hops": LATENCY}
+    return {
+        use.resource: (MATRIX if use.resource in matrix else OTHER_UNIT)
+        if use.quantity == "flops"
+        else (MAIN if use.resource == main else OTHER_MEMORY)
+        if use.quantity == "bytes"
+        else kinds.get(use.quantity, OTHER_MEMORY)
+        for use in bound.uses
+    }
 
 
 def split_chart(

@@ -14,6 +14,14 @@ does not is pale and striped.
 (('64', '256', '1,024', '4,096'), 'B = 64, D = 256: 58.6 ns, hbm binds', 'below 100 ns')
 >>> chart.lines[0].label
 'border of hbm and tensor'
+
+Of a table over two sizes and of several machines or choices, a map says which is the fastest where:
+
+>>> table = sweep("bf16[B, D] * bf16[D, F]", on=["a100", "l40s"], B=[1, 4096], D=[256, 8192], F="4*D")
+>>> for cell in table.plot("fastest-map").cells[-2:]:
+...     print(cell.label)
+B = 4,096, D = 256: a100 is the fastest, 6.88 µs, tensor binds
+B = 4,096, D = 8,192: l40s is the fastest, 6 ms, tensor binds
 """
 
 from __future__ import annotations
@@ -70,7 +78,10 @@ _Corner = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Plane:
-    """A table by its two sizes: names and values across and up, and the row of each pair, -1 where there is none."""
+    """A table by its two sizes: names and values across and up, and the row of each pair, -1 where there is none.
+
+    Where there are rows for several chips or choices, ``chosen`` names these, and the row is the fastest of each pair.
+    """
 
     table: Columns
     across: str
@@ -79,12 +90,18 @@ class _Plane:
     rows: tuple[Any, ...]
     at: Any
     sizes: tuple[str, ...]
+    chosen: tuple[str, ...] = ()
 
     @property
     def is_dense(self) -> bool:
         """Whether both are sizes of so many values that curves are hard to read."""
         fewest = min(len(self.columns), len(self.rows))
         return fewest >= LEAST_SIZES and {self.across, self.up} <= set(self.table.whole)
+
+    @property
+    def called(self) -> str:
+        """What a map of the fastest rows shows."""
+        return "The fastest machine" if self.chosen == ("on",) else "The fastest choice"
 
     def said(self, name: str, value: Any) -> str:
         """A size or a choice with its name; chips say by themselves what they are."""
@@ -95,7 +112,12 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     """The pictures of a table by kind: curves, and its heat maps, which come first where curves would be many."""
     plane = _plane(table)
     if plane is None:
-        return dict(curves)
+        fastest = _plane_of_fastest(table)
+        return (
+            dict(curves)
+            if fastest is None
+            else {**curves, "fastest-map": partial(_heat_map, fastest, "", fastest.called)}
+        )
     drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
     taken = [column for column, _ in drawn.values()]
     others = [name for name in table.columns if name not in (*plane.sizes, *taken, "fits")]
@@ -105,24 +127,28 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
 
 
 def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
-    table, of_limits = plane.table, column == "bound_by"
+    table, of_limits = plane.table, column == "bound_by" or bool(plane.chosen)
     across, up = _some(len(plane.columns)), _some(len(plane.rows))
     pairs = {(x, y): int(plane.at[a, b]) for x, a in enumerate(across) for y, b in enumerate(up)}
     drawn = [row for row in pairs.values() if row >= 0]
     values, limits, fits = (_in_rows(table, name, drawn) for name in (column, "bound_by", "fits"))
+    if plane.chosen:
+        values, told_of = _choices(plane, drawn), _in_rows(table, "lower", drawn)
+    says = "is the fastest" if plane.chosen else "binds"
     places = {place: row for place, row in pairs.items() if row >= 0 and _is_known(values[row])}
-    binding = {place: limits[row] for place, row in places.items() if limits}
-    of_kind = _of_limits if of_limits else _of_values
+    named = values if plane.chosen else limits
+    binding = {place: named[row] for place, row in places.items() if named}
+    of_kind = partial(_of_limits, says=says) if of_limits else _of_values
     shown = list(map(values.__getitem__, places.values()))
     fitting = shown if of_limits else [values[row] for row in places.values() if fits.get(row, True)]
     shades, part = of_kind(fitting or shown, column)
-    texts = _region_texts(binding) if of_limits else _cell_texts(plane, places, values, binding, column)
+    texts = _region_texts(binding, says) if of_limits else _cell_texts(plane, places, values, binding, column)
     cells = []
     for place, row in places.items():
         ends = (plane.columns[across[place[0]]], plane.rows[up[place[1]]])
         pair = ", ".join(plane.said(name, value) for name, value in zip((plane.across, plane.up), ends, strict=True))
         figure = _figure(values[row], column)
-        told = [] if of_limits else [figure]
+        told = [f"{figure} {says}", _figure(told_of[row], "lower")] if plane.chosen else [] if of_limits else [figure]
         told += [f"{limits[row]} binds"] if limits else []
         beyond = fits.get(row) is not None and not fits[row]
         label = f"{pair}: {', '.join(told)}{', does not fit' * beyond}"
@@ -164,6 +190,47 @@ def _plane(table: Columns) -> _Plane | None:
             if before < len(table) == int((at >= 0).sum()):
                 return _Plane(table, across, up, columns, rows, at, sizes)
     return None
+
+
+def _plane_of_fastest(table: Columns) -> _Plane | None:
+    """The table by its two sizes, the fastest row of each pair: one that fits, where any does.
+
+    None where more sizes of the work vary: rows of a pair would be of another work.
+    """
+    import numpy as np
+
+    sizes, whole = _sizes_of(table), set(table.whole)
+    found = {name: _values_of(table, name) for name in sizes}
+    own = getattr(table, "sizes", whole)  # of a step its layouts are whole numbers too, and no sizes of the work
+    varying = [name for name in sizes if len(found[name][0]) > 1]
+    ranked = sorted((name for name in varying if name in own), key=lambda name: -len(found[name][0]))
+    if len(ranked) < 2 or "lower" not in table.columns:
+        return None
+    across, up = ranked[:2]
+    (columns, x), (rows, y) = found[across], found[up]
+    pairs = x * len(rows) + y
+    several = [name for name in varying if len(set(zip(pairs, found[name][1], strict=True))) > len(set(pairs))]
+    if not several or not set(several).isdisjoint(own):
+        return None
+    at = np.full((len(columns), len(rows)), -1)
+    times = table.flat("lower").astype(float)
+    beyond = ~table.flat("fits").astype(bool) if "fits" in table.columns else np.zeros(len(table), dtype=bool)
+    for row in np.lexsort((times, beyond))[::-1].tolist():  # the fastest last, so that it stays
+        if np.isfinite(times[row]):
+            at[x[row], y[row]] = row
+    return _Plane(table, across, up, columns, rows, at, tuple(n for n in sizes if n not in several), tuple(several))
+
+
+def _choices(plane: _Plane, rows: Sequence[int]) -> dict[int, str]:
+    """The chips and the choices of some rows, in words."""
+    names = [_in_rows(plane.table, name, rows) for name in plane.chosen]
+    return {
+        row: ", ".join(
+            str(each[row]) if name == "on" else f"{name} {_written(each[row])}"
+            for name, each in zip(plane.chosen, names, strict=True)
+        )
+        for row in rows
+    }
 
 
 def _sizes_of(table: Columns) -> tuple[str, ...]:
@@ -237,11 +304,11 @@ def _figure(value: Any, column: str) -> str:
     return str(value) if isinstance(value, str) else format_quantity(float(value), UNITS.get(column, ""))
 
 
-def _of_limits(values: Sequence[Any], column: str) -> tuple[Callable[[Any], int], Callable[[Any], str]]:
+def _of_limits(values: Sequence[Any], column: str, says: str) -> tuple[Callable[[Any], int], Callable[[Any], str]]:
     """The shade of each limit, far from each other, and what the key says of it."""
     names = list(dict.fromkeys(values))
     shades = {name: round(number * (SHADES - 1) / max(len(names) - 1, 1)) for number, name in enumerate(names)}
-    return shades.__getitem__, lambda name: f"{name} binds"
+    return shades.__getitem__, lambda name: f"{name} {says}"
 
 
 def _of_values(values: Sequence[Any], column: str) -> tuple[Callable[[Any], int], Callable[[Any], str]]:
@@ -286,15 +353,15 @@ def _cell_texts(
     """The value of each cell and what binds there where the cells are few, else what binds where."""
     names = set(binding.values())
     if max(len(plane.columns), len(plane.rows)) > MOST_TEXTS:
-        return _region_texts(binding)
+        return _region_texts(binding, "binds")
     told = len(names) > 1 and max(map(len, names)) <= MOST_LETTERS
     return {
         place: _figure(values[row], column) + (f"\n{binding[place]}" if told else "") for place, row in places.items()
     }
 
 
-def _region_texts(binding: Mapping[_Corner, str]) -> dict[_Corner, str]:
-    """What binds, said once in the middle of the cells where it does."""
+def _region_texts(binding: Mapping[_Corner, str], says: str) -> dict[_Corner, str]:
+    """What binds, or is the fastest, said once in the middle of the cells where it does."""
     found = {}
     for name in dict.fromkeys(binding.values()):
         inner = {place for place, other in binding.items() if other == name}
@@ -304,7 +371,7 @@ def _region_texts(binding: Mapping[_Corner, str]) -> dict[_Corner, str]:
                 break
             inner = core
         listed = sorted(inner)
-        found[listed[len(listed) // 2]] = f"{name} binds"
+        found[listed[len(listed) // 2]] = f"{name} {says}"
     return found
 
 

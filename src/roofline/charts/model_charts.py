@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.charts.bars import MOST_ROWS, Row, bars_chart, left_out
+from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline, without_place
 from roofline.charts.series import MOST_CURVES
@@ -92,6 +92,7 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
         label="time at best",
         unit="s",
         of="operation",
+        colors=colors_of_resources(bound),
         notes=("colours: what binds each operation", *bound.assumptions),
         theme=theme,
     )

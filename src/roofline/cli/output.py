@@ -440,7 +440,7 @@ _OWN_FILES = ("calibrate", "explore", "completion")
 
 
 #: Commands whose ``-o`` may be a picture, and that have no words of their own about how it looks.
-_PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "sweep", "trace", "train")
+_PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "solve", "sweep", "trace", "train")
 
 
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
