@@ -143,7 +143,8 @@ def test_a_running_sum_along_a_sharded_dimension_sends_one_number_a_row() -> Non
 def test_the_largest_of_a_sharded_row_are_merged() -> None:
     found = best("topk_V(bf16[B, V_X], k=8) -> bf16[B, 8]", B=64, V=128256)
     assert found.name == "AllReduce_X(statistics)"
-    assert found.link_bytes == 2 * 7 / 8 * 64 * 8 * 2 * 4
+    assert found.link_bytes == 2 * 7 / 8 * 64 * 8 * (2 + 4)  # an entry in bf16 and its place in int32
+    assert best("topk_V(fp32[B, V_X], k=8) -> fp32[B, 8]", B=64, V=128256).link_bytes == 2 * 7 / 8 * 64 * 8 * (4 + 4)
     assert found.bound.flops == 64 * 128256 // 8
 
 

@@ -79,7 +79,7 @@ def test_windows_read_the_borders_that_neighbours_sent(on: str, sides: int) -> N
     assert [x.traffic_bytes for x in (*exchange.op.reads, *exchange.op.writes)] == [sides * row] * 2
     assert [x.traffic_bytes for x in windows.op.reads] == [64 // chips * row, 3 * 3 * 64 * 64 * 2, sides * row]
     least, once = (bound(line, on=on, N=8, H=64, W=64, policy=policy) for policy in ("minimal", "each-op"))
-    assert sum(once.bytes.values()) - sum(least.bytes.values()) == 2 * sides * row  # written, and read again
+    assert sum(once.bytes.values()) - sum(least.bytes.values()) == 3 * sides * row  # read to be sent, written, read
 
 
 def test_borders_of_two_dimensions_go_over_the_axes_of_each() -> None:
@@ -133,6 +133,14 @@ def test_a_program_of_windows_that_divide_the_image_exchanges_borders_all_along(
     odd = bound(line, on="h100:4", H=264)  # 66 rows on each chip, and 33 of the first result, which 2 do not divide
     assert "Permute_X(borders of H)" in str(odd.plan)
     assert "borders of 132" not in str(odd.plan)
+
+
+def test_a_floor_reads_the_rows_at_the_borders_of_a_part_once() -> None:
+    line = "conv(bf16[8, H_X, 64, 64], bf16[3, 3, 64, 64], pad=1) -> bf16[8, H_X, 64, 64]"
+    floor, unfused = (bound(line, on="h100:4", H=64, policy=policy).bytes for policy in ("minimal", "each-op"))
+    part, row, weights = 8 * 16 * 64 * 64 * 2, 8 * 64 * 64 * 2, 3 * 3 * 64 * 64 * 2
+    assert floor["hbm"] == 2 * part + weights
+    assert unfused["hbm"] == floor["hbm"] + 3 * 2 * row  # sent, written, read
 
 
 def test_windows_that_change_the_size_of_an_image_otherwise_need_all_of_it() -> None:

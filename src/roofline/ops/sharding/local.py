@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.axes import Mesh
 from roofline.notation.scope import is_unnamed
@@ -58,7 +59,7 @@ from roofline.ops.sharding.plans import (
     key_of,
     moved,
 )
-from roofline.sizes import Size, ceil_div, is_array, is_number, is_one, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -157,14 +158,21 @@ class _Build:
         self.held[step.output.ident, key_of(choice.result)] = end
 
     def exchange(self, step: Step, choice: Choice, result: Tensor, groups: Size) -> None:
-        """Exchange the statistics of rows that chips share: of each group of each row of the result on one chip."""
+        """Exchange the statistics of rows that chips share: of each group of each row of the result on one chip.
+
+        The largest entries go with their places, which are int32; no switch merges them.
+        """
         along = step.over if step.function != "attention" else step.output.labels[-1:]
         rows = [n for label, n in zip(step.output.labels, result.dims, strict=True) if label not in along]
-        dims = (*rows, *(() if is_one(groups) else (groups,)), choice.statistics)
+        width, dtype = choice.statistics, "fp32"
+        if step.function == "topk":
+            entry = dtypes.get(step.inputs[0].dtype).bits + dtypes.get("int32").bits
+            width, dtype = exact_div(entry, 8), "uint8"
+        dims = (*rows, *(() if is_one(groups) else (groups,)), width)
         self.ops.append(
             collective(
                 "AllReduce",
-                Tensor(f"statistics of {result.ident}", dims, "fp32"),
+                Tensor(f"statistics of {result.ident}", dims, dtype),
                 self.place.mesh.select(choice.exchanged),
                 algorithm=self.place.algorithm,
                 name=choice.exchange(),
@@ -189,8 +197,8 @@ class _Build:
         one, behind_switch = is_one(over[0].size - 1), len(segments) == 1 and segments[0].topology == "switch"
         side, sides = ([*part.dims[:at], rows, *part.dims[at + 1 :]] for rows in (one_side, reach))
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
-        held = replace(sent, dims=tuple(side if one else sides))
-        arrived = replace(held, ident=f"{axis} borders of {part.ident} of others")
+        arrived = replace(sent, ident=f"{axis} borders of {part.ident} of others", dims=tuple(side if one else sides))
+        held = replace(part, touched=arrived.elements)
         name = border_words(axis, self.show(label))
         made = collective("Permute", sent, over, out=arrived, name=name)
         near = [(key, minimum(1, hops) if key.quantity == "hops" else hops) for key, hops in made.work.items()]
@@ -317,7 +325,8 @@ class _Build:
             said.append(f"{op.name}: every chip along {' and '.join(choice.repeated)} does the same")
         if choice.exchanged:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
-            said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in fp32")
+            dtype = f"{step.inputs[0].dtype} and int32" if step.function == "topk" else "fp32"
+            said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in {dtype}")
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
