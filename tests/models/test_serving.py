@@ -248,7 +248,8 @@ def test_what_does_not_fit_is_said_with_what_would() -> None:
     assert any("does not fit: it needs" in said for said in too_many.decode.assumptions)  # type: ignore[union-attr]
     assert (serve("llama-2-70b", on="h100", context=1024).fitting() or "").startswith("fp8 weights; or ")
     assert serve("deepseek-v3", on="h100", context=1024).fitting() == (
-        "8 such chips have the memory, 16 split it evenly (tensor=16 kv_parallel=16)"
+        "8 such chips have the memory, 16 split it evenly (tensor=16 kv_parallel=16); "
+        "or the weights of 52 of 61 layers in the host's memory (host_layers=52)"
     )
     assert serve("llama-2-7b", on="h100", context=1024).fitting() is None
 

@@ -316,7 +316,7 @@ def test_what_is_near_is_said_with_the_memory() -> None:
     found = serve("llama-3-70b", on="h100", batch=8, context=8000)
     assert found.fitting() == (
         "fp8 weights with fp8 keys and values; or int4 weights; or 2 such chips hold it (tensor=2); "
-        "or one NVIDIA B200 SXM"
+        "or one NVIDIA B200 SXM; or the weights of 46 of 80 layers in the host's memory (host_layers=46)"
     )
     split = serve("llama-3-70b", on="h100:2", tensor=2, batch=64, context=8000)
     assert (split.fitting() or "").startswith(
@@ -757,3 +757,30 @@ def test_ways_of_serving_that_do_not_go_together(
 ) -> None:
     assert main([*words, "--on", "h100"]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "on", "batch"), [("llama-3-70b", "h100", 8), ("qwen3-32b", "l4", 1), ("mixtral-8x7b", "a100", 4)]
+)
+def test_the_fewest_layers_with_the_host_are_named_where_a_model_does_not_fit(name: str, on: str, batch: int) -> None:
+    asked: dict[str, Any] = {"on": on, "batch": batch, "context": 4096}
+    near = llm(name, **asked).nearest()
+    assert near is not None
+    few = near.host_layers
+    assert few is not None
+    assert [llm(name, **asked, host_layers=layers).memory.fits for layers in (few - 1, few)] == [False, True]
+    whose = f"{few} of {len(load(name).layers)} layers"
+    assert near.said[-1] == f"the weights of {whose} in the host's memory (host_layers={few})"
+    # once some are there, no more are named, nor without a link to a host, nor where keys and values alone do not fit
+    assert llm(name, **asked, host_layers=1).nearest().host_layers is None
+    assert nearest(load("llama-3-70b"), chip("m4-max"), batch=8, context=8191).host_layers is None
+    assert nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).host_layers is None
+
+
+def test_fewer_chips_are_named_that_hold_it_in_unequal_parts() -> None:
+    near = nearest(load("qwen3-32b"), chip("l4"), batch=1, context=100)
+    assert (near.chips, near.split, near.unequal) == (3, 4, ({"tensor": 3}, {"pipeline": 3}))
+    said = "3 such chips hold it in unequal parts: tensor=3 (padded) or pipeline=3 (stages of layers), 4 in equal parts"
+    assert f"{said} (tensor=4)" in near.said
+    for ways in near.unequal:
+        assert llm("qwen3-32b", on="l4:3", batch=1, context=100, **ways).memory.fits

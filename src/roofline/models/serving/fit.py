@@ -10,7 +10,8 @@ Where a model and its sequences do not fit, each of these changes is enough by i
 
 >>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
 >>> found.said
-('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (tensor=2)', 'one NVIDIA B200 SXM')
+('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (tensor=2)', 'one NVIDIA B200 SXM',
+'the weights of 46 of 80 layers in the host's memory (host_layers=46)')
 >>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
 'batch 64 at this context'
 >>> nearest(load("llama-3-70b"), chip("h200:8"), batch=8, context=8191).said[0]
@@ -28,7 +29,7 @@ Source of the method for the fewest chips: "How To Scale Your Model", chapter 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline import dtypes
@@ -40,7 +41,7 @@ from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice, with_chips
-from roofline.hardware.rate import data_level
+from roofline.hardware.rate import data_level, find_level
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -60,6 +61,7 @@ from roofline.models.serving.layouts import (
     single_chip,
     unequal_layouts,
 )
+from roofline.models.serving.served_model import with_host_layers
 from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
@@ -122,7 +124,9 @@ class NearestFit:
     of them that are enough only with each other. ``chips`` hold it by memory alone, ``split`` chips divide its heads
     and columns, laid out as ``split_as`` says. ``chip`` names another chip: the one with the least memory that is
     enough, of the same vendor where there is one, in the same number ``have``. ``layouts`` are options of a step that
-    lay each copy over more of the target's own chips, each enough by itself.
+    lay each copy over more of the target's own chips, each enough by itself. ``unequal`` are options that lay it over
+    ``chips`` chips in unequal parts, where no equal ones hold it there. ``host_layers``, the fewest of ``layers``
+    layers that are enough, leave their weights in the host's memory.
     """
 
     batch: int | None
@@ -135,6 +139,9 @@ class NearestFit:
     layouts: tuple[Mapping[str, int], ...] = ()
     together: tuple[tuple[str, str], ...] = ()
     split_as: Mapping[str, int] = field(default_factory=dict)
+    unequal: tuple[Mapping[str, int], ...] = ()
+    host_layers: int | None = None
+    layers: int = 0
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -143,7 +150,9 @@ class NearestFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Every change under its name: formats by what they are of, layouts by option."""
-        plain = attributes(self, "batch", "context", "chips", "split", "chip", "have", "layouts", "split_as")
+        plain = attributes(
+            self, "batch", "context", "chips", "split", "chip", "have", "layouts", "split_as", "unequal", "host_layers"
+        )
         return {**plain, "formats": dict(self.formats), "together": dict(self.together)}
 
     def _phrases(self) -> Iterator[str]:
@@ -162,12 +171,24 @@ class NearestFit:
         yield from (f"{name} {words[part]}" for part, name in self.formats)
         if self.chips is not None and not (self.layouts and self.split == self.have):
             how = f" ({_as_options(self.split_as)})" if self.split_as else ""
-            if self.split in (None, self.chips):
+            if self.unequal:
+                beside = f", {self.split} in equal parts{how}" if self.split else ""
+                yield f"{self.chips} such chips hold it in unequal parts: {_unequally(self.unequal)}{beside}"
+            elif self.split in (None, self.chips):
                 yield f"{self.chips} such chips {'hold it' if self.split else 'have the memory'}{how}"
             else:
                 yield f"{self.chips} such chips have the memory, {self.split} split it evenly{how}"
         if self.chip is not None:
             yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
+        if self.host_layers is not None:
+            whose = f"{self.host_layers:,} of {self.layers:,} layers"
+            yield f"the weights of {whose} in the host's memory ({spelled('host_layers', self.host_layers)})"
+
+
+def _unequally(layouts: Sequence[Mapping[str, int]]) -> str:
+    """Layouts in unequal parts, each with what is unequal."""
+    how = {"tensor": "padded", "pipeline": "stages of layers"}
+    return " or ".join(f"{_as_options(ways)} ({how[name]})" for ways in layouts for name in ways)
 
 
 def _as_options(layout: Mapping[str, int]) -> str:
@@ -213,12 +234,33 @@ def nearest(
         own = least if is_least else most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
     needed = float(demand.footprint(local).total)
     whole = needed if local is model else float(demand.footprint(model).total)
+    by_memory = -int(-whole // memory_capacity(alone))
     return NearestFit(
-        most or None, longest or None, formats,
-        -int(-whole // memory_capacity(alone)), None if least is None else least.chips,
+        most or None, longest or None, formats, by_memory, None if least is None else least.chips,
         _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
         () if own is None else (own.layout,), together, {} if least is None else least.layout,
+        _unequal(model, alone, demand, by_memory, least), _host_layers(machine, local, demand), len(local.layers),
     )  # fmt: skip
+
+
+def _unequal(
+    model: Model, alone: Machine, demand: Demand, chips: int, least: PlacedModel | None
+) -> tuple[dict[str, int], ...]:
+    """Options that lay a model over so many chips in unequal parts, where the fewest with equal ones are more."""
+    here = with_chips(alone, chips) if least is None or least.chips > chips else None
+    return () if here is None else unequal_layouts(model, here, demand)
+
+
+def _host_layers(machine: Machine, local: Model, demand: Demand) -> int | None:
+    """The fewest layers whose weights the host's memory takes so that the rest fits; None where no number does.
+
+    Nor is there one without a link to a host, or where it has something already.
+    """
+    capacity, every = memory_capacity(machine), len(local.layers)
+    if find_level(machine, "host") is None or local.reads_host:
+        return None
+    kept = largest(lambda few: few < every and demand.fits(with_host_layers(local, every - few), capacity))
+    return every - kept if kept or demand.fits(with_host_layers(local, every), capacity) else None
 
 
 _Formats = tuple[tuple[str, str], ...]
@@ -431,9 +473,7 @@ class FewestChips(Answer):
         where = f"{self.chips:,} x {self.machine.name}" if self.slice is None else self.slice.target
         if not self.unequal:
             return f"{where} has the memory, but no equal parts"
-        how = {"tensor": "padded", "pipeline": "stages of layers"}
-        laid = " or ".join(f"{_as_options(ways)} ({how[name]})" for ways in self.unequal for name in ways)
-        return f"{where} holds it in unequal parts: {laid}"
+        return f"{where} holds it in unequal parts: {_unequally(self.unequal)}"
 
     @property
     def lead(self) -> str:

@@ -40,7 +40,7 @@ def served_model(model: Model | str, options: dict[str, Any]) -> Model:
         rank, count = (_one_number(name, 1 if given[name] is None else given[name]) for name in ("lora", "adapters"))
         found = replace(found, adapters=ServedAdapters(rank, count))
     if given["host_layers"] is not None and not is_zero(given["host_layers"]):
-        found = _with_host_layers(found, _one_number("host_layers", given["host_layers"]))
+        found = with_host_layers(found, _one_number("host_layers", given["host_layers"]))
     return replace(found, kv_memory="host") if given["host_kv"] else found
 
 
@@ -51,7 +51,7 @@ def asked_model(model: Model | str, options: dict[str, Any], *more: Mapping[str,
     return served_model(described, options)
 
 
-def _with_host_layers(model: Model, count: int) -> Model:
+def with_host_layers(model: Model, count: int) -> Model:
     """The model with the weights of its last layers in the host's memory, from which each step reads them."""
     layers = model.layers
     if count > len(layers):
