@@ -20,7 +20,7 @@ from roofline.models.families.decoder import (
     rotary_part,
     switched,
 )
-from roofline.models.families.parts import DecoderSizes, activation, rows_beyond_the_head
+from roofline.models.families.parts import DecoderSizes, activation, own_keys, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
 
 _SHIFTED = ("layer_norm", True)
@@ -90,7 +90,7 @@ add({
     "glm4": _GLM4,
     "glm4v_text": replace(_GLM4, bias=True),
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
-    "hunyuan_v1_dense": Decoder(qk_norm="head", mlp_bias=False),
+    "hunyuan_v1_dense": Decoder(prepare=own_keys, qk_norm="head", mlp_bias=False),
 })  # fmt: skip
 
 

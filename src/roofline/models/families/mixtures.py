@@ -27,7 +27,14 @@ from roofline.models.families.decoder import (
     rotary_by_kind,
     switched,
 )
-from roofline.models.families.parts import DecoderSizes, activation, expert_layers, experts_per_token, layer_types
+from roofline.models.families.parts import (
+    DecoderSizes,
+    activation,
+    expert_layers,
+    experts_per_token,
+    layer_types,
+    own_keys,
+)
 from roofline.models.fields import Fields, divide_evenly
 
 _ROUTER = ("router", "experts", "")
@@ -106,11 +113,9 @@ def _arctic_layers(fields: Fields, layers: int) -> list[bool]:
 def _hunyuan(fields: Fields) -> Fields:
     """Numbers may be listed by layer; one shared expert is as wide as the others."""
     fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
-    if fields.get("use_cla") or fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
-        raise InputError(
-            f"{fields.name} shares keys between layers or has not one shared expert", hint="that is not read"
-        )
-    return fields
+    if fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
+        raise InputError(f"{fields.name} has not one shared expert", hint="that is not read")
+    return own_keys(fields)
 
 
 def _jetmoe(fields: Fields) -> Fields:

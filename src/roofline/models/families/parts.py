@@ -90,6 +90,13 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     return [fields.with_values(**values) for values in found]
 
 
+def own_keys(fields: Fields) -> Fields:
+    """Refuse layers that read keys and values of the layer before (``use_cla`` of Hunyuan's own code)."""
+    if fields.get("use_cla"):
+        raise InputError(f"{fields.name} shares keys between layers (use_cla)", hint="that is not read")
+    return fields
+
+
 def layer_types(fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_SLIDING) -> list[str]:
     """Kinds of attention by layer, in our words (full, sliding, linear …); all full where nothing is said."""
     listed = fields.listed("layer_types", layers)
