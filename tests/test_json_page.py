@@ -31,6 +31,7 @@ bound {SHARDED} --on v5e:8 B=512 D=8192 F=32768
 bound --flops 1e12 --bytes 2e9 --on h100
 solve {LINE} --for B --on v5e D=4096 F=4096
 solve {LINE} --for hbm --on v5e B=64 D=4096 F=4096
+solve {LINE} --for B --time 1ms --on v5e D=4096 F=4096
 solve {LINE} --for dtype:1 --on v5e B=64 D=4096 F=4096
 solve {LINE} "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --equal flops --for M B=64 D=4096 F=4096
 solve --for intensity --on v5e --bandwidth 8e11

@@ -886,6 +886,7 @@ MEANINGS_OF = {
     **{key: {"runs": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
     "budget": {"tokens": "Tokens to train on, as in 15T."},
     "chips": {"top": "Only so many: the first in the order."},
+    "solve": {"time": "Where the floor takes this time (1ms): the largest size, or the least rate."},
     "expected_roof": {"dtype": "Format of the products."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",

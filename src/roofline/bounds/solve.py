@@ -57,12 +57,13 @@ from roofline.bounds.crossing import (
 )
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, refuse_idle, refuse_idle_on_plan
+from roofline.bounds.solve_time import TimeSolution, Unknown, solve_time
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import language_named, text
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM
 from roofline.notation import program
-from roofline.quantity import format_amount, format_number, format_percent, format_quantity
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
 from roofline.sections import Section, named, word_pairs
 from roofline.signatures import SAID_IN_PYTHON, call, either, spelled, takes
 from roofline.sizes import is_symbol, symbol
@@ -307,10 +308,14 @@ def solve(
     expression: str | None = None, for_: str = "", *, on: list[Any] | tuple[Any, ...], **arguments: Any
 ) -> SideBySide: ...
 @overload
+def solve(expression: str | None = None, for_: str = "", *, time: float | str, **arguments: Any) -> TimeSolution: ...
+@overload
 def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution: ...
 @on_several
 @takes(question)
-def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> Solution | SideBySide:
+def solve(
+    expression: str | None = None, for_: str = "", *, time: float | str | None = None, **arguments: Any
+) -> Solution | TimeSolution | SideBySide:
     """Find the value of one unknown at which the bottleneck changes.
 
     ``for_`` names a size of the expression (or of a raw-work formula), a bandwidth (a memory level such as ``hbm``,
@@ -319,6 +324,9 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     :func:`roofline.solve_dtypes`. On several chips a mesh axis or a size of one may be the unknown too, and what the
     collectives take is given for every algorithm.
 
+    With ``time`` the answer is where the floor takes that: the largest size, or the least rate, within it
+    (:mod:`roofline.bounds.solve_time`).
+
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers. Several machines stand side by side:
 
@@ -326,6 +334,14 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     >>> [fact.value for fact in found.facts["B to take"]]
     [256, 174, 650]
     """
+    unknown = _unknown(expression, for_, arguments)
+    if time is None:
+        return _Search(*unknown[:-1]).solution()
+    return solve_time(unknown, parse(time, "s"))
+
+
+def _unknown(expression: str | None, for_: str, arguments: dict[str, Any]) -> Unknown:
+    """Find what is solved for in a question, and its times in symbols."""
     if not (isinstance(for_, str) and for_):
         wrong = (
             f"{quoted(for_)} is nothing to solve for" if for_ else "solve needs for_, the name of what is solved for"
@@ -372,6 +388,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
     refuse_idle_on_plan(asked, symbolic)
     pieces = symbolic.times
     symbolic = replace(symbolic, times={name: last_piece(time) for name, time in pieces.items()})
+    any_plan = asked
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
@@ -381,7 +398,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         numbers.pop(x, None)
     given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return _Search(asked, for_, x, unit, symbolic, numbers, given, pieces).solution()
+    return Unknown(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan)
 
 
 def _beside(asked: Question) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     return question_formula(asked, every=True)
 
 
-@command_named("solve", "for equal bandwidth on set over flops bytes dtype policy latex json")
+@command_named("solve", "for time equal bandwidth on set over flops bytes dtype policy latex json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
 @with_options(
     option(
@@ -108,6 +108,7 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     ),
     option("bandwidth", help="With --for intensity: one or more bandwidths."),
     option("equal"),
+    option("time"),
     *SEVERAL,
     *MESH,
     *WORK,
@@ -118,6 +119,7 @@ def solve_command(
     for_: str,
     bandwidths: tuple[str, ...],
     equal: str | None,
+    time: str | None,
     language: str | None,
     as_json: bool,
     **options: Any,
@@ -127,6 +129,7 @@ def solve_command(
     \b
     roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096
     roofline solve "bf16[B, D] * bf16[D, F]" --for hbm --on h100 B=64 D=8192 F=8192
+    roofline solve "bf16[B, D] * bf16[D, F]" --for B --time 1ms --on h100 D=8192 F=28672
     roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
     roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
     """
@@ -136,11 +139,18 @@ def solve_command(
     expression = None if compared else one_expression(expressions)
     if bandwidths and for_ != "intensity":
         raise InputError("--bandwidth goes with --for intensity", hint="set a figure with --set hbm=8.2e11")
+    if time is not None and (compared or for_ == "intensity" or for_.partition(":")[0] == "dtype"):
+        raise InputError("--time is of one line and a size or rate of it", hint="as in --for B --time 1ms")
     if for_ in ("ridge", "critical-intensity", "critical_intensity"):
         raise InputError(f"--for {for_} is not an unknown", hint="the ridge of a machine is --for intensity")
 
     def ask(asked: dict[str, Any]) -> Any:
-        return _found(compared, expression, for_, equal, sizes, bandwidths, question_arguments(asked, sizes))
+        arguments = question_arguments(asked, sizes)
+        if time is not None:
+            from roofline.bounds.solve import solve
+
+            return solve(expression, for_, sizes=sizes, time=time, **arguments)
+        return _found(compared, expression, for_, equal, sizes, bandwidths, arguments)
 
     found = on_each(options, ask)
     if language is not None:

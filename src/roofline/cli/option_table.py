@@ -60,6 +60,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
     "what is asked": (
         _row("--for", "UNKNOWN", MEANINGS["for_"], name="for_"),
         _row("--equal", "WHAT", "Of two expressions: where flops (default), bytes, sent or time are equal."),
+        _row("--time", "TIME", MEANINGS_OF["solve"]["time"]),
         _row("--bandwidth", "B/s", MEANINGS["bandwidths"], name="bandwidths", multiple=True),
         _row(
             "--than",

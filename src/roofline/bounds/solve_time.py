@@ -1,0 +1,251 @@
+"""The value of one unknown at which the floor takes a stated time: the largest size, or the least rate, within it.
+
+>>> from roofline.bounds.solve import solve
+>>> found = solve("bf16[X, D] * bf16[D, F]", "X", on="h100", D=8192, F=28672, time="1ms")
+>>> found.pick, found.form
+(2106, P_bf16*t/(2*D*F))
+>>> found = solve("bf16[B, D] * bf16[D, F]", "hbm", on="h100", B=64, D=8192, F=28672, time="0.3ms")
+>>> f"{found.value / 1e12:.2f} TB/s", found.bound_by
+('1.58 TB/s', 'hbm')
+
+Of a maximum of times that all grow with a size (or fall with a rate), the inverse is the least (or greatest) of their
+inverses: each resource allows some value, and the one that allows the least binds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from roofline.answers import Comparable, Fact, attributes, heading
+from roofline.bounds.bound import Bound
+from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
+from roofline.bounds.question import Question
+from roofline.errors import HardwareError, InputError
+from roofline.formulas.printers import language_named, text
+from roofline.frozen import NamedTuple, dataclass
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity
+from roofline.sections import Section, named, word_pairs
+from roofline.sizes import symbol
+
+#: The largest whole number that is tried where there is no closed form.
+FARTHEST = 2**50
+
+
+class Unknown(NamedTuple):
+    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
+
+    ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones. ``x`` is
+    the unknown as a symbol, ``unit`` that of a rate. ``asked`` goes by the plan of ``symbolic``, ``any_plan`` by the
+    best of each size.
+    """
+
+    asked: Question
+    name: str
+    x: Any
+    unit: str
+    symbolic: Bound
+    numbers: Mapping[Any, Any]
+    sizes: Mapping[Any, Any]
+    pieces: Mapping[str, Any]
+    any_plan: Question
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TimeSolution(Comparable):
+    """What one unknown may be for the floor to take ``time`` seconds.
+
+    Attributes
+        ``value``     at which the floor takes exactly that; None where no value does
+        ``pick``      of a size the largest whole number within it
+        ``bound_by``  what binds there; where no value does, what takes longer by itself
+        ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
+        ``least``     where no value does: the floor that is left, in seconds
+        ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
+    """
+
+    unknown: str
+    question: Question
+    time: float
+    value: float | None
+    pick: int | None = None
+    bound_by: str | None = None
+    form: Any = None
+    least: float | None = None
+    unit: str = ""
+    assumptions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.question.machine.name
+
+    @property
+    def is_floor(self) -> bool:
+        """A size or a rate is no time."""
+        return False
+
+    @property
+    def verdict(self) -> str:
+        """The answer in words."""
+        took = format_amount(self.time, "s")
+        if self.value is None:
+            alone = f"{self.bound_by} alone" if self.bound_by else f"the least {self.unknown}"
+            left = "" if self.least is None else f": {alone} takes {format_amount(self.least, 's')}"
+            return f"no {self.unknown} takes {took}{left}"
+        if self.unit:
+            return f"at best {took} from {self.unknown} = {format_quantity(self.value, self.unit)} on"
+        return f"at best {took} up to {self.unknown} = {format_number(self.value, 6)}, {self.bound_by} binds"
+
+    def printed(self, language: str) -> str:
+        """The closed form in ``python``, ``javascript`` or ``latex``, with ``t`` for the time."""
+        language = language_named(language, "a solution")
+        if self.form is None:
+            raise InputError(
+                f"there is no closed form of {self.unknown}: {self.verdict}", hint="leave the language out"
+            )
+        return " = ".join(text(each, language) for each in (symbol(self.unknown), self.form))
+
+    def facts(self) -> Iterator[Fact]:
+        """The answer, for a comparison; neither a low nor a high value is the better one."""
+        yield Fact("answer", self.verdict)
+        known = (
+            Fact(f"{self.unknown} exactly", self.value, self.unit),
+            Fact(f"{self.unknown} to take", self.pick),
+            Fact("bound by", self.bound_by),
+            Fact("closed form", None if self.form is None else str(self.form)),
+            Fact("incomplete", "; ".join(self.incomplete) or None),
+        )
+        yield from (fact for fact in known if fact.value is not None)
+
+    def assumed(self) -> tuple[str, ...]:
+        return tuple(self.question.particular(self.assumptions))
+
+    def at_pick(self) -> Bound | None:
+        """The bound at the whole number to take, where the unknown is a size."""
+        return None if self.pick is None else self.question.with_sizes(**{self.unknown: self.pick}).answer()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer under stable keys (schema ``roofline/solution-time/1``)."""
+        return {
+            **heading("roofline/solution-time/1", self.question.machine, self.question.expression),
+            **attributes(self, "unknown", "unit", "time", "value", "pick", "bound_by", "least", "verdict"),
+            "form": None if self.form is None else str(self.form),
+            **attributes(self, "assumptions", "incomplete"),
+        }
+
+    def sections(self) -> tuple[Section, ...]:
+        """The value, the number to take, the closed form, and what was assumed."""
+        return word_pairs(self.question.expression, self.question.machine.name, tuple(self._pairs()))
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        yield "answer", self.verdict
+        if self.value is not None:
+            value = format_quantity(self.value, self.unit, 8) if self.unit else format_number(self.value, 8)
+            yield "exactly", f"{self.unknown} = {value}"
+        at = self.at_pick()
+        if at is not None:
+            took = f"{format_amount(at.lower, 's')}, {format_percent(at.utilisation or 0)} of peak"
+            yield "take", f"{self.unknown} = {self.pick}: {took}"
+        if self.form is not None:
+            yield "closed form", f"{self.unknown} = {self.form}"
+        yield from named("assumes", self.question.particular(self.assumptions))
+        yield from named("incomplete", self.incomplete)
+
+    def one_line(self) -> str:
+        """The answer in words."""
+        return f"TimeSolution: {self.verdict} on {self.question.machine.name}"
+
+
+def solve_time(unknown: Unknown, time: float) -> TimeSolution:
+    """Find the largest size, or the least rate, with which the floor takes at most ``time`` seconds."""
+    if unknown.name in unknown.asked.mesh_names:
+        hint = f"a table over {unknown.name} is a sweep, as in {unknown.name}=1,2,4,8"
+        raise InputError(f"more chips along {unknown.name} make some times longer and others shorter", hint=hint)
+    times, t = dict(unknown.pieces), symbol("t")
+    known = {**unknown.numbers, **unknown.sizes}
+    left_open = set().union(*(free_symbols(put_numbers(each, known)) for each in times.values())) - {unknown.x}
+    if left_open:
+        hint = f"give {', '.join(sorted(map(str, left_open)))} a number"
+        raise InputError(f"a time needs every size but {unknown.name}", hint=hint)
+    said: dict[str, Any] = {
+        "unknown": unknown.name, "question": unknown.asked if unknown.unit else unknown.any_plan, "time": time,
+        "unit": unknown.unit,
+        "assumptions": unknown.symbolic.assumptions, "incomplete": unknown.symbolic.incomplete,
+    }  # fmt: skip
+    fixed = {name: each for name, each in times.items() if unknown.x not in free_symbols(each)}
+    alone = {name: float(put_numbers(each, known)) for name, each in fixed.items()}
+    longest = max(alone, key=lambda name: alone[name], default=None)
+    if longest is not None and alone[longest] > time:
+        return TimeSolution(**said, value=None, bound_by=longest, least=alone[longest])
+    allowed = _allowed_by_each({n: each for n, each in times.items() if n not in fixed}, unknown, t, {**known, t: time})
+    if not unknown.unit and allowed is None:
+        return _by_whole_numbers(unknown, time, said)
+    if not allowed:
+        return _by_rates(unknown, time, said, known)
+    last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
+    value, form = allowed[last]
+    if unknown.unit:
+        return TimeSolution(**said, value=value, bound_by=last, form=form)
+    multiple = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
+    pick = int(value * (1 + 1e-12) // multiple) * multiple
+    if pick >= 1:
+        now, next_ = _floor(unknown, pick), _floor(unknown, pick + multiple)
+        if now is None or now > time * (1 + 1e-9) or next_ is None or next_ <= time:
+            return _by_whole_numbers(unknown, time, said)
+    else:
+        least = _floor(unknown, multiple)
+        return TimeSolution(**said, value=None, least=least)
+    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form)
+
+
+def _allowed_by_each(
+    times: Mapping[str, Any], unknown: Unknown, t: Any, known: Mapping[Any, Any]
+) -> dict[str, tuple[float, Any]] | None:
+    """The value of the unknown at which each resource takes the time, with its closed form; None without one."""
+    found: dict[str, tuple[float, Any]] = {}
+    for name, each in times.items():
+        forms = roots_of(each, t, unknown.x)
+        if forms is None:
+            return None
+        values = [(value, form) for form in forms if (value := positive_number(put_numbers(form, known))) is not None]
+        if len(values) > 1:
+            return None
+        found |= {name: values[0]} if values else {}
+    return found if len(found) == len(times) else None
+
+
+def _by_whole_numbers(unknown: Unknown, time: float, said: Mapping[str, Any]) -> TimeSolution:
+    """The largest whole number within the time, by halving; ceilings make the floor rise in steps."""
+    step = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
+    low, high = 0, 1
+    while high * step <= FARTHEST and (took := _floor(unknown, high * step)) is not None and took <= time:
+        low, high = high, 2 * high
+    if low == 0:
+        return TimeSolution(**said, value=None, least=_floor(unknown, step))
+    while high - low > 1:
+        middle = (low + high) // 2
+        took = _floor(unknown, middle * step)
+        low, high = (middle, high) if took is not None and took <= time else (low, middle)
+    pick = low * step
+    binding = unknown.any_plan.with_sizes(**{unknown.name: pick}).answer().bound_by
+    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=str(binding))
+
+
+def _by_rates(unknown: Unknown, time: float, said: Mapping[str, Any], known: Mapping[Any, Any]) -> TimeSolution:
+    """The least rate within the time, by halving: a collective goes by another algorithm at another rate."""
+    low, high = 1.0, 1e30
+    while high > low * (1 + 1e-12):
+        middle = (low * high) ** 0.5
+        took = {name: float(put_numbers(t, {**known, unknown.x: middle})) for name, t in unknown.pieces.items()}
+        low, high = (low, middle) if max(took.values()) <= time else (middle, high)
+    return TimeSolution(**said, value=high, bound_by=max(took, key=lambda name: took[name]))
+
+
+def _floor(unknown: Unknown, size: int) -> float | None:
+    """Seconds at best at a whole number; None where it cannot be asked."""
+    try:
+        return float(unknown.any_plan.with_sizes(**{unknown.name: size}).answer().lower)
+    except (InputError, HardwareError):
+        return None

@@ -1,0 +1,97 @@
+"""The value of an unknown at which the floor takes a stated time: by hand, and by asking again at it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from roofline import bound, solve
+from roofline.cli import main
+from roofline.errors import InputError
+from roofline.hardware import chip
+
+MATMUL = "bf16[B, D] * bf16[D, F]"
+SHARDED = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
+CAUSAL = "attention(bf16[B, T, N, H], bf16[B, T, K, H], bf16[B, T, K, H], causal)"
+
+
+def test_a_time_by_hand() -> None:
+    peak = chip("h100").figure("bf16").value
+    found = solve(MATMUL, "B", on="h100", time="1ms", D=8192, F=28672)
+    assert found.value == pytest.approx(1e-3 * peak / (2 * 8192 * 28672))
+    assert (found.pick, found.bound_by, str(found.form)) == (int(found.value), "tensor", "P_bf16*t/(2*D*F)")
+    moved = 2 * (64 * 8192 + 8192 * 28672 + 64 * 28672)
+    found = solve(MATMUL, "hbm", on="h100", time=0.3e-3, B=64, D=8192, F=28672)
+    assert (found.value, found.unit, found.bound_by) == (pytest.approx(moved / 0.3e-3), "B/s", "hbm")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "on", "sizes"),
+    [
+        (MATMUL, "B", "h100", {"D": 8192, "F": 28672}),
+        (MATMUL, "D", "v5e", {"B": 17, "F": 28672}),
+        (CAUSAL, "T", "h100", {"B": 1, "N": 32, "K": 8, "H": 128}),
+        (SHARDED, "B", "a100:8", {"D": 8192, "F": 28672}),
+        (SHARDED, "D", "h100:8", {"B": 4096, "F": 8192}),
+    ],
+)
+@pytest.mark.parametrize("time", [2e-4, 1e-3, 0.1])
+def test_the_largest_size_is_within_the_time_and_the_next_is_not(
+    line: str, name: str, on: str, sizes: dict[str, int], time: float
+) -> None:
+    found = solve(line, name, on=on, time=time, **sizes)
+    step = 8 if name == "D" and ":8" in on else 1
+    assert found.pick is not None
+    assert found.pick % step == 0
+    at = [bound(line, on=on, **sizes, **{name: size}).lower for size in (found.pick, found.pick + step)]
+    assert at[0] <= time * (1 + 1e-9) < at[1] * (1 + 2e-9)
+    assert bound(line, on=on, **sizes, **{name: found.pick}).bound_by == found.bound_by
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "on", "figure"),
+    [(MATMUL, "hbm", "h100", "hbm"), (MATMUL, "bf16", "h100", "bf16"), (SHARDED, "link", "h100:8", "nvlink")],
+)
+def test_the_floor_at_a_rate_takes_the_time(line: str, name: str, on: str, figure: str) -> None:
+    sizes = {"B": 2048, "D": 8192, "F": 28672}
+    found = solve(line, name, on=on, time=1.2e-3, **sizes)
+    assert found.value is not None
+    assert bound(line, on=on, set={figure: found.value}, **sizes).lower == pytest.approx(1.2e-3)
+
+
+def test_a_time_that_nothing_gives_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["solve", MATMUL, "--on", "h100", "D=8192", "F=28672"]
+    assert main([*words, "--for", "hbm", "--time", "10us", "B=64"]) == 0
+    assert "no hbm takes 10 µs: tensor alone takes 30.4 µs" in capsys.readouterr().out
+    assert main([*words, "--for", "B", "--time", "10us", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["value"], found["verdict"]) == (None, "no B takes 10 µs: the least B takes 140 µs")
+    assert main([*words, "--for", "B", "--time", "1ms", "--latex"]) == 0
+    assert capsys.readouterr().out == "B = \\frac{P_{\\mathrm{bf16}} \\, t}{2 \\, D \\, F}\n"
+
+
+def test_a_time_on_several_machines_stands_side_by_side() -> None:
+    found = solve(MATMUL, "B", on=["v5e", "h100"], time="1ms", D=8192, F=28672)
+    assert [fact.value for fact in found.facts["B to take"]] == [419, 2106]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"for_": "B", "D": 64}, "a time needs every size but B; give F a number"),
+        ({"for_": "B", "D": 64, "F": 64, "time": "soon"}, "soon"),
+        ({"for_": "n", "D": 64, "F": 64, "B": 64, "mesh": {"X": "n"}}, "more chips along n make some times longer"),
+    ],
+)
+def test_what_a_time_needs(asked: dict[str, Any], said: str) -> None:
+    line = SHARDED if "mesh" in asked else MATMUL
+    with pytest.raises(InputError, match=said):
+        solve(line, on="h100", **{"time": "1ms", **asked})
+
+
+@pytest.mark.parametrize("words", [["--for", "dtype"], ["--for", "intensity"]])
+def test_a_time_is_of_a_size_or_a_rate(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", MATMUL, *words, "--time", "1ms", "--on", "h100", "D=64", "F=64"]) == 2
+    assert "--time is of one line and a size or rate of it" in capsys.readouterr().err
