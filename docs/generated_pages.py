@@ -28,7 +28,17 @@ JSON_KEYS: dict[str, Any] = tomllib.loads((DOCS / "json_keys.toml").read_text(en
 JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "bounds": (
         "bounds and flips",
-        ("comparison", "comparison-by-size", "bound", "solution", "dtypes", "equal", "zones", "advice"),
+        (
+            "comparison",
+            "comparison-by-size",
+            "bound",
+            "solution",
+            "solution-time",
+            "dtypes",
+            "equal",
+            "zones",
+            "advice",
+        ),
     ),
     "grids": ("grids, formulas and charts", ("sweep", "machine-sweep", "step-sweep", "grid", "formula", "chart")),
     "many_chips": ("many chips", ("comm", "plans", "layout", "scaling", "scalings")),
