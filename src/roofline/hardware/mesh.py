@@ -44,6 +44,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from roofline.errors import HardwareError
@@ -141,12 +142,12 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
         nodes = -(-chips // domain)
         count = chips if nodes == 1 else nodes * domain
         return Slice(f"{machine.key}:{count}", count, nodes)
-    shapes = [shape for shape in slice_shapes(machine) if math.prod(shape) >= chips]
-    if not shapes:
-        whole = max(slice_shapes(machine), key=math.prod)
+    shapes = slice_shapes(machine)
+    best = next((shape for shape in shapes if math.prod(shape) >= chips), None)
+    if best is None:
+        whole = max(shapes, key=math.prod)
         count = -(-chips // math.prod(whole))
         return Slice(f"{machine.key}:{_text(whole)}:{count}", count * math.prod(whole), count)
-    best = min(shapes, key=lambda shape: (math.prod(shape), max(shape), -min(shape)))
     return Slice(f"{machine.key}:{_text(best)}", math.prod(best), 1)
 
 
@@ -394,14 +395,19 @@ def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
     return tuple(said)
 
 
-def slice_shapes(machine: Machine) -> Iterator[tuple[int, ...]]:
-    """Every slice, its axes in increasing order."""
+def slice_shapes(machine: Machine) -> tuple[tuple[int, ...], ...]:
+    """Every slice, its axes in increasing order: the smallest first, of one size the nearest to a square or cube."""
     tori = [link for link in links_inside_out(machine) if link.topology in TORUS_DIMENSIONS]
-    axes = sorted((n for link in tori for n in link.axes), reverse=True)
-    allowed, _ = SLICE_RULES[tori[0].slices]
-    domain = tori[-1].domain or math.prod(axes)
+    axes = tuple(sorted(n for link in tori for n in link.axes))
+    host = sorted((1,) * (len(axes) - len(tori[0].host)) + tori[0].host)
+    return _slice_shapes(axes, tori[0].slices, tori[-1].domain or math.prod(axes), tuple(host))
 
-    def grow(left: list[int], least: int) -> Iterator[tuple[int, ...]]:
+
+@lru_cache(maxsize=64)
+def _slice_shapes(axes: tuple[int, ...], rule: str, domain: int, host: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    allowed, _ = SLICE_RULES[rule]
+
+    def grow(left: tuple[int, ...], least: int) -> Iterator[tuple[int, ...]]:
         if not left:
             yield ()
             return
@@ -409,8 +415,9 @@ def slice_shapes(machine: Machine) -> Iterator[tuple[int, ...]]:
             if allowed(size):
                 yield from ((size, *rest) for rest in grow(left[1:], size))
 
-    host = sorted((1,) * (len(axes) - len(tori[0].host)) + tori[0].host)
-    for shape in grow(sorted(axes), 1):
+    def exists(shape: tuple[int, ...]) -> bool:
         whole = all(n >= least for n, least in zip(shape, host, strict=True))
-        if math.prod(shape) <= domain and (whole or math.prod(shape) < math.prod(host)):
-            yield shape
+        return math.prod(shape) <= domain and (whole or math.prod(shape) < math.prod(host))
+
+    found = filter(exists, grow(axes, 1))
+    return tuple(sorted(found, key=lambda shape: (math.prod(shape), max(shape), -min(shape))))
