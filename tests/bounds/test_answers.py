@@ -306,6 +306,15 @@ def test_arrays_keep_their_shape() -> None:
     assert answer.bound_by.codes.shape == (3, 2)
 
 
+def test_bare_intensities_side_by_side_are_ranked_by_what_they_attain() -> None:
+    both = bound(intensity=50, dtype="bf16", on="h100,a100")
+    assert both.headline == "attainable"
+    assert not [name for name in both.facts if name in ("at best", "at worst")]
+    assert both.best("attainable") == ("h100",)
+    attained = [50 * each.machine.figure("hbm").value for each in both.answers]
+    assert both.ranked == pytest.approx(attained)
+
+
 def test_a_bare_intensity_shows_what_it_attains() -> None:
     assert repr(bound(intensity=7, dtype="fp32", on="1080ti")) == (
         "<Bound: 3.39 TFLOP/s attainable on NVIDIA GTX 1080 Ti, memory-bound (dram)>"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from roofline import bound, scaling
 from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, list_conditions
+from roofline.cli import main
 from roofline.errors import RooflineError, SizeError
 from roofline.sections import Pairs
 
@@ -94,6 +96,18 @@ def test_every_condition_is_worked_out_and_listed() -> None:
 def test_messages(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError, match=message):
         scaling(name, on="v5p", **options)
+
+
+def test_the_arithmetic_may_be_in_another_format_than_what_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Gradients in bf16 of products in fp8: twice the peak over the same bytes."""
+    figures = {"fp8": 2e15, "link": 4e11}
+    assert scaling("dp", on="h100", set=figures, compute="fp8").value == 2e15 / 4e11
+    assert scaling("dp", on="h100", set=figures, dtype="fp8").value == 2e15 / (2 * 4e11)
+    words = ["scaling", "dp", "--on", "h100", "--set", "fp8=2e15", "--link", "4e11", "--compute", "fp8", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == 2e15 / 4e11
+    assert main(["scaling", "decode-tp", "--on", "gaudi3", "F=14336", "B=16"]) == 2
+    assert "solve for another size, as in --for B, or" in capsys.readouterr().err
 
 
 def test_arrays_over_several_links_ask_for_one() -> None:

@@ -81,6 +81,10 @@ def test_what_figures_of_ones_own_change_is_said(capsys: pytest.CaptureFixture[s
     assert f"{said} each alone: hbm=+20% 1.20x, int8=2x 1.00x" in " ".join(capsys.readouterr().out.split())
     assert main([*line, "--set", "int8=2x", "--set", "l2=1.5x"]) == 0
     assert "each alone" not in capsys.readouterr().out
+    assert main(["bound", "--intensity", "50", "--on", "h100", "--set", "hbm=3TB/s", "--set", "bf16=5e14"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "attainable: 168 TFLOP/s with the catalog's figures, 150 TFLOP/s with yours, 0.89x" in shown
+    assert "each alone: hbm=3TB/s 0.89x, bf16=5e14 1.00x" in shown
     for words in (line, [*line[:3], "a100,h100", "--set", "hbm=+20%"], [*line, "--set", "hbm=+20%", "--json"]):
         assert main(words) == 0
         assert "with yours" not in capsys.readouterr().out

@@ -437,6 +437,11 @@ class Bound(Measurable, Comparable):
         """Whether an intensity was asked about: then the amounts and times mean nothing."""
         return self.question is not None and self.question.raw.get("intensity") is not None
 
+    @property
+    def is_floor(self) -> bool:
+        """Whether its first fact is a time: of an intensity alone it is a rate."""
+        return not self.is_rate_only
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under documented, stable keys in SI units (schema ``roofline/bound/1``).
 
@@ -543,8 +548,11 @@ class Bound(Measurable, Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
-        yield Fact("at best", self.lower, "s", "less", timed=True)
-        yield Fact("at worst", self.upper, "s", "less", timed=True)
+        if self.is_rate_only:
+            yield Fact("attainable", self.attainable, "FLOP/s", "more", timed=True)
+        else:
+            yield Fact("at best", self.lower, "s", "less", timed=True)
+            yield Fact("at worst", self.upper, "s", "less", timed=True)
         yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")

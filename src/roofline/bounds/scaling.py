@@ -418,7 +418,8 @@ def _root(equation: Any, wanted: str, sizes: Mapping[str, Any]) -> Any:
 
 
 def _does_not_decide(wanted: Any) -> InputError:
-    hint = "solve for another size, as in unknown='B', or for an axis whose size is open (on a chip without a shape)"
+    other = either("--for B", "unknown='B'")
+    hint = f"solve for another size, as in {other}, or for an axis whose size is open (on a chip without a shape)"
     return InputError(f"{wanted} does not decide whether this scales", hint=hint)
 
 

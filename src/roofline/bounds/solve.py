@@ -374,6 +374,9 @@ def _unknown(expression: str | None, for_: str, arguments: dict[str, Any]) -> Un
         first = str(for_).partition(",")[0].strip()
         if first in (*names, *rates):
             hint = f"one unknown at a time: {either(f'--for {first}', f'for_={first!r}')}"
+        if for_ == "intensity":
+            zones = either("roofline solve --for intensity without a line", "roofline.zones(on=…)")
+            hint = f"an intensity is compute-bound from the ridge on: {call('bound')} says both; all ridges are {zones}"
         if (operand := re.fullmatch(r"dtype(?::(\d+))?", str(for_))) is not None:
             hint = f"formats of one operand are roofline.solve_dtypes(line, {operand[1] or 0}, on=…)"
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)

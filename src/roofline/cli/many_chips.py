@@ -156,7 +156,7 @@ def comm_command(
     option("for", name="unknown", help="Another size, or the number of chips along an axis (Y)."),
     option("dtype", default="bf16", help="Dtype of weights and activations."),
     option("weights", help="Dtype of weights, where it is another."),
-    *options("torus-axes network"),
+    *options("compute torus-axes network"),
     *SEVERAL,
     *NETWORK,
     option("json"),

@@ -108,15 +108,20 @@ def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str
     alone = {one: times(one) for one in options["set_"]} if several and before else {}
     lines = []
     for fact in found.facts():
-        was = before.get(fact.name)
-        if fact.name.endswith("at best") and fact.unit == "s" and is_number(fact.value) and is_number(was):
-            yours, listed = format_quantity(fact.value, "s"), format_quantity(was, "s")
+        was, is_rate = before.get(fact.name), fact.name == "attainable"  # what an intensity alone has
+        is_time = fact.name.endswith("at best") and fact.unit == "s"
+        if (is_time or is_rate) and is_number(fact.value) and is_number(was):
+
+            def gain(now: Any, was: Any = was, is_rate: bool = is_rate) -> float:
+                return float(now / was if is_rate else was / now)
+
+            yours, listed = format_quantity(fact.value, fact.unit), format_quantity(was, fact.unit)
             lines.append(
-                f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {was / fact.value:.2f}x"
+                f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {gain(fact.value):.2f}x"
             )
-            gains = {one: was / own[fact.name] for one, own in alone.items() if is_number(own.get(fact.name))}
-            if any(abs(gain - 1) >= LEAST_SHOWN for gain in gains.values()):
-                lines.append(f"each alone: {', '.join(f'{one} {gain:.2f}x' for one, gain in gains.items())}")
+            gains = {one: gain(own[fact.name]) for one, own in alone.items() if is_number(own.get(fact.name))}
+            if any(abs(each - 1) >= LEAST_SHOWN for each in gains.values()):
+                lines.append(f"each alone: {', '.join(f'{one} {each:.2f}x' for one, each in gains.items())}")
     return lines
 
 
