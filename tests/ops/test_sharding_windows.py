@@ -125,6 +125,29 @@ def test_chips_exchange_the_borders_of_windows_that_divide_an_image_by_their_str
     assert not any("made with all" in text for text in found.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("taps", "stride", "pad", "more"), [(2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1), (7, 3, 2, 0), (8, 2, 3, 0)]
+)
+@pytest.mark.parametrize("on", ["h100:4", "v5e:4"])
+def test_chips_exchange_the_borders_of_transposed_windows_that_multiply_an_image_by_their_stride(
+    on: str, taps: int, stride: int, pad: int, more: int
+) -> None:
+    """Counted row by row: of which rows of other chips a chip's results have a part."""
+    rows, chips = 48, 4
+    part = rows // chips
+    made = {row: {row * stride - pad + tap for tap in range(taps)} for row in range(rows)}
+    own = [set(range(part * stride * c, part * stride * (c + 1))) for c in range(chips)]
+    lower = max(sum(bool(made[row] & own[c]) for row in range(c * part)) for c in range(chips))
+    upper = max(sum(bool(made[row] & own[c]) for row in range((c + 1) * part, rows)) for c in range(chips))
+    line = f"conv_transpose(bf16[8, H_X, 64, 64], bf16[{taps}, 3, 64, 32], stride=({stride},1), pad=({pad},1), "
+    line += f"output_pad=({more},0)) -> bf16[8, O_X, P, 32]"
+    found, alone = bound(line, on=on, H=rows), bound(line.replace("_X", ""), on="h100", H=rows)
+    assert found.flops * chips == alone.flops
+    assert found.plan == ("Permute_X(borders of H)" if pad else "no communication")
+    sides = lower + upper if on == "h100:4" else max(lower, upper)
+    assert sum(found.wire.values()) == sides * 8 * 64 * 64 * 2
+
+
 def test_a_program_of_windows_that_divide_the_image_exchanges_borders_all_along() -> None:
     line = "x = conv(bf16[8, H_X, 64, 64], bf16[3, 3, 64, 64], stride=2, pad=1); pool(x, window=3, stride=2, pad=1)"
     found = bound(line, on="h100:4", H=256)

@@ -374,7 +374,7 @@ class _Search:
         if isinstance(label, Windows):
             sizes = self.sizes_of_results()
             taps = sizes[label.taps] if isinstance(label.taps, str) else label.taps
-            return label.divide(sizes[label.label], taps, product(self.mesh.sizes[axis] for axis in axes))
+            return label.scale(sizes[label.label], taps, product(self.mesh.sizes[axis] for axis in axes))
         may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
         if may_pad or (isinstance(label, str) and label not in self.sizes):
             return True

@@ -50,7 +50,7 @@ Chips that share the keys of an attention do so too: their results add up once t
 Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
 takes early and late queries, so that all see as many keys. Where it has a window and the keys lie as the queries do,
 each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows keep its
-size, or divide it by their stride, send neighbours the rows that these reach over the border. Every other dimension is
+size, or scale it by their stride, send neighbours the rows that these reach over the border. Every other dimension is
 whole on every chip: an image whose size changes, the keys under a mask. (A single query is the last position, which
 sees every key, so its keys may be sharded.)
 """
@@ -279,9 +279,10 @@ Fit: TypeAlias = Literal["padded", "divides", "multiple", "strides"]
 
 
 class Windows(NamedTuple):
-    """Windows along a dimension of an image that may divide its size by their stride; ``taps`` as a label or a number.
+    """Windows along a dimension of an image that may divide its size by their stride, or transposed multiply it.
 
-    ``pad`` is None where as many positions are padded as that takes.
+    ``taps`` are a label or a number. ``pad`` is None where as many positions are padded as that takes, and ``more`` is
+    what is added at the end of a transposed result.
     """
 
     label: str
@@ -289,15 +290,20 @@ class Windows(NamedTuple):
     stride: int
     pad: int | None
     dilation: int
+    is_transposed: bool = False
+    more: int = 0
 
-    def divide(self, size: Size, taps: Size, ways: Size) -> bool:
+    def scale(self, size: Size, taps: Size, ways: Size) -> bool:
         """Whether each of so many chips makes of its part of the image its part of the result, borders aside.
 
-        >>> [Windows("H", 3, 2, 1, 1).divide(n, 3, 4) for n in (64, 60)], Windows("H", 3, 2, 0, 1).divide(64, 3, 4)
+        >>> [Windows("H", 3, 2, 1, 1).scale(n, 3, 4) for n in (64, 60)], Windows("H", 3, 2, 0, 1).scale(64, 3, 4)
         ([True, False], False)
         """
-        if not all(isinstance(n, int) for n in (size, taps, ways)) or not divides(size, ways * self.stride):
+        whole = 1 if self.is_transposed else self.stride
+        if not all(isinstance(n, int) for n in (size, taps, ways)) or not divides(size, ways * whole):
             return False
+        if self.is_transposed:
+            return self.dilation == 1 and self.pad is not None and taps - 2 * self.pad + self.more == self.stride
         return self.pad is None or 0 < self.extent(taps) - 2 * self.pad <= self.stride
 
     def extent(self, taps: Size) -> Size:
@@ -308,6 +314,9 @@ class Windows(NamedTuple):
         """Rows that windows reach over the borders of a part: on the side that they reach further, and in all."""
         if self.stride == 1 and self.pad is not None:
             return self.pad, 2 * self.pad
+        if self.is_transposed and self.pad is not None:
+            before, behind = (taps - 1 - self.pad) // self.stride, (self.stride - 1 + self.pad) // self.stride
+            return maximum(before, behind), before + behind
         over = maximum(0, self.extent(taps) - self.stride)
         if self.pad is None:
             return ceil_div(over, 2), over
@@ -320,7 +329,7 @@ class Loop(NamedTuple):
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
     each key head. Of the operands at the places ``borders`` chips that share it send each other rows at the borders of
-    their parts. ``windows`` are those that divide it by their stride.
+    their parts. ``windows`` are those that scale it by their stride.
     """
 
     labels: tuple[State, ...]
@@ -467,16 +476,13 @@ def _pooling(step: Step) -> list[Loop]:
 
 
 def _images(step: Step) -> list[Loop]:
-    """The dimensions of an image that windows keep, or divide by their stride; several elements reach over borders."""
+    """The dimensions of an image that windows keep, or scale by their stride; several elements reach over borders."""
     loops = []
     for at, kept in enumerate(step.output.labels[1:-1], 1):
         along = windows_along(step, at)
         (loop,) = _named(step, [along.label])
         loop = loop._replace(result=kept, borders=() if along.pad == 0 else (0,))
-        if along.label == kept:
-            loops.append(loop)
-        elif step.function != "conv_transpose":
-            loops.append(loop._replace(windows=along))
+        loops.append(loop if along.label == kept else loop._replace(windows=along))
     return loops
 
 
@@ -489,6 +495,8 @@ def windows_along(step: Step, at: int) -> Windows:
         step.options["stride"][at - 1],
         None if pad == "same" else pad[at - 1],
         step.options["dilation"][at - 1],
+        step.function == "conv_transpose",
+        step.options.get("output_pad", (0,) * at)[at - 1],
     )
 
 
@@ -515,7 +523,7 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
 def split_images(step: Step, layouts: Iterable[Layout], raw: Layout) -> list[str]:
     """List the dimensions of an image that a layout splits, of a step with windows that change its size.
 
-    Those that windows keep are loops: chips exchange the borders of their parts. So are those that windows divide by
+    Those that windows keep are loops: chips exchange the borders of their parts. So are those that windows scale by
     their stride, where the raw result is split.
     """
     if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
