@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline.ops.sharding.plans as searched
-from roofline import bound, shard
+from roofline import bound, formula, shard
 from roofline.bounds.api import question
 from roofline.bounds.sharding_plans import MOST, SHOWN_PLANS, _Search
 from roofline.errors import NotationError, SizeError
@@ -131,9 +131,25 @@ def test_a_single_causal_query_shares_its_keys() -> None:
     assert written.lower == causal.lower
     rows = bound(line.format(", causal"), S=1, **{**sizes, "B": np.array([8, 16])})
     assert rows.wire["ici X"].tolist() == [causal.wire["ici X"], 2 * causal.wire["ici X"]]
-    for other in ({"S": 2}, {"S": np.array([1, 1])}):
-        assert "statistics" not in bound(line.format(", causal"), **other, **sizes).plan
-    assert "statistics" not in bound(line.format(", causal, window=64"), S=1, **sizes).plan
+
+
+@pytest.mark.parametrize("mask", [", causal", ", causal, window=64", ", causal, window=5000", ", window=64"])
+@pytest.mark.parametrize("queries", [1, 2, 48])
+def test_chips_share_the_keys_of_a_mask(mask: str, queries: int) -> None:
+    """Each chip has as many of the keys that some query sees, and of the pairs; few results are cheap to add up."""
+    line = f"attention(bf16[B, S, N, H], bf16[B, T_X, K, H], bf16[B, T_X, K, H]{mask}) -> bf16[B, S, N, H]"
+    sizes = {"B": 8, "S": queries, "N": 32, "H": 128, "T": 8192, "K": 8}
+    found, alone = bound(line, on="h100:4", **sizes), bound(line.replace("_X", ""), on="h100", **sizes)
+    assert found.plan == "AllReduce_X(statistics); AllReduce_X(bf16[B, S, N, H] {U_X})"
+    assert found.flops_by == {unit: flops / 4 for unit, flops in alone.flops_by.items()}
+    shared, whole = ([x.traffic_bytes for x in answer.ops[0].op.reads] for answer in (found, alone))
+    assert shared == [whole[0], whole[1] / 4, whole[2] / 4]
+    said = any("each chip has early and late keys" in text for text in found.assumptions)
+    assert said == (queries > 1 or "window" in mask)
+    lengths = bound(line, on="h100:4", plan="statistics", **{**sizes, "T": np.array([8192, 16384])})
+    assert lengths.lower[0] == pytest.approx(found.lower, rel=1e-12)
+    closed = formula(line, on="h100:4", plan="statistics")(**sizes)
+    assert closed["lower"] == pytest.approx(found.lower, rel=1e-12)
 
 
 def test_one_plan_for_all_rows_is_said() -> None:

@@ -39,7 +39,7 @@ from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, oper
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
 from roofline.signatures import call
-from roofline.sizes import Size, is_array, is_one, is_symbol, product
+from roofline.sizes import Size, is_array, is_symbol, product
 from roofline.statements import Assumption
 from roofline.work import Op, Work
 
@@ -299,20 +299,6 @@ class _Search:
         every = (*self.sizes.values(), *self.mesh.sizes.values())
         return not any(is_array(size) or is_symbol(size) for size in every)
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps as plans see them: a single causal query is the last position, so that it sees every key.
-
-        One plan serves all rows of an array, so that an array of ones is no single query.
-        """
-        single = {label for label, size in self.sizes.items() if not is_array(size) and is_one(size)}
-        return tuple(
-            step._replace(options={name: given for name, given in step.options.items() if name != "causal"})
-            if step.options.get("causal") and step.inputs[0].labels[-3] in single
-            else step
-            for step in self.parsed.steps
-        )
-
     def listed(self) -> list[Plan]:
         """Every plan, the least to send first, up to the most that are looked at."""
         return list(islice(self.plans(), MOST))
@@ -321,7 +307,7 @@ class _Search:
         """Every plan in the order of its costs, without any the least to send first."""
         single = self.mesh.single
         return plans(
-            self.steps,
+            self.parsed.steps,
             single=single,
             also=[axis for axis in self.asked.conventions.use if axis not in single],
             may_split=self.may_split,
@@ -420,7 +406,9 @@ class _Search:
         """List plans by the times that plain numbers give, best first."""
         first = self.first()
         axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
-        costs = _time_costs(self.asked, self.machine, self.steps, first, self.sizes, self.place, axes, self.may_split)
+        costs = _time_costs(
+            self.asked, self.machine, self.parsed.steps, first, self.sizes, self.place, axes, self.may_split
+        )
         found = enumerate(islice(self.plans(costs), MOST), 1)
         listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan), self.result(plan)) for rank, plan in found)
         if self.asked.conventions.policy in BY_PART:

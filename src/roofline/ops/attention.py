@@ -150,6 +150,7 @@ def attend(
     name: str = "attention",
     parts: Size = 1,
     key_parts: Size = 1,
+    aligned: bool = False,
 ) -> Op:
     """Attend from q [B, S, N, H] to k [B, T, K, H] and v [B, T, K, V]; B may be left out of all three.
 
@@ -158,7 +159,8 @@ def attend(
     wherever they lie.
 
     The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together. The keys are
-    one of ``key_parts`` of all, beside which the operation reads those that its window reaches back to.
+    one of ``key_parts`` of all, each of which is seen as often; where they are ``aligned`` they are those of the same
+    positions, beside which the operation reads those that its window reaches back to.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
@@ -181,6 +183,8 @@ def attend(
         pairs, keys = any_window_pairs(every, T, window), sliding_window(window).keys(every, T)
     if not is_one(parts):
         pairs, queries = exact_div(pairs, parts), exact_div(queries, parts)
+    if not (is_one(key_parts) or aligned):
+        pairs, keys, T = exact_div(pairs, key_parts), exact_div(keys, key_parts), k.dims[-3]
     result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
     between: tuple[Tensor, ...] = ()
     if unfused:
@@ -217,9 +221,10 @@ def rule(step: Step, context: Context) -> Op:
     keys, values = context.tensor(k, "kv"), context.tensor(v, "kv")
     several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
     alone = not is_one(several)
-    parts, window = context.ways.get(q.labels[-3], 1), step.options.get("window")
-    # under a window keys are split only as the queries are
-    key_parts = context.ways.get(k.labels[-3], 1) if step.options.get("causal") and window is not None else 1
+    window, parts = step.options.get("window"), context.ways.get(q.labels[-3], 1)
+    is_masked = bool(step.options.get("causal")) or window is not None
+    key_parts = context.ways.get(k.labels[-3], 1) if is_masked else 1  # without a mask a part is as good as all
+    aligned = not is_one(parts) and q.labels[-3] == k.labels[-3]
     done = attend(
         context.tensor(q),
         _one_head(keys) if alone else keys,
@@ -233,19 +238,30 @@ def rule(step: Step, context: Context) -> Op:
         name=step.text or "attention",
         parts=parts,
         key_parts=key_parts,
+        aligned=aligned,
     )
     note = done.note + _order_of_letters(q.labels)
-    if not is_one(key_parts):
-        note += "; each chip has a part of the sequence and gets the keys that its window reaches back to"
-        note += "; pairs are those of an average chip, the first one has fewer"
-    elif not is_one(parts) and (step.options.get("causal") or window is not None):
-        note += "; each chip takes early and late queries, which together see as many keys on all"
-        note += "; it gets every key, also where a window needs fewer" if window is not None else ""
+    if is_masked:
+        note += _note_of_parts(parts, key_parts, aligned=aligned, window=window, single=is_one(done.dims["q_length"]))
     if alone:
         touched = [x.elements if x.touched is None else x.touched for x in done.reads[1:3]]
         read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
         done = replace(done, reads=(done.reads[0], *read, *done.reads[3:]))
     return replace(done, note=note)
+
+
+def _note_of_parts(parts: Size, key_parts: Size, *, aligned: bool, window: Size | None, single: bool) -> str:
+    """Say which queries and keys of a mask each chip has."""
+    if aligned:
+        said = "; each chip has a part of the sequence and gets the keys that its window reaches back to"
+        return f"{said}; pairs are those of an average chip, the first one has fewer"
+    said = ""
+    if not is_one(parts):
+        said += "; each chip takes early and late queries, which together see as many keys on all"
+        said += "; it gets every key, also where a window needs fewer" if window is not None else ""
+    if not is_one(key_parts) and not (single and window is None):
+        said += "; each chip has early and late keys, of which as many are seen on all"
+    return said
 
 
 def _one_head(x: Tensor) -> Tensor:

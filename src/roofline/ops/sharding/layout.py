@@ -42,7 +42,8 @@ operands and of the result. Each chip runs its part of a sharded loop. Where it 
 (None, 'F') F
 
 Chips that share the rows of a softmax or a norm exchange statistics of each row, such as its largest entry and a sum.
-Chips that share the keys of an attention do so too: their results add up once they have the same scale.
+Chips that share the keys of an attention do so too: their results add up once they have the same scale. Under a mask
+each has early and late keys, so that as many are seen on all.
 
 >>> loops_of(program("softmax_T(bf16[B, N, T])").steps[0])[-1][:3]
 (('T',), 'T', 2)
@@ -51,8 +52,7 @@ Chips that share the queries of an attention have all of its keys, as if these w
 takes early and late queries, so that all see as many keys. Where it has a window and the keys lie as the queries do,
 each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows keep its
 size, or scale it by their stride, send neighbours the rows that these reach over the border. Every other dimension is
-whole on every chip: an image whose size changes, the keys under a mask. (A single query is the last position, which
-sees every key, so its keys may be sharded.)
+whole on every chip, as of an image whose size changes otherwise.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ def _top(step: Step) -> list[Loop]:
 
 def _attention(step: Step) -> list[Loop]:
     """Batch; heads, with those of keys and values or several chips to one of these; queries, of a window with the keys
-    of the same positions; keys without a mask."""
+    of the same positions; keys."""
     q, k, v = (shape.labels for shape in step.inputs)
     queries, heads = q[-3:-1]
     loops = [
@@ -453,7 +453,7 @@ def _attention(step: Step) -> list[Loop]:
     causal, window = step.options.get("causal"), step.options.get("window")
     if causal and window is not None and not step.options.get("unfused") and queries == k[-3] == v[-3]:
         loops.append(Loop((queries, queries, queries), queries, borders=(1, 2)))
-    if not causal and window is None and k[-3] == v[-3]:
+    if k[-3] == v[-3]:
         loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
     return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
