@@ -311,6 +311,24 @@ def test_a_name_and_bytes_are_a_collective_over_all_chips(
     assert found["bytes"] == pytest.approx(1e9, rel=1e-6)
 
 
+def test_bytes_that_whole_elements_make_more_are_told() -> None:
+    def said(kind: str, on: str, **asked: float) -> list[str]:
+        return [line for line in comm(kind, on=on, **asked).bound.assumptions if "are taken as" in line]
+
+    each = "whole elements of bf16 that every chip has for every other"
+    assert said("alltoall", "h100:512", bytes=10e6) == [f"10 MB are taken as 10.5 MB: {each}"]
+    assert said("alltoall", "h100:512", bytes_per_chip=19_600) == [f"19.6 kB are taken as 20.5 kB: {each}"]
+    assert said("allgather", "h100:512", bytes=1e3) == [
+        "1 kB are taken as 1.02 kB: whole elements of bf16 on each chip"
+    ]
+    for kind, on, asked in (
+        ("alltoall", "v5e:16x16", 1e9),
+        ("allgather", "h100:512", 1024),
+        ("allreduce", "h100:8", 1e3),
+    ):
+        assert said(kind, on, bytes=asked) == []
+
+
 def test_bytes_go_with_the_name_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None:
     for words, message in ((("gossip", "--on", "h100:8"), "no collective's name"), (("allreduce",), "target")):
         assert main(["comm", *words, "--bytes", "1e9"]) == 2

@@ -73,6 +73,7 @@ from roofline.sections import (
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
+from roofline.statements import Assumption, assume
 from roofline.work import Work
 
 if TYPE_CHECKING:
@@ -567,10 +568,17 @@ def _all_axes(arguments: Mapping[str, Any]) -> Mapping[str, Size]:
     return arguments.get("mesh") or shape_axes(machine)
 
 
-def _line(name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str, Any]) -> str:
+#: The least share by which whole elements make an array larger that is told.
+_ROUNDING_SHOWN = 1e-3
+
+
+def _line(
+    name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str, Any]
+) -> tuple[str, tuple[Assumption, ...]]:
     """Write a collective that is named, over all chips of the target and of an array of so many bytes.
 
-    ``per_chip`` are the bytes that each chip holds before, where they are given instead.
+    ``per_chip`` are the bytes that each chip holds before, where they are given instead. Chips have whole elements, of
+    an AllToAll for each other; where that makes the array larger it is said.
     """
     known = {kind.lower(): kind for kind in _LINES}
     kind = known.get("".join(letter for letter in name.lower() if letter.isalpha()))
@@ -589,8 +597,15 @@ def _line(name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
     sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
     whole = {"N": -(-elements // chips) * chips}
-    arguments["sizes"] = {**(arguments.get("sizes") or {}), **sizes.get(kind, whole)}
-    return _LINES[kind].format(A=",".join(axes), dtype=dtype)
+    taken = sizes.get(kind, whole)
+    arguments["sizes"] = {**(arguments.get("sizes") or {}), **taken}
+    rounded = dtypes.get(dtype).nbytes(product(taken.values()))
+    said: list[Assumption] = []
+    if rounded > amount * (1 + _ROUNDING_SHOWN):
+        given, made = format_amount(amount / parts, "B"), format_amount(rounded / parts, "B")
+        each = "that every chip has for every other" if kind == "AllToAll" else "on each chip"
+        said = assume("layout", [f"{given} are taken as {made}: whole elements of {dtype} {each}"])
+    return _LINES[kind].format(A=",".join(axes), dtype=dtype), tuple(said)
 
 
 @overload
@@ -641,6 +656,7 @@ def comm(
     Traceback (most recent call last):
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
+    rounding: tuple[Assumption, ...] = ()
     name, _, amount = expression.strip().partition(" ")
     if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
         expression, bytes = name, amount.strip()
@@ -652,7 +668,7 @@ def comm(
             raise InputError(f"the bytes of {exchange.way} follow from its tokens", hint=hint)
         expression = exchange.line(arguments)
     elif bytes is not None or bytes_per_chip is not None:
-        expression = _line(expression, bytes, bytes_per_chip, dtype, arguments)
+        expression, rounding = _line(expression, bytes, bytes_per_chip, dtype, arguments)
     elif dtype != "bf16":
         raise InputError(f"{spelled('dtype')} is of bytes, and a line says its own formats", hint="leave it out")
     asked = question(expression, **arguments)
@@ -683,8 +699,9 @@ def comm(
     ]
     if chosen not in names:
         rows.append(_row(asked, chosen, "the fastest at each size"))
+    answer = asked.answer()
     return Communication(
-        asked.answer(),
+        replace(answer, assumptions=(*answer.assumptions, *rounding)),
         kind,
         axes,
         chosen,
