@@ -213,6 +213,16 @@ def test_chips_that_split_a_sequence_get_the_keys_that_its_window_reaches_back_t
     assert any("the first one has fewer" in text for text in found.assumptions)
 
 
+def test_a_sequence_split_over_two_axes_keeps_its_pairs() -> None:
+    kv, sizes = "bf16[B, T_{XY}, K, H]", {"B": 2, "T": 8192, "N": 32, "K": 8, "H": 128}
+    line = f"attention(bf16[B, T_{{XY}}, N, H], {kv}, {kv}, causal, window=512) -> bf16[B, T_{{XY}}, N, H]"
+    alone = bound(line.replace("_{XY}", ""), on="h100", **sizes)
+    plans = shard(line, on="h100:8", mesh={"X": 4, "Y": 2}, **sizes)
+    for plan in list(plans)[:8]:
+        repeated = any("every chip along" in text for text in plan.bound.assumptions)
+        assert repeated or plan.bound.flops * 8 == alone.flops, plan.name
+
+
 def test_a_window_over_a_split_sequence_has_one_number_as_a_formula_and_in_arrays() -> None:
     kv, sizes = "bf16[1, T_X, 8, 128]", {"plan": "borders", "on": "h100:8"}
     line = f"attention(bf16[1, T_X, 32, 128], {kv}, {kv}, causal, window=1000) -> bf16[1, T_X, 32, 128]"

@@ -203,6 +203,11 @@ def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterat
             yield loop
 
 
+def _meet(one: Loop, other: Loop) -> bool:
+    """Whether two loops go over the same dimension of an operand."""
+    return any(a == b is not None for a, b in zip(one.labels, other.labels, strict=True))
+
+
 class _Ways:
     """One step, the layouts it starts from and is to end in, and the moves found so far by the states they lead to."""
 
@@ -245,7 +250,8 @@ class _Ways:
         }
         repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
         shared = [(axis, loop) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
-        if len({loop.result for _, loop in shared}) < len(shared):
+        taken = [loop for loop in roles if loop]
+        if any(sum(_meet(loop, other) for other in taken) > 1 for _, loop in shared):  # borders of parts of parts
             return None
         bordered = tuple(
             (axis, str(loop.labels[at]), at)
