@@ -293,6 +293,6 @@ def test_a_solution_is_printed_in_other_languages(capsys: pytest.CaptureFixture[
     with pytest.raises(InputError, match="a solution is not printed in 'c'; one of python, javascript, latex"):
         found.printed("c")
     with pytest.raises(
-        SizeError, match=r"from the ridge on: roofline\.bound\(…\) says both; all ridges are roofline\.zo"
+        SizeError, match=r"from the ridge on: roofline\.bound\(\) says both; all ridges are roofline\.zo"
     ):
         solve(line, "intensity", on="v5e", D=4096, F=4096)
