@@ -588,7 +588,7 @@ _COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operat
 #: Kinds of chips, by the beginning of their families.
 _KINDS = {
     "gpu": ("nvidia-", "amd-", "intel-gpu", "apple-"), "tpu": ("google-tpu",), "cpu": ("cpu",),
-    "accelerator": ("aws-", "huawei-", "intel-gaudi", "cerebras"),
+    "accelerator": ("aws-", "huawei-", "intel-gaudi", "cerebras", "groq"),
 }  # fmt: skip
 
 
