@@ -292,3 +292,16 @@ def test_what_does_not_help_is_said_last(batch: int, chip: str, said: str) -> No
     sections = advise("bf16[B, D] * bf16[D, F]", on=chip, B=batch, D=8192, F=28672).sections()
     lines = [line for section in sections if isinstance(section, Sentences) for line in section.lines]
     assert lines[1:] == [said]
+
+
+def test_attention_that_is_written_out_is_advised_to_run_in_one_kernel() -> None:
+    """The gain is that of the fused operator: nothing but queries, keys, values and the result moves."""
+    line, sizes = "s = bf16[S, D] * bf16[T, D]; p = softmax_T(s); p * bf16[T, E]", {"S": 8192, "T": 8192, "D": 128}
+    found = {item.change: item for item in advise(bound(line, on="h100", E=128, **sizes))}["fused attention"]
+    whole = bound("attention(bf16[1, S, 1, D], bf16[1, T, 1, D], bf16[1, T, 1, D])", on="h100", **sizes)
+    assert found.after.bytes == whole.bytes
+    assert found.time_after == pytest.approx(whole.lower)
+    assert "scores and probabilities of attention stay on the chip" in found.after.assumptions
+    assert found.to_dict()["question"] is None  # no words ask it
+    apart = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); n = rmsnorm_F(g); n * bf16[F, D]"
+    assert "fused attention" not in changes(apart, "h100", B=64, D=4096, F=4096)

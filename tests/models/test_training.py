@@ -433,6 +433,20 @@ def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFix
     assert "--microbatches has several values" in capsys.readouterr().err
 
 
+def test_a_table_says_which_steps_have_less_than_a_sequence_in_a_microbatch(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"on": "h100:64", "tensor": 8, "pipeline": 4, "batch_tokens": 1_000_000, "sequence": 8192}
+    table = roofline.sweep("llama-3-8b", "train", microbatches=[1, 8, 64, 256], **asked)
+    alone = [train("llama-3-8b", microbatches=parts, **asked) for parts in (1, 8, 64, 256)]
+    assert table.plain("fits") == [one.fits for one in alone] == [False, True, False, False]
+    assert table.parted == sum(one.sequences < 1 for one in alone) == 2
+    said = dict(table.remarks())
+    assert said["fastest"] == "microbatches 8"  # not 64, which does not run
+    wanted = "2 of 4 rows have less than a sequence in a microbatch, and a chip takes whole ones"
+    assert said["does not run"] == wanted
+    assert f"does not run  {wanted}" in str(table)
+    assert "does not run" not in dict(roofline.sweep("llama-3-8b", "train", microbatches=[1, 8], **asked).remarks())
+
+
 def test_advice_stands_over_the_operations() -> None:
     said = as_text(train("llama-3-8b", on="h100:8", batch_tokens=65536).sections())
     places = [

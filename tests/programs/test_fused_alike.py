@@ -29,3 +29,31 @@ def test_the_same_layers_in_torch_and_jax_take_the_same_where_elementwise_work_i
         assert said == (policy == "each-op")
     assert times[0][1] > 2 * times[0][0]
     assert times[1][0] == pytest.approx(times[1][1], rel=1e-3)
+
+
+def test_attention_that_is_written_out_says_what_one_kernel_gains() -> None:
+    def in_torch(q, k, v):  # type: ignore[no-untyped-def]
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.1, -1) @ v
+
+    def in_jax(q, k, v):  # type: ignore[no-untyped-def]
+        scores = jax.numpy.einsum("bhqd,bhkd->bhqk", q, k) * 0.1
+        return jax.numpy.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
+
+    shape = (8, 32, 2048, 128)
+    whole = roofline.bound(
+        "attention(bf16[8, S, 32, 128], bf16[8, S, 32, 128], bf16[8, S, 32, 128])", on="h100", S=2048
+    )
+    said = f"→ {whole.lower * 1e6:.0f} µs at best"
+    for program, given, frontend in (
+        (in_torch, torch.empty(shape, dtype=torch.bfloat16, device="meta"), "torch"),
+        (in_jax, jax.ShapeDtypeStruct(shape, jax.numpy.bfloat16), "jax"),
+    ):
+        shown = " ".join(str(roofline.trace(program, given, given, given, on="h100", frontend=frontend)).split())
+        assert "of the bytes are scores and probabilities of attention, which one kernel" in shown
+        assert said in shown
+        floor = roofline.trace(program, given, given, given, on="h100", frontend=frontend, policy="minimal")
+        assert "scores and probabilities" not in str(floor)
+    norms = torch.nn.Sequential(
+        torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 64)
+    )
+    assert "probabilities" not in str(roofline.trace(norms, "fp32[8, 64]", on="h100"))

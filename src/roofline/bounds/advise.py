@@ -49,6 +49,7 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, Use
 from roofline.bounds.crossing import first_where
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
+from roofline.bounds.traffic import scores_in_memory
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
@@ -120,7 +121,8 @@ class Advice(BeforeAndAfter):
     def _question(self) -> dict[str, Any] | None:
         """The changed question in words that ask it again; None where words do not say it."""
         asked, was = self.after.question, self.before.question
-        if not asked.text or asked.flops_share != was.flops_share or set(was.machine.given) - set(asked.machine.given):
+        unsaid = (asked.flops_share, asked.scores_on_chip) != (was.flops_share, was.scores_on_chip)
+        if not asked.text or unsaid or set(was.machine.given) - set(asked.machine.given):
             return None
         sizes = {name: size for name, size in asked.sizes.items() if isinstance(size, int | float)}
         now, then = (
@@ -414,10 +416,18 @@ def _one_kernel(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 
 
 def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
-    """Keep attention scores on the chip."""
+    """Keep attention scores on the chip, where a line says that they are written, or writes attention out.
+
+    >>> from roofline import advise
+    >>> line = "s = bf16[S, D] * bf16[T, D]; p = softmax_T(s); p * bf16[T, D]"
+    >>> [(a.change, round(a.gain, 1)) for a in advise(line, on="h100", S=8192, T=8192, D=128)][0]
+    ('fused attention', 4.7)
+    """
+    reason = "scores and probabilities stay on the chip"
     if any(step.options.get("unfused") for step in _attention(asked)):
-        reason = "scores and probabilities stay on the chip"
         yield Proposal("fused attention", reason, set_options(asked, "attention", unfused=False))
+    elif asked.conventions.policy in ("each-op", "fused") and scores_in_memory([part.op for part in answer.ops]):
+        yield Proposal("fused attention", reason, asked.vary(scores_on_chip=True))
 
 
 def _causal(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

@@ -21,9 +21,11 @@ from roofline.answers import (
     plain_data,
     whole,
 )
+from roofline.bounds.traffic import scores_in_memory
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import said_elsewhere
+from roofline.hardware.rate import main_level
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
@@ -831,13 +833,40 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
 
 
 def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
-    """Of operations that each read and write memory: the share of elementwise ones, and what joins them to others."""
+    """Of operations that each read and write memory: the share of elementwise ones, and what joins them to others.
+
+    Of an attention that is written out also the share of its scores, and the time with one kernel for all of it.
+    """
+    share = _share_of_scores(answer) if answer.request.get("policy", "each-op") in ("each-op", "fused") else 0.0
+    if share > _MUCH:
+        main = main_level(answer.machine).name
+        after = max(float(time) * (1 - share if name == main else 1) for name, time in answer.times.items())
+        now, then = (format_amount(time, "s") for time in (float(answer.lower), after))
+        makes_again = len({part.op.phase for part in answer.ops}) > 1  # then arithmetic is added
+        gain = "; the backward pass makes them again" if makes_again else f": {now} → {then} at best"
+        said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
+        yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
     apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
     if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
-        share, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
+        part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
         yield Sentences(
-            [f"{who}{share} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
+            [f"{who}{part} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
         )
+
+
+def _share_of_scores(answer: Bound) -> float:
+    """The part of the bytes of the main memory that are between the products of an attention written out."""
+    inside = scores_in_memory([part.op for part in answer.ops])
+    if not inside:
+        return 0.0
+    moved = (
+        float(tensor.traffic_bytes) * float(part.op.repeat)
+        for part in answer.ops
+        for tensors in (part.op.reads, part.op.writes)
+        for tensor in {each.ident: each for each in tensors}.values()
+        if tensor.ident in inside and tensor.level == "main"
+    )
+    return sum(moved) / float(answer.bytes[main_level(answer.machine).name])
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
+from roofline.bounds.traffic import with_scores_on_chip
 from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
@@ -54,6 +55,7 @@ class Question:
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
     ``flops_share`` is the share of the FLOPs that is done, over the same bytes: what a cheaper algorithm would leave.
+    ``scores_on_chip`` runs an attention that is written out in one kernel.
     """
 
     machine: Machine
@@ -63,6 +65,7 @@ class Question:
     conventions: Conventions = DEFAULT
     formulas: Mapping[str, Any] = field(default_factory=dict)
     flops_share: float = 1.0
+    scores_on_chip: bool = False
 
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
@@ -93,6 +96,7 @@ class Question:
         """Pad operations to the tile of the matrix unit where asked for, and keep the share of FLOPs that is done."""
         if self.conventions.pad and not self.raw:
             ops = tuple(self._padded(op) for op in ops)
+        ops = with_scores_on_chip(ops) if self.scores_on_chip else ops
         return ops if self.flops_share == 1 else tuple(self._lighter(op) for op in ops)
 
     def answer(self, *, symbolic: bool = False) -> Bound:
@@ -134,6 +138,8 @@ class Question:
         """Say what share of the FLOPs is done, and where nothing is arithmetic that the unit asked for would run."""
         if self.flops_share != 1:
             return [Assumption("counting", f"{format_percent(self.flops_share)} of the FLOPs, over the same bytes")]
+        if self.scores_on_chip:
+            return [Assumption("bytes", "scores and probabilities of attention stay on the chip")]
         if self.machine.unit is None or any(key.quantity == "flops" for op in ops for key in op.work):
             return []
         return [Assumption("rates", f"nothing here is arithmetic that {self.machine.unit} would do")]

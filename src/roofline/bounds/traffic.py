@@ -268,6 +268,54 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op") -> list[list[tuple
     ]
 
 
+#: Kinds of operations that stand between the two products of an attention that is written out.
+_ON_SCORES = ("elementwise", "softmax", "reduction", "copy")
+
+
+def scores_in_memory(ops: Sequence[Op]) -> frozenset[str]:
+    """Tensors between the two products of an attention that is written out: scores, probabilities, what makes them.
+
+    Between the two there is a softmax, or what one is made of, and nobody else reads what stands between.
+
+    >>> from roofline.notation import program
+    >>> from roofline.ops import build
+    >>> line = "s = bf16[S, D] * bf16[T, D]; p = softmax_T(s); p * bf16[T, E]"
+    >>> sorted(scores_in_memory(build(program(line), {"S": 64, "T": 64, "D": 16, "E": 16})))
+    ['p', 's']
+    """
+    consumers, found = _consumers(ops), set[str]()
+    for op in ops:
+        if op.kind != "contraction" or len(op.writes) != 1:
+            continue
+        waiting, inside, ends, rows = [op.writes[0].ident], set[str](), 0, set[str]()
+        while waiting:
+            ident = waiting.pop()
+            users = [ops[user] for user in consumers.get(ident, ())]
+            products = [user for user in users if user.kind == "contraction"]
+            between = [user for user in users if user.kind in _ON_SCORES]
+            if not users or len(products) + len(between) < len(users):
+                break
+            inside.add(ident)
+            ends += len(products)
+            rows |= {"exp" if user.name.partition("(")[0] == "exp" else user.kind for user in between}
+            made = {tensor.ident for user in between for tensor in user.writes}
+            waiting += made - inside - set(waiting)
+        else:
+            if ends and ("softmax" in rows or {"exp", "reduction"} <= rows):
+                found |= inside
+    return frozenset(found)
+
+
+def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
+    """The operations, as one kernel for attention runs them: scores and probabilities are neither written nor read."""
+    inside = scores_in_memory(ops)
+
+    def moved(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor in tensors if tensor.ident not in inside)
+
+    return tuple(replace(op, reads=moved(op.reads), writes=moved(op.writes)) for op in ops)
+
+
 def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:
     amounts: dict[str, list[Size]] = {}
     for tensor in (*reads, *writes):

@@ -40,7 +40,9 @@ SHOWN = 40
 PICTURED = (".svg", ".png", ".pdf", ".txt")
 
 #: How each kind of remark under a table looks.
-REMARKS: dict[str, Tone] = {"fastest": "strong", "cheapest": "strong", "assumes": "quiet", "incomplete": "gap"}
+REMARKS: dict[str, Tone] = {
+    "fastest": "strong", "cheapest": "strong", "does not run": "gap", "assumes": "quiet", "incomplete": "gap",
+}  # fmt: skip
 
 
 class Columns(Answer, dict):  # type: ignore[type-arg]
@@ -155,8 +157,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         return _library("polars").DataFrame({name: self.flat(name) for name in self})
 
     def plain(self, name: str) -> list[Any]:
-        """One column as a list: whole sizes as ints, figures as floats or None, codes as names."""
-        kind = int if name in self.whole else lambda value: value
+        """One column as a list: whole sizes as ints, figures as floats or None, codes as names, what fits as bools."""
+        kind = int if name in self.whole else bool if name == "fits" else lambda value: value
         return [None if value != value else kind(value) for value in self.flat(name).tolist()]
 
     def rows(self, most: int) -> list[list[Cell]]:

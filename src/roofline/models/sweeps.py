@@ -90,7 +90,7 @@ class StepSweep(Columns):
     ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
     such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
-    not possible.
+    not possible. ``parted`` rows of training have less than a sequence in a microbatch, and do not run.
     """
 
     model: Model
@@ -102,6 +102,7 @@ class StepSweep(Columns):
     assumptions: tuple[str, ...] = ()
     rows_of_a_choice: int = 1
     impossible: tuple[int, ...] = ()
+    parted: int = 0
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
@@ -196,7 +197,16 @@ class StepSweep(Columns):
         names = list(self)
         choices = names[: names.index(self.sizes[0])]
         fastest = fastest_said(self, choices, [name for name in self.whole if name not in choices])
-        return [*self._cheapest_said(), *fastest, *(("assumes", line) for line in said), *Columns.remarks(self)]
+        each = "each has" if self.parted == len(self) else "has" if self.parted == 1 else "have"
+        why = f"{self.parted:,} of {len(self):,} rows {each} less than a sequence in a microbatch"
+        parted = [("does not run", f"{why}, and a chip takes whole ones")] if self.parted else []
+        return [
+            *self._cheapest_said(),
+            *fastest,
+            *parted,
+            *(("assumes", line) for line in said),
+            *Columns.remarks(self),
+        ]
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -380,6 +390,7 @@ class StepTable(BlockTable):
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, int] = {}
+        self._parted = 0
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
 
@@ -486,7 +497,9 @@ class StepTable(BlockTable):
             parts = sizes.get(PARTS, self.choice(choice).get(PARTS, self.fixed.get(PARTS)))
             if self.phase != "train" or parts is None:
                 return fits
-            return np.where(np.isnan(fits), np.nan, (fits == 1) & (self._sequences(choice, sizes) >= parts))
+            is_whole = np.broadcast_to(self._sequences(choice, sizes) >= parts, np.shape(fits))
+            self._parted += int((~is_whole).sum())
+            return np.where(np.isnan(fits), np.nan, (fits == 1) & is_whole)
         if name in OF_TIME:
             return self._of_time(found, name, choice, sizes)
         return found.whole_column(name) if name in found.function.columns else np.full(found.shape, np.nan)
@@ -541,6 +554,7 @@ class StepTable(BlockTable):
         import numpy as np
 
         grid, found, reasons = prod(self.shape), list[dict[str, Any] | None](), Counter[str]()
+        self._parted = 0
         try:
             for number in range(self.choices):
                 found.append(self._over_grid(number, reasons))
@@ -561,7 +575,7 @@ class StepTable(BlockTable):
         possible = [number for number, columns in enumerate(found) if columns is not None]
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
         impossible = tuple(number for number, columns in enumerate(found) if columns is None)
-        return StepSweep(self.model, self.phase, table, axes, said, asked, assumed, grid, impossible)
+        return StepSweep(self.model, self.phase, table, axes, said, asked, assumed, grid, impossible, self._parted)
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""
