@@ -79,7 +79,7 @@ def test_a_row_of_operations_has_all_its_figures_on_one_line_of_80(
     lines = capsys.readouterr().out.splitlines()
     head = next(at for at, line in enumerate(lines) if line.startswith("    operation"))
     rows = [line for line in lines[head:] if re.search(r"\d (?:s|ms|µs|ns) +<?[\d.]+%", line)]
-    assert len(rows) >= 10
+    assert len(rows) >= 8
     assert all(re.search(r"% +(hbm|tensor|cuda|nvlink)$", line) for line in rows if " more " not in line)
     assert any(line.strip() == "layers.0-79." for line in lines)
 

@@ -122,6 +122,16 @@ def test_operations_have_their_share_of_the_time() -> None:
     assert shares[-1] == "<0.1%"
 
 
+def test_the_shortest_operations_are_one_row_where_they_take_a_hundredth_together() -> None:
+    step = serve("llama-3-70b", on="h200:8", tensor=8, batch=64, context=8000).decode
+    assert step
+    table, ordered = longest_operations(step), sorted((part.lower for part in step.ops), reverse=True)
+    named = len(table.rows) - 1
+    assert sum(ordered[named:]) <= 0.01 * sum(ordered) < sum(ordered[named - 1 :])
+    assert str(table.rows[-1].cells[0]) == f"{len(ordered) - named} more"
+    assert len(table.in_full().rows) == len(ordered)  # a data frame has them all
+
+
 @pytest.mark.parametrize(("zero", "shared"), [(0, 1), (1, 2), (3, 2)])
 def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
     found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")

@@ -350,15 +350,21 @@ LITTLE = 0.001
 #: Operations that are shown, and kinds of module that a line names.
 SHOWN, MODULES = 16, 4
 
+#: The share of the time that the shortest operations take together and are not shown by name.
+SHORTEST = 0.01
+
 
 def longest_operations(step: Bound, phase: str = "") -> Table:
     """The operations that take longest, one a row, and their shares of the time that all take one after the other.
 
-    A narrow terminal breaks their names, not the figures.
+    The shortest, which together take a hundredth of it, are one row. A narrow terminal breaks names, not figures.
     """
     ordered = sorted(step.ops, key=lambda part: -float(part.lower))
     sends = sends_anything(ordered)
-    columns, shown, rest = amount_columns(sends), ordered[:SHOWN], ordered[SHOWN:]
+    times = [float(part.lower) for part in ordered]
+    long = sum(sum(times[at:]) > SHORTEST * sum(times) for at in range(len(times)))
+    few = min(SHOWN, long if len(times) - long > 1 else len(times))
+    columns, shown, rest = amount_columns(sends), ordered[:few], ordered[few:]
     named = (
         Column("operation", wrap="dots"),
         *columns,
