@@ -16,7 +16,7 @@ from roofline import bound, llm
 from roofline.errors import InputError
 from roofline.estimates import estimated
 from roofline.estimates.accuracy import accuracy
-from roofline.estimates.constants import shipped
+from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.hardware import chip
@@ -131,6 +131,30 @@ def test_kernels_run_as_libraries_run_them() -> None:
     assert len(experts) == 1
     shapes = experts[0].shapes
     assert (shapes["picks"], shapes["hidden"], shapes["inter"], shapes["products"]) == (32, 4096, 14336, 3)
+
+
+@pytest.mark.parametrize(
+    ("ways", "told"),
+    [
+        ({"tensor": 8}, {"picks": 512, "experts": 256, "tokens": 64, "choices": 512}),
+        # a chip has an eighth of the experts, gets each token that chose one of them once, and reads all its choices
+        ({"data": 8, "expert": 8}, {"picks": 64, "experts": 32, "tokens": 29.04, "choices": 232.3}),
+    ],
+)
+def test_experts_of_a_chip_are_told_as_those_that_were_measured(ways: dict[str, int], told: dict[str, float]) -> None:
+    step = serve_bound("deepseek-v3", "decode", on="h200:8", batch=64, context=1024, weights="fp8", **ways)
+    (run,) = (run for run in kernels_of(step) if run.kernel == "experts")
+    assert {name: run.shapes[name] for name in told} == pytest.approx(told, rel=1e-3)
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+@pytest.mark.parametrize("model", ["llama-3-8b", "deepseek-v3", "gpt-oss-120b"])
+def test_kernels_have_all_shapes_that_their_constants_were_fitted_with(model: str, phase: str) -> None:
+    step = serve_bound(
+        model, phase, on="h200:8", tensor=8, batch=8, **{"context" if phase == "decode" else "prompt": 512}
+    )
+    for run in kernels_of(step):
+        assert set(KERNELS[run.kernel].shapes) <= {*run.shapes, "window"}, run.name
 
 
 def test_every_operation_is_in_one_kernel() -> None:

@@ -840,6 +840,9 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     shapes = {
         "picks": op.dims["m"],
         "touched": op.dims["groups"],
+        "experts": op.reads[1].dims[0],
+        "tokens": op.reads[0].dims[0],
+        "choices": op.dims["choices"],
         "hidden": op.dims["k"],
         "inter": down.dims["k"],
         "products": len(wide) + 1 if down is not op else 1,

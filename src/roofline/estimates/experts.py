@@ -148,7 +148,7 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
 MODELS = (
     KernelModel(
         "experts",
-        ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes", "experts"),
+        ("picks", "touched", "experts", "tokens", "choices", "hidden", "inter", "products", "weight_bytes", "a_bytes"),
         EXPERTS,
         experts_parts,
         EXPERT_POLICIES,

@@ -391,11 +391,11 @@ class MixtureOfExperts(Block):
             most, rows = tokens * self.top_k, exact_div(every * self.top_k, self.ways)
             touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
         if exchange is None:
-            found = self._applied(builder, x, rows, touched, module)
+            found = self._applied(builder, x, rows, touched, module, tokens * self.top_k)
             return weighted(builder, found, chosen, rows, tokens, module)
         if not exchange.once:
             x = exchange.send(builder, "dispatch", x, rows, most)
-            found = self._applied(builder, x, rows, touched, module)
+            found = self._applied(builder, x, rows, touched, module, rows)
             found = exchange.send(builder, "combine", found, tokens * self.top_k, most)
             return weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
         picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
@@ -404,19 +404,21 @@ class MixtureOfExperts(Block):
         x = exchange.send(
             builder, "dispatch", x, there, made, replace(picks, copies=exchange.chips_with_each_token(step))
         )
-        found = self._applied(builder, x, rows, touched, module)
+        found = self._applied(builder, x, rows, touched, module, there * self.top_k)
         found = weighted(builder, found, chosen, rows, there, module)
         found = exchange.send(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
         out = builder.output(part, tokens, found.dims[1])
         return builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)
 
-    def _applied(self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str) -> Tensor:
-        """Run the experts on the rows that their tokens make."""
-        up = grouped(builder, join_path(module, "up_proj"), x, rows, touched)
-        gate = grouped(builder, join_path(module, "gate_proj"), x, rows, touched) if self.gated else None
+    def _applied(
+        self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str, choices: Size
+    ) -> Tensor:
+        """Run the experts on the rows that tokens here make, of all ``choices`` of these tokens."""
+        up = grouped(builder, join_path(module, "up_proj"), x, rows, touched, choices)
+        gate = grouped(builder, join_path(module, "gate_proj"), x, rows, touched, choices) if self.gated else None
         hidden = activate(builder, self.activation, up, gate, join_path(module, "act"))
-        found = grouped(builder, join_path(module, "down_proj"), hidden, rows, touched)
+        found = grouped(builder, join_path(module, "down_proj"), hidden, rows, touched, choices)
         if self.expert_norm:
             found = builder.norm("rms_norm", found, self.expert_norm, rows, self.latent or self.inputs)
         return found
@@ -429,15 +431,15 @@ def weighted(builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, t
     return builder.vector("reduction", (x, chosen), out, part, flops=2 * elements, elements=elements)
 
 
-def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size) -> Tensor:
-    """One matrix of every expert, applied to the rows that were sent to it."""
+def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size, choices: Size) -> Tensor:
+    """One matrix of every expert, applied to the rows that were sent to it, of all ``choices`` of the tokens here."""
     weight = builder.weights[name]
     (matrix, *beside), compute = builder.read_weight(weight, touched)
     _, n, k = weight.shape
     out = builder.output(name, rows, n)
     arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
     op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
-    op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched})
+    op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched, "choices": choices})
     bias = builder.weights.get(f"{name}.bias")
     if bias is not None:
         added, _ = builder.read_weight(bias, touched)
@@ -484,8 +486,9 @@ class MixtureOfAttention(Attention):
     def _apply(self, builder: OperationBuilder, name: str, x: Tensor) -> Tensor:
         """A matrix of every expert; no estimate of fused experts holds for it alone, so it counts as a product."""
         tokens = builder.step.tokens
-        out = grouped(builder, name, x, tokens * self.top_k, touched_experts(self.count, self.top_k, tokens))
-        dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size != "groups"}
+        rows = tokens * self.top_k
+        out = grouped(builder, name, x, rows, touched_experts(self.count, self.top_k, tokens), rows)
+        dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size not in ("groups", "choices")}
         builder.ops[-1] = replace(builder.ops[-1], dims=dims)
         return out
 
