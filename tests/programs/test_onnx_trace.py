@@ -435,3 +435,54 @@ def test_a_format_that_a_program_cannot_be_taken_in_is_one_clear_error():
         trace(lambda x: x, "fp32[8]", dtype="bf16")
     with pytest.raises(InputError, match="size batch is several numbers; trace the program once for each"):
         trace(file, frontend="onnx", batch=[1, 64])
+
+
+def _bare_body(kind="MatMul", given="c", name="co", second="w", **attributes):
+    """A step of a Loop whose body states no shapes: what it carries goes through one node."""
+    nodes = [
+        helper.make_node(kind, [given, second], [name], **attributes),
+        helper.make_node("Identity", ["go"], ["on"]),
+    ]
+    counter, go, on = (
+        helper.make_tensor_value_info(n, k, d) for n, k, d in (("i", 7, []), ("go", 9, []), ("on", 9, None))
+    )
+    return helper.make_graph(nodes, "body", [counter, go, _value(given)], [on, _value(name)])
+
+
+def _of_loops(nodes, result, *more):
+    many = numpy_helper.from_array(np.array(5, np.int64), "many")
+    return _model(nodes, [_value("x", 8, 32), _value("w", 32, 32), *more], [_value(result)], [many])
+
+
+def test_a_loop_whose_body_states_no_shapes_carries_those_it_is_given():
+    loop = helper.make_node("Loop", ["many", "", "x"], ["y"], body=_bare_body())
+    again = helper.make_node("Loop", ["many", "", "y"], ["z"], body=_bare_body(given="d", name="do"))
+    relu = helper.make_node("Relu", ["y"], ["z"])
+    step, least = 2 * 8 * 32 * 32, 4 * (2 * 8 * 32 + 32 * 32)
+    for nodes, result, steps in (([loop], "y", 5), ([loop, relu], "z", 5), ([loop, again], "z", 10)):
+        found = trace(_of_loops(nodes, result))
+        assert (found.flops(), found.complete) == (steps * step, True)
+        assert 0 <= found.bytes("minimal") - least <= 64
+    inner = helper.make_node("Loop", ["many", "", "e"], ["f"], body=_bare_body())
+    outer = _bare_body(given="e", name="g")
+    outer.node[0].CopyFrom(inner)
+    outer.output[1].name = "f"
+    nested = trace(_of_loops([helper.make_node("Loop", ["many", "", "x"], ["y"], body=outer)], "y"))
+    assert (nested.flops(), nested.complete) == (25 * step, True)
+    growing = _bare_body("Concat", second="x", axis=0)
+    found = trace(_of_loops([helper.make_node("Loop", ["many", "", "x"], ["y"], body=growing)], "y"))
+    assert [gap.name for gap in found.listed_gaps()] == ["Concat"]  # each step gives on more than it was given
+
+
+def test_what_a_branch_gives_is_not_written_and_read_again():
+    chosen, plain = [_value("t")], [_value("e")]
+    loop = helper.make_node("Loop", ["many", "", "x"], ["t"], body=_bare_body())
+    for node, steps in ((helper.make_node("MatMul", ["x", "w"], ["t"]), 1), (loop, 5)):
+        then = helper.make_graph([node], "then", [], chosen)
+        other = helper.make_graph([helper.make_node("Relu", ["x"], ["e"])], "other", [], plain)
+        branch = helper.make_node("If", ["p"], ["y"], then_branch=then, else_branch=other)
+        asked = helper.make_tensor_value_info("p", TensorProto.BOOL, [])
+        for nodes, result in (([branch], "y"), ([branch, helper.make_node("Relu", ["y"], ["z"])], "z")):
+            found = trace(_of_loops(nodes, result, asked))
+            assert found.flops() == steps * 2 * 8 * 32 * 32
+            assert 0 <= found.bytes("minimal") - 4 * (2 * 8 * 32 + 32 * 32) <= 64

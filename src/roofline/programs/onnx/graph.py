@@ -16,7 +16,7 @@ a Tile, a Pad, a convolution, a pooling, a Resize or whatever broadcasts it foll
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -307,6 +307,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     if missing:
         standing.graph.value_info.extend(missing)
         found = _shapes(standing)
+    found = _through_loops(standing, found)
     found = settled(standing, found, _shapes)
     _check_ranks(found.graph)
     named = {name: value for name, value in used.items() if is_symbol(value)}
@@ -314,6 +315,87 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
     replace_all(found.graph, "input", inputs)
     found.graph.initializer.extend(weights)
     return restored(found, model), named
+
+
+class _Loop(NamedTuple):
+    """A Loop with its body, the graph that it stands in, and the types that are known there."""
+
+    node: Any
+    body: Any
+    graph: Any
+    known: Mapping[str, Any]
+
+
+#: Loops behind and inside each other through which shapes are carried.
+_MOST_LOOPS = 8
+
+
+def _through_loops(model: Any, found: Any) -> Any:
+    """Shapes of a model that go through Loops whose bodies state none: what each step gives on as it was given."""
+    changed: set[str] = set()
+    for _ in range(_MOST_LOOPS):
+        if not _carry_shapes(model.graph, found.graph, changed):
+            break
+        found = _shapes(model)
+        if _drop_changed(model.graph, found.graph, changed) | _give_shapes(model.graph, found.graph):
+            found = _shapes(model)
+    return found
+
+
+def _loops(graph: Any, outside: Mapping[str, Any] = {}) -> Iterator[_Loop]:
+    """The Loops of a graph and of the graphs inside it."""
+    known = {**outside, **_typed(graph)}
+    for node in graph.node:
+        for item in node.attribute:
+            for inner in (item.g, *item.graphs) if item.type in _HOLDS_GRAPHS else ():
+                if node.op_type == "Loop" and item.name == "body":
+                    yield _Loop(node, inner, graph, known)
+                yield from _loops(inner, known)
+
+
+def _carry_shapes(graph: Any, found: Any, changed: Set[str]) -> bool:
+    """State what a Loop carries in the shape that it is given, where its body states none; whether there was any."""
+    fresh = False
+    for loop, inferred_loop in zip(_loops(graph), _loops(found), strict=True):
+        for word, inside in zip(loop.node.input[2:], loop.body.input[2:], strict=False):
+            kind = inferred_loop.known.get(word)
+            if kind is not None and not inside.type.tensor_type.HasField("shape") and inside.name not in changed:
+                inside.type.CopyFrom(kind)
+                fresh = True
+    return fresh
+
+
+def _drop_changed(graph: Any, found: Any, changed: set[str]) -> bool:
+    """Take back the shape of what a step of a Loop gives on in another shape."""
+    before = len(changed)
+    for loop, inferred_loop in zip(_loops(graph), _loops(found), strict=True):
+        for inside, back in zip(loop.body.input[2:], inferred_loop.body.output[1:], strict=False):
+            known = dims_of(back)
+            if known is not None and dims_of(inside) not in (None, known):
+                inside.type.tensor_type.ClearField("shape")
+                changed.add(inside.name)
+    return len(changed) > before
+
+
+def _give_shapes(graph: Any, found: Any) -> bool:
+    """State the shapes of what Loops give back as their bodies have them: what is carried, not what is stacked."""
+    fresh = False
+    for loop, inferred_loop in zip(_loops(graph), _loops(found), strict=True):
+        pairs = zip(loop.node.output, inferred_loop.body.output[1 : len(loop.node.input) - 1], strict=False)
+        for word, back in pairs:
+            if word and word not in inferred_loop.known and dims_of(back) is not None:
+                own = [item for item in loop.graph.output if item.name == word]
+                (own or [loop.graph.value_info.add(name=word)])[0].type.CopyFrom(back.type)
+                fresh = True
+    return fresh
+
+
+def _typed(graph: Any) -> dict[str, Any]:
+    """Types of a graph's values whose shapes are known."""
+    items = (*graph.input, *graph.value_info, *graph.output)
+    known = {item.name: item.type for item in items if dims_of(item) is not None}
+    weights = [helper.make_tensor_value_info(item.name, item.data_type, item.dims) for item in graph.initializer]
+    return known | {item.name: item.type for item in weights}
 
 
 def _check_sizes(graph: Any) -> None:

@@ -32,9 +32,12 @@ class Builder:
         return self.node.input[place] if place < len(self.node.input) else ""
 
     def shape(self, place: int) -> Sequence[int]:
-        """Dimensions of an input that is a weight of the file."""
-        found = [item for graph in self.outer for item in graph.initializer if item.name == self.given(place)]
-        return list(found[0].dims) if found else ()
+        """Dimensions of an input that is a weight or an input of the file."""
+        name = self.given(place)
+        found = [list(item.dims) for graph in self.outer for item in graph.initializer if item.name == name]
+        inputs = (item.type.tensor_type.shape.dim for g in self.outer for item in g.input if item.name == name)
+        found += [[dim.dim_value for dim in dims] for dims in inputs if all(dim.dim_value > 0 for dim in dims)]
+        return found[0] if found else ()
 
     def dtype(self, place: int, default: int = TensorProto.FLOAT) -> int:
         """Format of an input that is a weight or an input of the file."""

@@ -254,9 +254,10 @@ class GraphWalker:
                 word, constant = self.taken[item.name]
                 while word in self.taken:
                     word, constant = self.taken[word]
-                if _ident(word) not in made:
+                held = self.known.get(word) or replace(tensor, ident=_ident(word))
+                if held.ident.partition("[")[0] not in made:
                     out = Tensor(_ident(item.name), tensor.dims, tensor.dtype)
-                    reads = () if constant else (replace(self.known.get(word, tensor), ident=_ident(word)),)
+                    reads = () if constant else (held,)
                     self._emit(pricing.move("If", reads, (out,)), node, _scope(node.name), 1)
                 continue
             if node.op_type in _WITH_GRAPHS:
@@ -365,6 +366,8 @@ class GraphWalker:
         constants = {word for inner in branch.node if inner.op_type in OF_SHAPES for word in inner.output}
         for word, item in zip(node.output, branch.output, strict=False):
             self.taken[word] = (item.name, item.name in constants)
+            if item.name in self.known and item.name not in constants:
+                self.known[word] = self.known[item.name]
 
     def dtype(self, number: int) -> str | None:
         """Our name of a format, the one that is asked for in place of fp32."""
