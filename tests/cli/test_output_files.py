@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from roofline import sweep, train
+from roofline import scaling, sweep, train
 from roofline.charts.drawing import THEMES
 from roofline.cli import main
 from roofline.cli.explore import catalog
+from roofline.errors import InputError
 from roofline.models import load
 from roofline.web.page import page_of
 
@@ -157,6 +158,12 @@ def test_what_has_no_picture_says_which_files_it_may_be(tmp_path: Path, capsys: 
     assert main(words) == 2
     said = "error: there is no picture of these answers side by side; end the name in .html, .csv, .json or .txt\n"
     assert capsys.readouterr().err == said
+    assert main(["scaling", "fsdp", "--on", "v5e:8", "-o", str(tmp_path / "x.svg")]) == 2
+    said = "error: there is no picture of a condition of scaling; end the name in .html, .json or .txt\n"
+    assert capsys.readouterr().err == said  # it has no table, for a .csv
+    assert main(["scaling", "fsdp", "--on", "v5e:8", "-o", str(tmp_path / "x.csv")]) == 2
+    with pytest.raises(InputError, match=r"no picture of a condition of scaling; its to_dict\(\) holds its fig"):
+        scaling("fsdp", on="v5e:8").plot()
 
 
 def test_models_are_drawn_by_their_parts(tmp_path: Path) -> None:

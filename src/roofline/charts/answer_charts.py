@@ -49,7 +49,9 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
     found = pictures(answer)
     if not found:
         what = type(answer).__name__
-        files, methods = "end the name in .html, .csv, .json or .txt", "its table() and to_dict() hold its figures"
+        has_table = _has_table(answer)
+        files = f"end the name in .html, {'.csv, ' if has_table else ''}.json or .txt"
+        methods = "its table() and to_dict() hold its figures" if has_table else "its to_dict() holds its figures"
         hint = _INSTEAD.get(what) or either(files, methods)
         raise InputError(f"there is no picture of {_called(answer)}", hint=hint)
     if kind in _HEAT_MAPS:
@@ -62,6 +64,14 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         what = "a table" if isinstance(answer, Columns) else _called(answer)
         raise InputError(f"no picture {kind!r} of {what}", hint=hint)
     return found[kind or next(iter(found))]().with_theme(theme)
+
+
+def _has_table(answer: Any) -> bool:
+    try:
+        answer.table()
+    except InputError:
+        return False
+    return True
 
 
 def _called(answer: Any) -> str:
