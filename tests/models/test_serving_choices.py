@@ -25,6 +25,7 @@ from roofline.models import (
     serve,
     serve_bound,
 )
+from roofline.models.operations import moved_by_part
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.layouts import decode_footprint
@@ -689,6 +690,20 @@ def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
     assert found.to_dict()["kv_block"] == 1
 
 
+def test_tiles_are_parts_of_what_a_chip_moves_and_of_what_the_host_holds() -> None:
+    """Decode of 8 sequences: a tile of 128 rows holds all; of 4 rows each weight is loaded twice, each input again."""
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "context": 4095, "policy": "tiled"}
+    once, twice = (llm("llama-3-8b", **asked, tile=(rows, 128, 64)).decode for rows in (128, 4))
+    weights = 2 * (32 * (2 * 4096 * 4096 + 2 * 4096 * 1024 + 3 * 4096 * 14336) + 128256 * 4096)
+    parts = [moved_by_part(step) for step in (once, twice)]
+    assert [part["weights"] for part in parts] == pytest.approx([weights, 2 * weights], rel=1e-4)
+    # read, and the last token's written
+    assert [part["kv"] for part in parts] == [8 * 4096 * 131072 + 8 * 131072] * 2
+    assert sum(parts[1].values()) == twice.total_bytes
+    held = llm("llama-3-70b", **asked, weights="fp8", tile=(4, 128, 64), host_layers=10).decode
+    assert held.bytes["pcie"] >= 2 * 10 * LAYER
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -698,13 +713,8 @@ def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
         ({"host_layers": -1}, "host_layers is -1"),
-        ({"host_kv": True, "policy": "tiled", "tile": (8, 8, 8)}, "the host's memory with the policy tiled is not"),
         ({"lora": 16, "estimate": True}, "what adapters take was not measured"),
         ({"host_layers": 1, "estimate": True}, "what steps take that read the host's memory was not measured"),
-        (
-            {"host_layers": 1, "policy": "tiled", "tile": (8, 8, 8)},
-            "the host's memory with the policy tiled is not modelled",
-        ),
     ],
 )
 def test_layers_that_no_host_holds(more: dict[str, Any], message: str) -> None:

@@ -152,7 +152,9 @@ def _labelled(part: OpBound, use: Use, tensors: list[tuple[str, Any]]) -> Iterat
 
 def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
     """For each operation the bytes of its tensors by role, repeats counted; nothing where they are not known."""
-    found = moved_tensors([part.op for part in bound.ops], bound.request.get("policy", "each-op"))
+    found = moved_tensors(
+        [part.op for part in bound.ops], bound.request.get("policy", "each-op"), bound.request.get("tile")
+    )
     return [
         [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
         for part, each in zip(bound.ops, found, strict=True)

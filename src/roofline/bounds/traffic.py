@@ -24,8 +24,8 @@ from operator import gt, lt
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
-from roofline.ops import tiled_traffic
-from roofline.sizes import Size, is_surely, is_zero, maximum
+from roofline.ops.contraction import tiled_tensors
+from roofline.sizes import Size, check, is_surely, is_zero, maximum
 from roofline.work import Key, Op, Tensor, Work
 
 Tile = tuple[int, int, int]
@@ -37,7 +37,9 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     check_policy(policy)
-    return BYTE_POLICIES[policy].loads(_with_results(ops), tile)
+    ops = _with_results(ops)
+    moves = BYTE_POLICIES[policy].moves(ops, tile)
+    return [_moved(moves(index, op)) for index, op in enumerate(ops)]
 
 
 def _with_results(ops: Sequence[Op]) -> list[Op]:
@@ -69,6 +71,8 @@ _KEPT = ("kv", "state")
 
 Chosen = tuple[list[Tensor], list[Tensor]]
 Keep = Callable[[int, Op], Chosen]
+#: The tensors that an operation moves, with their bytes.
+Moves = Callable[[int, Op], list[tuple[Tensor, Size]]]
 
 
 def _each_op(ops: Sequence[Op]) -> Keep:
@@ -178,14 +182,13 @@ def _adds(op: Op, ident: str) -> bool:
     return op.kind == "scatter" and any(t.ident == ident for t in op.writes)
 
 
-def _tiled(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
+def _tiled(ops: Sequence[Op], tile: Tile | None) -> Moves:
     if tile is None:
         raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
+    for name, size in zip(("bm", "bn", "bk"), tile, strict=True):
+        check(name, size)
     plain = _each_op(ops)
-    return [
-        Work.bytes("main", tiled_traffic(op, *tile)) if op.kind == "contraction" else _moved(op, *plain(index, op))
-        for index, op in enumerate(ops)
-    ]
+    return lambda index, op: tiled_tensors(op, *tile[:2]) if op.kind == "contraction" else _whole(*plain(index, op))
 
 
 def _streamed(ops: Sequence[Op]) -> Keep:
@@ -214,21 +217,24 @@ def _is_kept(op: Op, tensor: Tensor) -> bool:
 
 
 class Policy(NamedTuple):
-    """A byte policy: what it says of itself, the bytes that operations move under it, and which tensors these are."""
+    """A byte policy: what it says of itself, and which tensors operations move under it, with their bytes."""
 
     text: str
-    loads: Callable[[Sequence[Op], Tile | None], list[Work]]
-    keep: Callable[[Sequence[Op]], Keep] | None = None
+    moves: Callable[[Sequence[Op], Tile | None], Moves]
 
 
 def _keeping(text: str, keep: Callable[[Sequence[Op]], Keep]) -> Policy:
     """A policy that counts the bytes of the tensors it keeps of each operation."""
 
-    def loads(ops: Sequence[Op], tile: Tile | None) -> list[Work]:
+    def moves(ops: Sequence[Op], tile: Tile | None) -> Moves:
         kept = keep(ops)
-        return [_moved(op, *kept(index, op)) for index, op in enumerate(ops)]
+        return lambda index, op: _whole(*kept(index, op))
 
-    return Policy(text, loads, keep)
+    return Policy(text, moves)
+
+
+def _whole(reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[tuple[Tensor, Size]]:
+    return [(tensor, tensor.traffic_bytes) for tensor in (*reads, *writes)]
 
 
 #: Byte policies by name, for every front end.
@@ -250,22 +256,16 @@ BYTE_POLICIES: dict[str, Policy] = {
 }
 
 
-def moved_tensors(ops: Sequence[Op], policy: str = "each-op") -> list[list[tuple[str, Size]]]:
-    """For each operation the role and bytes of every tensor it moves; of tiles, which are loaded again, nothing.
+def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None) -> list[list[tuple[str, Size]]]:
+    """For each operation the role and bytes of every tensor it moves.
 
     >>> from roofline.ops.contraction import matmul
     >>> moved_tensors([matmul(8, 16, 32)])
     [[('activation', 512), ('weight', 1024), ('activation', 256)]]
     """
-    keep = BYTE_POLICIES[policy].keep
-    if keep is None:
-        return [[] for _ in ops]
     ops = _with_results(ops)
-    kept = keep(ops)
-    return [
-        [(tensor.role, tensor.traffic_bytes) for tensors in kept(index, op) for tensor in tensors]
-        for index, op in enumerate(ops)
-    ]
+    moves = BYTE_POLICIES[policy].moves(ops, tile)
+    return [[(tensor.role, amount) for tensor, amount in moves(index, op)] for index, op in enumerate(ops)]
 
 
 #: Kinds of operations that stand between the two products of an attention that is written out.
@@ -316,10 +316,10 @@ def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(replace(op, reads=moved(op.reads), writes=moved(op.writes)) for op in ops)
 
 
-def _moved(op: Op, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Work:
+def _moved(tensors: Sequence[tuple[Tensor, Size]]) -> Work:
     amounts: dict[str, list[Size]] = {}
-    for tensor in (*reads, *writes):
-        amounts.setdefault(tensor.level, []).append(tensor.traffic_bytes)
+    for tensor, amount in tensors:
+        amounts.setdefault(tensor.level, []).append(amount)
     return Work({Key("bytes", level): sum(each[1:], each[0]) for level, each in amounts.items()})
 
 

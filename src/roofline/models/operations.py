@@ -414,7 +414,7 @@ def moved_by_part(step: Bound) -> dict[str, Size]:
     {'weights': 15009914880, 'kv': 4296015872, 'states': 0, 'rest': 2052128}
     """
     ops = [part.op for part in step.ops]
-    tensors = moved_tensors(ops, step.request.get("policy", "each-op"))
+    tensors = moved_tensors(ops, step.request.get("policy", "each-op"), step.request.get("tile"))
     found: dict[str, Size] = dict.fromkeys(_MOVED.values(), 0)
     for op, moved in zip(ops, tensors, strict=True):
         for role, amount in moved:

@@ -197,10 +197,16 @@ def tiled_traffic(op: Op, bm: int, bn: int, bk: int) -> Size:
     """
     for name, size in (("bm", bm), ("bn", bn), ("bk", bk)):
         check(name, size)
+    amounts = [amount for _, amount in tiled_tensors(op, bm, bn)]
+    return sum(amounts[1:], amounts[0])
+
+
+def tiled_tensors(op: Op, bm: int, bn: int) -> list[tuple[Tensor, Size]]:
+    """Each tensor of a tiled contraction with the bytes that are moved of it."""
     left, right, out = _matrices(op)
     again_left, again_right = ceil_div(op.dims["n"], bn), ceil_div(op.dims["m"], bm)
-    once = out.traffic_bytes + sum(tensor.traffic_bytes for tensor in op.reads[2:])
-    return left.traffic_bytes * again_left + right.traffic_bytes * again_right + once
+    loaded = [(left, left.traffic_bytes * again_left), (right, right.traffic_bytes * again_right)]
+    return [*loaded, *((tensor, tensor.traffic_bytes) for tensor in (*op.reads[2:], out))]
 
 
 @takes()

@@ -144,8 +144,6 @@ def step_bound(
     if described.reads_host and find_level(machine, "host") is None:
         hint = f"give pcie a bandwidth with {spelled('set')}"
         raise HardwareError(f"{machine.name} has no figure for the link to a host's memory", hint=hint)
-    if described.reads_host and options.get("policy") == "tiled":
-        raise InputError("the host's memory with the policy tiled is not modelled", hint="policy streamed")
     if phase not in PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
     conventions = taken_from(options, "minimal")
