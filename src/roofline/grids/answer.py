@@ -21,7 +21,7 @@ from dataclasses import field, fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import is_left_over, read_json, replaced, write_text
 from roofline.formulas.tables import REMARKS, UNITS, Columns
@@ -219,11 +219,7 @@ class ReducedGrid(Answer):
         """The answer under stable keys (schema ``roofline/grid/1``)."""
         return {
             "schema": "roofline/grid/1",
-            "of": self.of,
-            "rows": self.rows,
-            "blocks": self.blocks,
-            "done": self.done,
-            "folder": self.folder,
+            **attributes(self, "of", "rows", "blocks", "done", "folder"),
             "tables": {name: table.to_dict() for name, table in self.tables.items()},
             "left_out": dict(self.left_out),
             "assumptions": list(self.said.get("assumes", ())),

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from roofline.answers import Answer, estimable, plain_table
+from roofline.answers import Answer, attributes, estimable, plain_table
 from roofline.bounds.api import bound, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
@@ -167,11 +167,7 @@ class MeasuredPoint:
         """Plain data under stable keys in SI units."""
         run = self.run
         return {
-            "name": run.name,
-            "dtype": run.dtype,
-            "flops": run.flops,
-            "bytes": run.bytes,
-            "seconds": run.seconds,
+            **attributes(run, "name", "dtype", "flops", "bytes", "seconds"),
             "quartiles": None if self.summary is None else [self.summary.low, self.summary.high],
             "clean": None if self.summary is None else self.summary.clean,
             "doubts": [] if self.summary is None else list(self.summary.doubts),
@@ -180,11 +176,9 @@ class MeasuredPoint:
             "bandwidth": run.bytes / run.seconds,
             "roof": float(self.bound.lower),
             "bound_by": self.bound.bound_by,
-            "fraction": self.fraction,
-            "explained": self.explained,
-            "effects": [{"name": e.name, "seconds": e.seconds, "why": e.why} for e in self.effects],
-            "flags": list(self.flags),
-            "assumptions": list(self.assumptions),
+            **attributes(self, "fraction", "explained"),
+            "effects": [attributes(each, "name", "seconds", "why") for each in self.effects],
+            **attributes(self, "flags", "assumptions"),
             **({} if self.expected is None else {"expected": self._expected_dict(self.expected)}),
         }
 
