@@ -781,6 +781,7 @@ MEANINGS = {
     "trips": "How often loops run that JAX or an ONNX file leaves open; repeat for each, as in step.py:12=10.",
     "local": "The sizes are those of one chip's part, as a profile shows them.",
     "backward": "Trace the gradient too.",
+    "input_gradients": "That of the inputs too, as of a layer inside a network.",
     "rate": "Requests: 12/s, 700/min, 40k/h; a CSV file with columns time, rate.",
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",

@@ -176,6 +176,11 @@ def test_what_the_backward_pass_adds_stands_in_a_line_and_its_products_name_thei
     assert "op by op" in line
     assert "mm (down x2, up)" in said.out
     assert "backward adds 197 kFLOP and" in run(capsys, *words)[1].out
+    left_out = "no gradient of the inputs is counted, as of a first layer; --input-gradients counts it too"
+    assert left_out in " ".join(said.out.split())
+    code, said = run(capsys, *words, "--input-gradients")
+    assert f"backward adds {4 * 2 * 32 * 16 * 64 / 1e3:.0f} kFLOP and" in said.out
+    assert "no gradient of the inputs" not in said.out
 
 
 @pytest.mark.parametrize(("program", "words", "message"), [

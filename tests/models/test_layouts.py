@@ -13,6 +13,7 @@ from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_chips
+from roofline.hardware.rate import ridge
 from roofline.models import load
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import divides
@@ -231,3 +232,11 @@ def test_keys_and_values_of_a_context(capsys: Capture) -> None:
     assert "gpt-oss-120b: a token adds 36.9 kB of keys and values once windows are full" in text
     assert "qwen3-32b: a token adds" not in text
     assert "4.72 GB" in run(capsys, "model", "gpt-oss-120b", "--context", "128k")
+
+
+def test_the_ridge_of_attention_is_that_of_its_own_format(capsys: pytest.CaptureFixture[str]) -> None:
+    """DeepSeek-V3's products are fp8 and its attention bf16."""
+    assert main(["llm", "deepseek-v3", "--on", "h200:8", "--tensor", "8", "--batch", "8"]) == 0
+    bf16 = ridge(chip("h200"), "bf16")
+    said = f"30.2 FLOP/B in attention against a ridge of {bf16:.0f} FLOP/B"
+    assert said in " ".join(capsys.readouterr().out.split())

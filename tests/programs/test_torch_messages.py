@@ -96,6 +96,21 @@ def test_backward_needs_something_to_differentiate():
         trace(nn.ReLU(), "fp32[2, 3]", optimizer="sgd")
 
 
+def test_gradients_of_inputs_are_those_of_an_input_that_asks_for_one():
+    conv, x = nn.Conv2d(64, 128, 3, padding=1), torch.empty(2, 64, 14, 14, requires_grad=True)
+    asked, own, first = (
+        trace(conv, *inputs, backward=True, **more)
+        for inputs, more in ((["fp32[2, 64, 14, 14]"], {"input_gradients": True}), ([x], {}), ([x.detach()], {}))
+    )
+    assert asked.flops() == own.flops() == 3 * trace(conv, "fp32[2, 64, 14, 14]").flops()
+    assert first.flops() * 3 == asked.flops() * 2
+    said = "no gradient of the inputs is counted, as of a first layer; input_gradients=True counts it too"
+    assert [said in found.assumptions for found in (asked, own, first)] == [False, False, True]
+    assert said not in trace(nn.Embedding(10, 4), "int32[3]", backward=True).assumptions
+    with pytest.raises(InputError, match="input_gradients= is for torch; backward=True of JAX has it"):
+        trace(lambda x: x, "fp32[3]", frontend="jax", input_gradients=True)
+
+
 def test_what_cannot_be_traced():
     with pytest.raises(InputError, match="an int cannot be traced; give a module, a function, or the path"):
         trace(3, "fp32[3]")

@@ -103,6 +103,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--local", MEANINGS["local"]),
         _row("--ratio", "FIGURE/FIGURE", "One figure over another, the most first: bf16/price, hbm/pcie."),
         _flag("--backward", MEANINGS["backward"]),
+        _flag("--input-gradients", MEANINGS["input_gradients"]),
         _row("--rate", "RATE", MEANINGS["rate"], required=True),
         _row("--shared", "SHARE", MEANINGS["shared"], callback=FRACTION),
         _row("--lengths", "", MEANINGS["lengths"], type=click.Choice(["geometric", "fixed"]), default="geometric"),

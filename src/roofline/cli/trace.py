@@ -39,7 +39,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *options("input jax"),
     option("batch", help="Size of an ONNX file's symbolic batch; several stand side by side."),
     option("dtype", help="Format in which the fp32 tensors of an ONNX file are taken (bf16)."),
-    *options("trips backward"),
+    *options("trips backward input-gradients"),
     option("optimizer"),
     *SEVERAL,
     *BYTES["each-op"],
@@ -63,6 +63,7 @@ def trace_command(
     dtype: str | None,
     trips: tuple[str, ...],
     backward: bool,
+    input_gradients: bool,
     optimizer: str | None,
     convention: str,
     flat: bool,
@@ -104,6 +105,7 @@ def trace_command(
         "batch": None if batch is None else parse_size("batch", batch),
         "dtype": dtype,
         "backward": backward or None,
+        "input_gradients": input_gradients or None,
         "optimizer": optimizer,
         "trips": trips or None,
     }
@@ -443,6 +445,7 @@ def _line_of(error: BaseException, path: str) -> str:
 def _check_file(frontend: str | None, given: dict[str, Any]) -> None:
     """An ONNX file is run forward, and is no function of JAX."""
     said = {"--jax": frontend is not None, "--backward": "backward" in given, "--optimizer": "optimizer" in given}
+    said |= {"--input-gradients": "input_gradients" in given}
     for word in (word for word, is_given in said.items() if is_given):
         raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 

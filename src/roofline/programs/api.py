@@ -41,7 +41,7 @@ from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.programs.traced import Traced
 from roofline.quantity import whole_number
-from roofline.signatures import either, optional, renamed, takes
+from roofline.signatures import either, optional, renamed, spelled, takes
 from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, on: None = No
 @on_several
 @takes(
     optional(
-        backward="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int", dtype="str",
-        weights="Any", recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]",
+        backward="bool", input_gradients="bool", optimizer="Any", sizes="Mapping[str, Size]", trips="Any", batch="int",
+        dtype="str", weights="Any", recompute_attention="bool", name="str", device="str", kwargs="Mapping[str, Any]",
         on="str | Machine",
     ),
     target,
@@ -122,6 +122,9 @@ def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
             if name == "dtype":
                 hint = "a module has its own, as in model.to(torch.bfloat16), an input says it: 'bf16[8, 512]'"
                 raise InputError("dtype= is for ONNX files", hint=hint)
+            if name == "input_gradients":
+                hint = "backward=True of JAX has it of every floating input, and an ONNX file runs forward"
+                raise InputError(f"{spelled(name)} is for torch", hint=hint)
             hint = "an input stands after the program, trace(program, x), or by its name in kwargs={'x': x}"
             if len(name) == 1:  # a size, which other functions take by its name
                 hint = f"a size of an input is one of sizes={{{name!r}: 8}}; {hint}"

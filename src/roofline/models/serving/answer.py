@@ -15,6 +15,8 @@ from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import dataclass, field, once, replace
+from roofline.hardware.machine import Machine
+from roofline.hardware.rate import ridge
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -50,6 +52,7 @@ from roofline.sections import (
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
+from roofline.work import Op
 
 SCHEMA = "roofline/llm/1"
 
@@ -433,17 +436,17 @@ class Serving(Comparable):
         return [f"compute-bound {whole}; the matrices alone {alone}{memory}"]
 
     def _attention_against_ridge(self) -> str:
-        """FLOPs a byte of the attention of a decode step, which no batch moves, where they are below the ridge."""
+        """FLOPs a byte of the attention of a decode step, which no batch moves, where they are below its ridge."""
         step = self.decode
-        ridge: Any = None if step is None else step.critical_intensity
         parts = [] if step is None else [part for part in step.ops if part.op.kind == "attention"]
         flops, moved = (sum(getattr(part, name) for part in parts) for name in ("flops", "bytes"))
         intensity: Any = flops / moved if parts and not is_zero(moved) else 0
-        intensity, ridge = (each.max() if is_array(each) else each for each in (intensity, ridge))
-        if not (is_number(intensity) and is_number(ridge) and 0 < intensity < ridge):
+        own_ridge: Any = None if step is None else _ridge_of(step.machine, [part.op for part in parts])
+        intensity, own_ridge = (each.max() if is_array(each) else each for each in (intensity, own_ridge))
+        if not (is_number(intensity) and is_number(own_ridge) and 0 < intensity < own_ridge):
             return ""
-        said, ridge = (format_amount(each, "FLOP/B") for each in (intensity, ridge))
-        return f", {said} in attention against a ridge of {ridge}"
+        said, against = (format_amount(each, "FLOP/B") for each in (intensity, own_ridge))
+        return f", {said} in attention against a ridge of {against}"
 
     def full_from(self) -> int | None:
         """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
@@ -726,3 +729,18 @@ def serve(
 def _bytes_of(found: Bound) -> dict[str, Any]:
     """Which bytes an answer counts, as options that ask the same."""
     return {name: found.request[name] for name in ("policy", "tile") if name in found.request}
+
+
+def _ridge_of(machine: Machine, ops: Sequence[Op]) -> Size | None:
+    """The ridge of the formats that operations multiply in: F ÷ Σ F_dtype/ridge_dtype; None where one is not known."""
+    products = [
+        (key.dtype, amount * op.repeat)
+        for op in ops
+        for key, amount in op.work.items()
+        if (key.quantity, key.place) == ("flops", "matrix")
+    ]
+    ridges = {dtype: ridge(machine, dtype) for dtype, _ in products}
+    known = [(amount, found) for dtype, amount in products if (found := ridges[dtype])]
+    if not known or len(known) < len(products):
+        return None
+    return sum(amount for amount, _ in known) / sum(amount / found for amount, found in known)

@@ -69,6 +69,7 @@ def trace(
     program: Any,
     *inputs: Any,
     backward: bool = False,
+    input_gradients: bool = False,
     optimizer: Any = None,
     recompute_attention: bool = True,
     sizes: Mapping[str, Size] | None = None,
@@ -80,6 +81,7 @@ def trace(
 
     ``inputs``     example tensors, or specifications in the notation; ``kwargs`` likewise, by name
     ``backward``   also the gradient of everything that requires one, from a gradient of each result given from outside
+    ``input_gradients``  also the gradient of every floating input, as of a layer inside a network; implies ``backward``
     ``optimizer``  also a step: ``adamw`` and the like, a class, or a function of the parameters; implies ``backward``
     ``recompute_attention``  the backward pass of attention makes its scores again, as FlashAttention does and ``train``
                    counts (5 matmuls); False: the forward pass writes its probabilities, and backward reads them (4)
@@ -92,13 +94,13 @@ def trace(
         program = program.module()
     if not callable(program):
         raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint="give a module or a function")
-    given = (inputs, backward or optimizer is not None, optimizer, sizes, name, kwargs)
+    given = (inputs, backward or input_gradients or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = find_modules(program, inputs)
 
     def once(float_constants: bool) -> Traced:
         locations = LocationFinder(module_paths(roots)[0])
         recorder = Recorder(locations, _device(device, roots), recompute_attention, float_constants, given[1])
-        return _traced(program, roots, recorder, *given)
+        return _traced(program, roots, recorder, *given, input_gradients)
 
     try:
         return once(float_constants=True)
@@ -120,6 +122,7 @@ def _traced(
     sizes: Mapping[str, Size] | None,
     name: str | None,
     kwargs: Mapping[str, Any] | None,
+    input_gradients: bool,
 ) -> Traced:
     """Run a program once and gather what the recorder saw."""
     declare = recorder.identities.declare
@@ -130,6 +133,10 @@ def _traced(
         named = {
             key: make_input(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
         }
+        floating = [tensor for tensor in tensors_in([values, named]) if tensor.is_floating_point() and tensor.is_leaf]
+        for tensor in floating if input_gradients else ():
+            tensor.requires_grad_()
+        without = backward and any(not tensor.requires_grad for tensor in floating)
         recorder.give(tensors_in([inputs, dict(kwargs or {})]))
         for parameter in (parameter for module in roots.values() for parameter in module.parameters()):
             parameter.grad = None
@@ -188,7 +195,7 @@ def _traced(
         name or _name(program),
         ops,
         modules=module_paths(roots)[1],
-        assumptions=(*_assumptions(recorder), *cut),
+        assumptions=(*_assumptions(recorder), *[_first_layer()] * without, *cut),
         inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
         weights=recorder.identities.weights(),
@@ -284,6 +291,12 @@ def _assumptions(recorder: Recorder) -> tuple[str, ...]:
         kept = "the probabilities of attention are written, and read again in the backward pass"
         notes[FUSED_ATTENTION if recorder.recompute_attention else kept] = None
     return (*notes, *recorder.open.conditions())
+
+
+def _first_layer() -> str:
+    """What the backward pass of a program leaves out whose inputs ask for no gradient."""
+    more = either("--input-gradients", "input_gradients=True")
+    return f"no gradient of the inputs is counted, as of a first layer; {more} counts it too"
 
 
 def _other_dtype(roots: Mapping[str, Any], values: Iterable[Any]) -> str:
