@@ -136,14 +136,19 @@ def step_function(model: Model | str, phase: str = "decode", *, on: str | Machin
     A size among the ``options`` is one that the function takes, whatever its value.
     """
     given = {name: value for name, value in options.items() if is_array(value) or value not in (None, {}, ())}
-    several = next((name for name, value in given.items() if is_array(value) and name not in SIZES), None)
-    if several is not None:
-        raise InputError(f"{several} is an array", hint="give its values in a list")
+    refuse_arrays(given)
     kept = {name: 1 if name in SIZES else _fixed(name, value) for name, value in given.items()}
     found = _function(load(model), phase, on, tuple(sorted(kept.items())))
     if isinstance(found, RooflineError):
         raise found.with_traceback(None)
     return found
+
+
+def refuse_arrays(options: Mapping[str, Any]) -> None:
+    """Refuse an option of a step that is an array, where it is no size."""
+    several = next((name for name, value in options.items() if is_array(value) and name not in SIZES), None)
+    if several is not None:
+        raise InputError(f"{several} is an array", hint="give its values in a list")
 
 
 @lru_cache(2048)

@@ -28,7 +28,7 @@ from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, step_function
+from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -323,6 +323,7 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
+    refuse_arrays(fixed)
     if phase == "train":
         refuse_algorithm(options, [machine.shape for machine in _machines(choices, fixed)["on"]])
     prices = price_of_each(price, chips)
