@@ -465,3 +465,18 @@ def test_a_number_of_bytes_is_titled_by_its_collective_and_of_no_format(capsys: 
     assert run(capsys, "comm", "allreduce", "--bytes", "28GB", "--dtype", "fp32", "--on", "h100:8").startswith(
         "AllReduce_X(fp32"
     )
+
+
+def test_the_algorithm_taken_stands_first_and_limits_last(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["500MB", "--on", "h100:8"], ["64kB", "--on", "v5e:4x4"], ["8B", "--on", "a100:8"]):
+        assert main(["comm", "allreduce", *words]) == 0
+        found = comm(f"allreduce {words[0]}", on=words[2])
+        rows = {row.algorithm: row for row in found.algorithms}
+        shown = [name for name, *_ in found.to_pandas("algorithms").itertuples(index=False)]
+        assert shown[0] == found.algorithm
+        others = [(bool(rows[name].limit), rows[name].time, rows[name].hops) for name in shown[1:]]
+        assert others == sorted(others)
+        lines = [
+            line.split("  ")[1] for line in capsys.readouterr().out.splitlines() if line[2:].startswith(tuple(rows))
+        ]
+        assert [line for line in lines if line in rows][: len(rows)] == shown

@@ -507,12 +507,15 @@ def _over_switches(found: Communication) -> bool:
 
 
 def _figures(found: Communication) -> Table:
-    """A row an algorithm: bytes (of each tier where they differ), hops, their times, and how; the one taken is bold."""
+    """A row an algorithm: bytes (of each tier where they differ), hops, their times, and how.
+
+    The one taken is bold and stands first, the others as they take longer.
+    """
     links = tuple(dict.fromkeys(name for row in found.algorithms for name in row.sent_by_link))
     links = links if any(row.tiers_differ for row in found.algorithms) else ()
     names = (*([f"over {link}" for link in links] or ["each link"]), "hops", "bytes take", "hops take")
     rows = []
-    for row in found.algorithms:
+    for row in _fastest_first(found):
         hop_time = "" if row.hop_time is None else Amount(row.hop_time, "s")
         says = f"{row.says} ({row.limit})" if row.limit else row.says
         sent = [row.sent_by_link.get(link, 0) for link in links] or [row.sent]
@@ -522,6 +525,16 @@ def _figures(found: Communication) -> Table:
         (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how")),
         rows,
         "algorithms",
+    )
+
+
+def _fastest_first(found: Communication) -> list[AlgorithmCost]:
+    """The algorithm taken, then the others by their times: those that could run before the limits of others."""
+    rows = list(found.algorithms)
+    if not all(is_number(row.time) for row in rows):
+        return rows
+    return sorted(
+        rows, key=lambda row: (row.algorithm != found.algorithm, bool(row.limit), float(row.time), float(row.hops))
     )
 
 

@@ -447,6 +447,7 @@ _CALLED = {
     "SideBySide": "these answers side by side",
     "SideBySideBySize": "these answers side by side",
     "Solution": "a solution",
+    "TimeSolution": "a solution",
     "StepSweep": "these steps",
     "TensorLayout": "the layout of one tensor",
     "TokenBudget": "a budget of tokens",
