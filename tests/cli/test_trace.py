@@ -160,6 +160,40 @@ def test_a_function_that_names_jax_alone_is_traced_as_one_of_jax(capsys, loop):
     assert (code, json.loads(said.out)["flops"]["flops"]) == (0, 7 * 2 * 8**3)
 
 
+BUILD_OF_JAX = """
+import jax
+import jax.numpy as jnp
+
+def f(x, w):
+    return x @ w
+
+def build():
+    return f, (jax.ShapeDtypeStruct((8, 64), jnp.float32), jax.ShapeDtypeStruct((64, 32), jnp.float32))
+
+def function():
+    return f
+
+def without_inputs():
+    return jnp.ones((8, 64)) @ jnp.ones((64, 32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("build", []),
+        ("build", ["--jax"]),
+        ("function", ["--input", "fp32[8, 64]", "--input", "fp32[64, 32]"]),
+        ("without_inputs", []),
+    ],
+)
+def test_a_function_of_jax_without_parameters_gives_the_program(capsys, tmp_path, name, words):
+    path = tmp_path / "net.py"
+    path.write_text(BUILD_OF_JAX)
+    code, said = run(capsys, f"{path}:{name}", *words, "--json")
+    assert (code, json.loads(said.out)["flops"]["flops"]) == (0, 2 * 8 * 64 * 32)
+
+
 def test_what_the_backward_pass_adds_stands_in_a_line_and_its_products_name_their_layers(capsys, tmp_path):
     """By hand: y = x W, then dW and, below the first layer, dx: three more products of 2·32·16·64 FLOPs."""
     path = tmp_path / "net.py"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -236,8 +236,7 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         value = load_program(program)
         frontend = frontend or (guess(value, ()) if callable(value) else "torch")
         front_end(frontend)
-        if frontend == "torch":
-            value, inputs = _built(value, program, inputs)
+        value, inputs = _built(value, program, inputs, frontend)
         _check_sizes(given["sizes"], [each for each in inputs if isinstance(each, str)])
     if "trips" in given:
         if frontend == "torch":
@@ -399,11 +398,14 @@ def _takes_nothing(value: Any) -> bool:
         return False
 
 
-def _built(value: Any, label: str, inputs: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The program and its inputs: a function that takes nothing gives the program, or both."""
-    if not _takes_nothing(value):
+def _built(value: Any, label: str, inputs: Sequence[Any], frontend: str) -> tuple[Any, Sequence[Any]]:
+    """The program and its inputs: a function that takes nothing gives the program, or both.
+
+    One of JAX that gives arrays is a program without inputs.
+    """
+    if not _takes_nothing(value) or (frontend == "jax" and _gives_arrays(value)):
         return value, inputs
-    made = _called(value, label)
+    made = _called(value, label, frontend)
     if isinstance(made, tuple | list) and len(made) == 2:
         if inputs:
             raise InputError(f"{label} gives its inputs, and so does --input", hint="leave one of them out")
@@ -417,12 +419,29 @@ def _built(value: Any, label: str, inputs: Sequence[Any]) -> tuple[Any, Sequence
     return made, inputs
 
 
-def _called(build: Any, label: str) -> Any:
-    """What a function without parameters gives; it is built without memory for its weights."""
-    from roofline.programs.pytorch.data_parallel import building_on_shapes
+def _gives_arrays(program: Any) -> bool:
+    """Whether a function of JAX without parameters gives arrays alone; it is run on shapes."""
+    import jax
 
+    with output_kept_apart():
+        try:
+            jax.eval_shape(program)
+        except TypeError:
+            return False
+        except Exception:  # tracing says what is wrong with a program
+            return True
+    return True
+
+
+def _called(build: Any, label: str, frontend: str) -> Any:
+    """What a function without parameters gives; one of torch is built without memory for its weights."""
+    on_shapes: AbstractContextManager[Any] = nullcontext()
+    if frontend == "torch":
+        from roofline.programs.pytorch.data_parallel import building_on_shapes
+
+        on_shapes = building_on_shapes()
     try:
-        with output_kept_apart(), building_on_shapes():
+        with output_kept_apart(), on_shapes:
             return build()
     except SystemExit as stop:
         raise InputError(f"{label} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
