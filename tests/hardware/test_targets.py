@@ -83,10 +83,16 @@ def test_shapes():
 OWN = "for a chip of your own roofline.chip({…}) takes its figures"
 
 
-@pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "a", "", " ", "4 x", "99999999", "1" * 5000])
+@pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "", " ", "4 x", "99999999", "1" * 5000])
 def test_bad_shapes(shape):
     with pytest.raises(HardwareError, match=r"does not read; write sizes joined by x, such as v5e:4x4 or h100:8"):
         chip(f"v5e:{shape}")
+
+
+@pytest.mark.parametrize("shape", ["n", "a"])
+def test_an_open_number_of_chips_is_of_a_line(shape):
+    with pytest.raises(HardwareError, match=r"does not read; a number, as in h100:8; a line may leave it open"):
+        chip(f"h100:{shape}")
 
 
 @pytest.mark.parametrize(

@@ -306,3 +306,17 @@ def test_weights_alone_in_eight_bits_say_what_products_run_in() -> None:
     words = "products in bf16: only weights are fp8 (W8A8 has activations='fp8' too)"
     assert [words in text or "only weights" in text for text in said.values()] == [True, False, False]
     assert words in said["fp8"]
+
+
+def test_keys_and_values_in_fp8_are_widened_where_the_chip_has_no_such_products() -> None:
+    said = {on: roofline.llm("llama-3-8b", on=on, batch=1, context=64, kv="fp8").decode for on in ("a100", "h100")}
+    multiplied, widened = "keys and values in fp8 are multiplied in fp8", "keys and values in fp8 are widened to bf16"
+    for on, words, other in (("h100", multiplied, widened), ("a100", widened, multiplied)):
+        assert any(line.startswith(words) for line in said[on].assumptions)
+        assert not any(line.startswith(other) for line in said[on].assumptions)
+
+
+def test_products_of_two_formats_are_told_apart_where_sources_are_shown() -> None:
+    told = roofline.llm("deepseek-v3", on="h200:8", tensor=8, batch=8).explain()
+    assert ("T_tensor (fp8) = " in told, "T_tensor (bf16) = " in told) == (True, True)
+    assert "T_tensor = " in roofline.llm("llama-3-8b", on="h100").explain()

@@ -965,9 +965,11 @@ def _explanation(answer: Bound) -> Iterator[str]:
     yield f"{answer.expression}  on {answer.target}"
     if answer.footprint is not None and answer.footprint.fits is False:
         yield answer.footprint.misfit_in_words()
+    formats = {(use.resource, use.dtype) for use in answer.uses}
     for use in answer.uses:
         unit, per_second = UNITS[use.quantity]
-        name = f"T_{use.resource}" + (f" ({use.dtype})" if use.place == "vector" else "")
+        several = sum(resource == use.resource for resource, _ in formats) > 1
+        name = f"T_{use.resource}" + (f" ({use.dtype})" if use.place == "vector" or several else "")
         amount, rate = format_amount(use.amount, unit), format_amount(use.rate.value, per_second)
         yield f"{name} = {amount} / {rate} = {format_amount(use.time, 's')}"
     binds = f" ({answer.bound_by} binds)" if isinstance(answer.bound_by, str) else ""

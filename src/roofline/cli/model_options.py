@@ -36,7 +36,8 @@ def _number(name: str, text: str | int | None, what: str = "chips") -> Any:
     value = parse_size(name, text)
     if isinstance(value, str):
         flag = f"--{name.replace('_', '-')}"
-        raise InputError(f"{flag} {text!r} is not a number of {what}", hint="a number, or a list 1,2,4,8")
+        hint = "a number, or a list 1,2,4,8; a formula is of one number, and a sweep has a row for each"
+        raise InputError(f"{flag} {text!r} is not a number of {what}", hint=hint)
     return value
 
 

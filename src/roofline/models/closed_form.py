@@ -43,9 +43,6 @@ from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, product, symbol
 
-#: A number of tokens to show a formula at, where none is given.
-EXAMPLE = 8192
-
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int", checkpoint="str | int")
 
@@ -202,7 +199,8 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     rest = dict(options)
     wanted = {"batch", *kind.required, *(name for name in kind.sizes if name in rest)}
     given = {name: rest.pop(name) for name in ("batch", *kind.sizes) if rest.get(name) is not None}
-    most = EXAMPLE if model.context is None else min(EXAMPLE, model.context - given.get("past", 0) - 1)
+    length = model.usual_length
+    most = length if model.context is None else max(1, min(length, model.context - given.get("past", 0) - 1))
     usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
     sizes = {name: symbol(name, exact=True) for name in ("batch", *kind.sizes) if name in wanted}
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}

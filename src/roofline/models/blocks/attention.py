@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from roofline import dtypes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
+from roofline.hardware.rate import rate
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -426,11 +427,14 @@ class Attention(Block):
         score_keys(builder, [q, k, *cached_index_keys(builder, indexer, step.past)], indexer)
 
 
-def attention_format_said(ops: Sequence[Op]) -> list[str]:
-    """That attention computes in the format of its cache, where its queries come in a wider one."""
+def attention_format_said(ops: Sequence[Op], machine: Machine) -> list[str]:
+    """That attention computes in the format of its cache, where its queries come in a wider one and the chip has it."""
     narrow = Key("flops", "matrix", "fp8")
     if not any(op.kind == "attention" and narrow in op.work and dtypes.get(op.reads[0].dtype).bits > 8 for op in ops):
         return []
+    found = rate(machine, narrow)
+    if found is not None and found.dtype != narrow.dtype:
+        return [f"keys and values in fp8 are widened to {found.dtype} as they are read: this chip has no fp8 products"]
     return ["keys and values in fp8 are multiplied in fp8, with queries cast to it, as vLLM and TensorRT-LLM do"]
 
 

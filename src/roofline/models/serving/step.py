@@ -359,7 +359,7 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     if phase == "prefill" and not is_zero(options.get("past", 0)) and any(op.role == "selection" for op in ops):
         text = "keys in the cache: as many as new tokens can choose; tokens that choose the same ones read fewer"
         said.append(Assumption("model", text))
-    said += assume("formats", [*selection_said(ops), *attention_format_said(ops)])
+    said += assume("formats", [*selection_said(ops), *attention_format_said(ops, machine)])
     roles = {op.role for op in ops}
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if said_of_source := source_said(model):
