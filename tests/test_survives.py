@@ -238,6 +238,50 @@ def test_values_of_somebodys_own_kind_are_read_as_pythons() -> None:
     assert roofline.model(named(LLAMA)).parameters == roofline.model(LLAMA).parameters
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "chips h100 --dtype bf16",
+            "--dtype is the peak that a list shows, and a chip that is named has all of its own",
+        ),
+        ("chips --ratio bf16/price --dtype fp8", "--dtype is the peak that a list shows, and --ratio names its own"),
+        ("chips h100 --ratio bf16/hbm --top 1", "--top says nothing of one chip"),
+        ("chips --template --dtype fp8", "--template goes alone"),
+        ("llm llama-2-7b --on h100 --host-layers -1", "--host-layers is -1; a whole number of at least 0"),
+        ("model llama-2-7b --modules --batch 2", "--modules counts parameters, of which --batch says nothing"),
+        ("model llama-2-7b --modules --policy each-op", "--modules counts parameters, of which --policy says nothing"),
+    ],
+)
+def test_options_that_say_nothing_beside_others_are_refused(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    shown = capsys.readouterr()
+    assert (said in shown.err, shown.out) == (True, "")
+
+
+def test_a_folder_without_a_chip_is_no_list_of_all(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="hold no chip; roofline chips --template"):
+        roofline.chips(str(tmp_path))
+
+
+def test_paths_and_arrays_inside_what_is_right_are_one_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not declared"):
+        roofline.advise(ADD, on="h100", use=[tmp_path])
+    for wrong in ({b"hbm": 3e12}, {8: 8}):
+        with pytest.raises(InputError, match=r"set is {.*, and takes a dict"):
+            roofline.bound(ADD, on="h100", set=wrong)
+    with pytest.raises(InputError, match="nbytes is 'bf16', and takes a whole number or several"):
+        roofline.comm("AllReduce_X(bf16[1024])", on="v5e:8").amount_in_words("bf16")
+    with pytest.raises(InputError, match="unknown key b'B'; keys are: level"):
+        roofline.bound(ADD, on={"x": {b"B": 8}})
+    with pytest.raises(InputError, match="no reader for model_type"):
+        roofline.model({**LLAMA, "model_type": np.zeros((2, 2))})
+    with pytest.raises(InputError, match="an argument is a _SaysNothing that does not say what it is"):
+        roofline.models.serve(_SaysNothing(), on="h100")
+
+
 class _Endless:
     def __getitem__(self, at: int) -> str:
         return "h100"

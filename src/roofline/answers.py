@@ -667,7 +667,7 @@ def figures_of(on: Any, machines: Sequence[Any], options: Mapping[str, Any]) -> 
     """
     figures, words = options.get("set"), options.get("set_") or ()
     given = [*(figures if isinstance(figures, Mapping) else ()), *words]
-    if not given:
+    if not given or not all(isinstance(figure, str) for figure in given):
         return {}
     said, own, files = {_named(each) for each in machines}, _named(on), options.get("files") or ()
     heads = {figure.partition(".")[0].lower() for figure in given if isinstance(figure, str) and "." in figure} - said

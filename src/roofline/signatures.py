@@ -327,6 +327,8 @@ def _at_border(name: str, value: Any, annotation: str) -> Any:
     plain = _plain(value, annotation)
     if "Size" in _alternatives(annotation):
         plain = typed_size(name, plain)
+        if isinstance(plain, str) and "str" not in _alternatives(annotation):
+            raise InputError(f"{name} is {quoted(plain)}, and takes a whole number or several")
         return array_of(name, plain) if isinstance(plain, list | tuple | range) or is_array(plain) else plain
     return tuple(plain) if isinstance(plain, list) and annotation.startswith("tuple[") else plain
 

@@ -45,7 +45,7 @@ _PLAIN = frozenset({int, float, bool, str, type(None)})
 _HOLDING = (list, tuple, set, frozenset)
 
 #: Libraries whose kinds of these stay, or are numbers of arrays.
-_AS_THEY_ARE = ("roofline", "numpy", "pathlib")
+_AS_THEY_ARE = ("roofline", "numpy")
 
 #: Python's own kinds, and how a value of a kind below one becomes that, whatever its own methods do.
 _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
@@ -133,7 +133,8 @@ def of_python(value: Any, depth: int = 2) -> Any:
     (['h100', 'a100'], [3.5])
     """
     own = type(value)
-    if own in _PLAIN or str(own.__module__).partition(".")[0] in _AS_THEY_ARE:
+    library = str(own.__module__).partition(".")[0]
+    if own in _PLAIN or library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
         return value
     kind = next((kind for kind in _OWN_KINDS if issubclass(own, kind)), None)
     if kind is None:
@@ -188,7 +189,7 @@ def plain_numbers(function: Function) -> Function:
 
     @wraps(function)
     def taken(*given: Any, **named: Any) -> Any:
-        for name, value in named.items():
+        for name, value in (*(("an argument", each) for each in given), *named.items()):
             check_itself(name, value)
         plain = {name: _bordered(name, value) for name, value in named.items()}
         plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
@@ -399,6 +400,7 @@ def check_number_of(name: str, value: Any) -> None:
 
 def array_of(name: str, value: Any) -> Any:
     """A copy of several sizes as an array in float64, or an error that names them."""
+    value = of_python(value, 0)
     check_number_of(name, value)
     try:
         return own_array(value)

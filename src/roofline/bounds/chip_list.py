@@ -18,7 +18,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Fact
 from roofline.bounds.comparison import MARK, aligned, fact_row
 from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
-from roofline.errors import HardwareError, InputError, did_you_mean, suggest
+from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
@@ -380,6 +380,8 @@ class ChipList(Answer, list[Machine]):
         ['b200', 'h100-pcie']
         """
         check_top(top, "chips")
+        if top is not None and self.beside and len(self) == 1:
+            raise InputError(f"{spelled('top')} says nothing of one chip", hint="leave it out")
         found: dict[str, float | None] = {}
         missing = None
         for machine in self:
@@ -506,14 +508,14 @@ def chips(
     *more: str,
     filter: str | None = None,
     sort: str | None = None,
-    dtype: str = "bf16",
+    dtype: str | None = None,
     top: int | None = None,
     files: Sequence[str | os.PathLike[str]] = (),
 ) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
     ``filter`` may list a kind (``gpu``, ``tpu``, ``cpu``, ``accelerator``), a format and figures too:
-    ``"gpu, fp8, memory>=80GB"``. ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``), ``bandwidth``,
+    ``"gpu, fp8, memory>=80GB"``. ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``: bf16), ``bandwidth``,
     ``capacity``, ``ridge``, ``power``; or ``price`` or ``name``, the least first; ``-ridge`` is the other way round.
     ``top`` are so many of them. ``files`` overlay the catalog; a file among the names stands for its chips.
 
@@ -530,13 +532,15 @@ def chips(
     found = makers
     if not makers:
         found = [m for each in listed for m in (chips_in(each) if _is_file(each) else [chip(str(each), files=layers)])]
+    if listed and not found:
+        raise HardwareError(f"{quoted(listed)} hold no chip", hint="roofline chips --template shows what a file holds")
     found, said = filtered(found or all_chips(layers), filter)
-    meant = dtypes.arithmetic_name(dtype)
+    meant = dtypes.arithmetic_name("bf16" if dtype is None else dtype)
     check_top(top, "chips")
     beside = bool(listed) and not makers and filter is None
     if beside and len(found) == 1 and (idle := "sort" if sort is not None else "top" if top is not None else ""):
         raise InputError(f"{spelled(idle)} says nothing of one chip", hint="leave it out")
-    if beside and meant != "bf16" and order != "peak":
+    if beside and dtype is not None and order != "peak":
         idle = f"{spelled('dtype')} is the peak that a list shows, and a chip that is named has all of its own"
         raise InputError(idle, hint="leave it out")
     turned = sort is not None and sort.strip().startswith("-")

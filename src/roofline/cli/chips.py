@@ -50,15 +50,23 @@ def chips_command(
     roofline chips --template > my-chip.toml
     """
     if template:
-        if as_json or sources or is_kept() or any((names, filter_, sort, top, ratio, set_, files)):
+        if (
+            as_json
+            or sources
+            or is_kept()
+            or any((names, filter_, sort, top, ratio, set_, files, not_default("dtype")))
+        ):
             raise InputError("--template goes alone", hint="as in: roofline chips --template > my-chip.toml")
         click.echo(machine_template(), nl=False)
         return
+    if ratio is not None and sort is None and not_default("dtype"):
+        raise InputError("--dtype is the peak that a list shows, and --ratio names its own", hint="leave --dtype out")
     layers = machine_files(files)
     overrides: dict[str, Any] = dict(parse_set(set_))
     if overrides and not names:
         raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
-    of_lists = {"--filter": filter_, "--sort": sort, "--top": top, "--dtype": dtype if not_default("dtype") else None}
+    shown = dtype if not_default("dtype") else None
+    of_lists = {"--filter": filter_, "--sort": sort, "--top": top, "--dtype": shown}
     if overrides and (idle := next((word for word, value in of_lists.items() if value is not None), None)):
         raise InputError(f"{idle} is of a list, and --set goes with chips by name", hint="leave one of them out")
     if overrides:
@@ -67,7 +75,7 @@ def chips_command(
     else:
         # a ratio that ranks is worked out of all chips before the first of them are kept
         ranks = ratio is not None and sort is None and top is not None
-        found = chips(names, filter=filter_, sort=sort, dtype=dtype, top=None if ranks else top, files=layers)
+        found = chips(names, filter=filter_, sort=sort, dtype=shown, top=None if ranks else top, files=layers)
     answer = found if ratio is None else found.ratio(*_two_figures(ratio), top=top)
     if sources and not (answer is found and found.beside):
         raise InputError("--sources is of chips by name", hint="as in: roofline chips h100 --sources")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Part
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.model_options import formats
 from roofline.cli.option_table import FORMATS, option, options, with_options
 from roofline.cli.option_values import convention_arguments
@@ -15,6 +15,7 @@ from roofline.counts import parse_size
 from roofline.errors import InputError
 from roofline.quantity import format_count
 from roofline.sections import BLANK, Amount, Column, Row, Section, Sentences, Table, figures
+from roofline.signatures import spelled
 from roofline.sizes import check
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ def model_command(
         return
     models = [load(name) for name in names]
     if modules:
+        counting = ["batch", "prompt", "context", "parts", *options]
+        if (idle := next(filter(not_default, counting), None)) is not None:
+            said = f"--modules counts parameters, of which {spelled(idle)} says nothing"
+            raise InputError(said, hint="leave one of them out")
         _show_modules(models, as_json)
         return
 

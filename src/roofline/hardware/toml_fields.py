@@ -126,7 +126,7 @@ def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: FieldPath) -
     unknown = [key for key in raw if key not in known]
     if unknown:
         many = "keys" if len(unknown) > 1 else "key"
-        hint = suggest(unknown[0], known, what="keys", limit=20)
+        hint = suggest(str(unknown[0]), known, what="keys", limit=20)
         hint += "" if hint.endswith("?") else f"; {template()}"
         place.fail(f"unknown {many} {', '.join(map(repr, unknown))}", hint)
 

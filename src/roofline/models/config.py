@@ -82,7 +82,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if callable(as_dict) and isinstance(getattr(source, "model_type", None), str):  # a configuration of transformers
         source = as_dict()
     if isinstance(source, Mapping):
-        return from_fields(source, name or str(source.get("_name_or_path") or source.get("model_type") or "model"))
+        named = (source.get(field) for field in ("_name_or_path", "model_type"))
+        return from_fields(source, name or next((each for each in named if isinstance(each, str) and each), "model"))
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"{quoted(source)} is not a model", hint="give a shipped name, a config.json, or its fields")
     text = os.fsdecode(source)

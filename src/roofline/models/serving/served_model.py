@@ -19,7 +19,7 @@ from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.weights import ServedAdapters
 from roofline.signatures import optional, spelled
-from roofline.sizes import check, is_zero
+from roofline.sizes import check, is_number, is_zero
 
 #: Options of a step that say what is served and where it lies.
 SERVED = optional(source="Size", lora="int", adapters="int", kv_block="int", host_layers="int", host_kv="bool")
@@ -40,7 +40,7 @@ def served_model(model: Model | str, options: dict[str, Any]) -> Model:
         rank, count = (_one_number(name, 1 if given[name] is None else given[name]) for name in ("lora", "adapters"))
         found = replace(found, adapters=ServedAdapters(rank, count))
     if given["host_layers"] is not None and not is_zero(given["host_layers"]):
-        found = with_host_layers(found, _one_number("host_layers", given["host_layers"]))
+        found = with_host_layers(found, _one_number("host_layers", given["host_layers"], least=0))
     return replace(found, kv_memory="host") if given["host_kv"] else found
 
 
@@ -63,7 +63,9 @@ def with_host_layers(model: Model, count: int) -> Model:
     return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
 
 
-def _one_number(name: str, value: Any) -> int:
+def _one_number(name: str, value: Any, least: int = 1) -> int:
+    if is_number(value) and value < least:
+        raise SizeError(f"{spelled(name)} is {value}", hint=f"a whole number of at least {least}")
     found = check(name, value)
     if not isinstance(found, int):
         raise InputError(f"{spelled(name)} is one number", hint=f"a whole one, as in {spelled(name, 16)}")
