@@ -375,3 +375,23 @@ def test_a_unit_for_both_kinds_of_work_binds_in_one_row(
     assert "rounded to tf32 products run on tensor at 60.6 TFLOP/s (set tensor.fp32=60.6TFLOP/s)" in said
     assert main(["bound", "fp32[512, 512] * fp32[512, 512]", "--on", "l4", "--set", "tensor.fp32=60.6TFLOP/s"]) == 0
     assert "tensor fp32" in " ".join(capsys.readouterr().out.split())
+
+
+SHARDED_IN_JAX = """
+import jax
+from jax.sharding import AbstractMesh, PartitionSpec as P
+
+mesh = AbstractMesh((4,), ("x",))
+
+def step(x):
+    return jax.shard_map(lambda v: jax.lax.psum(v, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())(x)
+"""
+
+
+def test_the_least_that_is_sent_is_not_said_where_a_network_prices_it(capsys, tmp_path):
+    path = tmp_path / "step.py"
+    path.write_text(SHARDED_IN_JAX)
+    words = [f"{path}:step", "--jax", "--input", "fp32[1024, 1024]"]
+    texts = [" ".join(run(capsys, *words, *on)[1].out.split()) for on in ([], ["--on", "v5e"], ["--on", "v5e:4"])]
+    assert ["one way over one link" in text for text in texts] == [True, True, False]
+    assert "AllReduce over X (4 chips)" in texts[2]

@@ -275,7 +275,9 @@ class Traced(Answer):
         moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in SHOWN_POLICIES)
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
         yield Sentences([whole, f"bytes: {moved}"])
-        yield assumes(self.assumptions)
+        # where a network prices collectives, what is said of the least that they send does not hold
+        priced = under and not any(LEAST_SENT_NOTE in bound.assumptions for bound in under.values())
+        yield assumes([line for line in self.assumptions if not (priced and line == LEAST_SENT_NOTE)])
         yield incomplete(map(str, self.listed_gaps()))
 
     def tree(self, depth: int | None = None) -> Part:
