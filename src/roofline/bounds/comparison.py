@@ -252,6 +252,7 @@ class SideBySide(Answer):
         if any(self.untimed):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
+        said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in shown.values() for f in facts)
         marks = any(best_of(self.names, facts) for facts in shown.values())
         if marks or said:
             yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
@@ -631,6 +632,9 @@ def _written(fact: Fact) -> str:
         return format_count(int(fact.value))
     return f"${format_number(fact.value)}" if fact.unit == "USD" else format_number(fact.value)
 
+
+#: What is said of changes: each is a row of how many times as fast the same work gets.
+GAINS_IN_WORDS = "; of a change: how many times as fast the same work gets"
 
 #: What is said of figures in brackets.
 INTERVAL_IN_WORDS = "; in brackets where 80% of runs are expected"

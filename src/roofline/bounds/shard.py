@@ -190,9 +190,7 @@ class ShardPlans(Comparable):
         rest = len(self) - SHOWN_PLANS
         if rest > 0:
             figures_too = "; with a number for every size they have figures too" if formulas or arrays else ""
-            yield Sentences(
-                [f"… and {rest} more; {either('--json', 'to_dict()')} lists them all{figures_too}"], "quiet"
-            )
+            yield Sentences([f"{rest} more; {either('--json', 'to_dict()')} lists them all{figures_too}"], "quiet")
         if formulas or arrays:
             yield Sentences(["sizes are open or arrays: the plans that send over the fewest mesh axes first"], "quiet")
         if bound is not None:
