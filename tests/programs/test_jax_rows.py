@@ -188,6 +188,8 @@ TRIANGLE = N * (N + 1) // 2
         (lambda x: jnp.sort(x)[:10, :2], 10 * N + 20),
         (lambda x: x.at[:100].set(0.0).sum(), 28 * N + 1),
         (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, N)), (5, 0))[:10] + 1, 19 * N),
+        (lambda x: jnp.tril(x[:32, :32])[2:10].sum(0), 52 + 32),
+        (lambda x: jnp.where(jnp.arange(N)[:, None] < 10, x, 0.0)[5:20].sum(), 5 * N + 1),
     ],
 )
 def test_no_more_is_read_than_a_result_needs(program, elements):

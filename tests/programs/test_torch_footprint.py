@@ -221,3 +221,36 @@ def test_what_a_program_keeps_of_its_own_backward_pass_is_part_of_the_floor():
         return loss
 
     assert trace(step, "fp32[64, 16]").bytes("minimal") == 4 * (64 * 16 + 2 * 16 * 16 + 1)
+
+
+def test_random_numbers_and_what_is_written_over_are_no_part_of_the_floor() -> None:
+    x, given = 4 * 8, "fp32[8]"
+    for made in (
+        lambda x: torch.empty_like(x).normal_() + x,
+        lambda x: torch.zeros(8).uniform_() + x,
+        lambda x: torch.zeros_like(x).copy_(x) + x,
+        lambda x: torch.nn.functional.dropout(x, 0.5, True) + x,
+    ):
+        assert trace(made, given).bytes("minimal") == 2 * x
+    assert trace(lambda x: torch.nn.functional.gumbel_softmax(x, hard=True), "fp32[2, 100]").bytes("minimal") == 1600
+    assert trace(lambda x: torch.empty_like(x).normal_(), given).bytes("minimal") == x
+    assert trace(lambda x: torch.empty_like(x).copy_(x), given).bytes("minimal") == 2 * x
+
+
+def test_rows_that_an_index_replaces_are_not_read() -> None:
+    row = 4 * 32
+
+    def copied(cache, x):
+        cache.index_copy_(1, torch.tensor([5]), x[:, None])
+        return cache[:, :6].sum(1)
+
+    def put(cache, x):
+        cache[:, torch.tensor([5])] = x[:, None]
+        return cache[:, :6].sum(1)
+
+    def set_(cache, x):
+        cache[:, 5] = x
+        return cache[:, :6].sum(1)
+
+    for program in (copied, put, set_):  # five rows, the new one, read and written, the sum
+        assert 0 <= trace(program, "fp32[2, 16, 32]", "fp32[2, 32]").bytes("minimal") - 2 * row * (5 + 3) <= 8

@@ -238,6 +238,41 @@ def outside(region: Region, part: Box) -> Region:
     return each(region, back)
 
 
+def inside(region: Region, shape: Sequence[int], parts: Sequence[Box]) -> Region:
+    """What lies in some parts of a tensor, each without steps."""
+
+    def within(part: Box) -> Region:
+        found, sizes = box_in(region, shape), tuple(_places(edges) for edges in part)
+        for axis, (first, _, _) in enumerate(part):
+            found = joined(found, axis, first, sizes[axis])
+        return sliced(found, sizes, [first for first, _, _ in part], (1,) * len(part))
+
+    return union(*map(within, parts))
+
+
+def boxes_where(mask: Any) -> list[Box] | None:
+    """Where a mask that varies along at most two dimensions holds; None where it varies more, or in too many places.
+
+    >>> boxes_where(np.tril(np.ones((2, 3), bool)))
+    [((0, 1, 1), (0, 1, 1)), ((1, 2, 1), (0, 2, 1))]
+    """
+    axes = [axis for axis in range(mask.ndim) if mask.strides[axis] and not (mask == mask.take([0], axis)).all()]
+    if len(axes) > 2 or (len(axes) == 2 and mask.shape[axes[0]] > MOST_BOXES):
+        return None
+    plane = mask[tuple(slice(None) if axis in axes else 0 for axis in range(mask.ndim))]
+    whole = box_of(mask.shape)
+    if len(axes) < 2:
+        return with_rows(whole, axes[0], np.flatnonzero(plane)) if axes else [whole] if plane else []
+    found: list[Box] = []
+    for row, held in enumerate(plane):
+        line = (*whole[: axes[0]], (row, row + 1, 1), *whole[axes[0] + 1 :])
+        runs = with_rows(line, axes[1], np.flatnonzero(held)) if held.any() else []
+        if runs is None:
+            return None
+        found += runs
+    return found if len(found) <= MOST_BOXES else None
+
+
 def moved(region: Region, order: Sequence[int]) -> Region:
     """Of a tensor whose dimensions stand in another order in the result."""
     return each(region, lambda box: [tuple(box[list(order).index(place)] for place in range(len(order)))])

@@ -201,6 +201,20 @@ def _alike(each: _Equation) -> Iterator[Region]:
     yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins)
 
 
+#: Masks of more elements are not looked at.
+_LARGEST_MASK = 2**20
+
+
+def _selected(each: _Equation) -> Iterator[Region]:
+    """Of each case the elements that a known choice takes of it."""
+    choice, shape = each.numbers[0], each.outs[0]
+    yield regions.aligned(each.region, each.ins[0], shape)
+    for case in range(len(each.ins) - 1):
+        known = choice is not None and choice.shape == shape and choice.size <= _LARGEST_MASK
+        parts = regions.boxes_where(choice == case) if known else None
+        yield each.region if parts is None else regions.inside(each.region, shape, parts)
+
+
 def _reshaped(each: _Equation) -> Iterator[Region]:
     in_order = each.params.get("dimensions") is None or "new_sizes" not in each.params
     yield regions.reshaped(each.region, each.outs[0], each.ins[0]) if in_order else WHOLE
@@ -378,4 +392,5 @@ _RULES: dict[str, Callable[[_Equation], Iterator[Region]]] = {
     "sort": _worked_along("dimension", kept=True),
     **dict.fromkeys(REDUCTIONS, _worked_along("axes", kept=False)),
     **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), _alike),
+    "select_n": _selected,
 }  # fmt: skip

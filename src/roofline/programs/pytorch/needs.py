@@ -63,10 +63,10 @@ def needed_bytes(
             if _base(tensor.ident) not in read and tensor.ident not in shown:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
-        replaced = _replaced(op, call)
-        before = None if replaced is None else needed[_base(op.writes[0].ident)]
-        if replaced is not None and before is not None:
-            needed[_base(op.writes[0].ident)] = dict.fromkeys(regions.without(list(before), replaced))
+        for replaced in _replaced(op, call):
+            before = needed[_base(op.writes[0].ident)]
+            if before is not None:
+                needed[_base(op.writes[0].ident)] = dict.fromkeys(regions.without(list(before), replaced))
         followed = _followed(op, call, needed)
         for tensor in op.reads:
             if tensor.ident in followed:
@@ -86,15 +86,24 @@ def _everything(tensor: Tensor) -> Stretches | None:
     return Stretches(0, ((int(nbytes) if not is_symbol(nbytes) else nbytes, 1),))
 
 
-def _replaced(op: Op, call: Call | None) -> Stretches | None:
+def _replaced(op: Op, call: Call | None) -> Sequence[Stretches]:
     """The bytes of a tensor that an operation writes anew in place, where these are a part of it."""
-    if call is None or call.name not in ("copy", "fill", "zero") or not call.in_place or not op.writes:
-        return None
+    if call is None or not call.in_place or not op.writes:
+        return ()
     out, part = call.results[0], op.writes[0]
     if out.layout is None or not ("[+" in part.ident or part.touched is not None):
-        return None
-    strides, start, width = out.layout
-    return regions.stretches_of(regions.box_of(out.shape), strides, start, width)
+        return ()
+    whole, axis, rows = regions.box_of(out.shape), 0, None
+    if call.name in ("index_copy", "index_fill"):
+        axis, rows = call.args[1] % max(1, out.rank), _rows(call.args[2])
+    elif call.name == "index_put" and not call.get("accumulate", False):
+        chosen = [(at, index) for at, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)]
+        axis, rows = (chosen[0][0], _rows(chosen[0][1])) if len(chosen) == 1 else (0, None)
+    elif call.name in ("copy", "fill", "zero"):
+        return _places(out, (whole,))
+    if rows is None or type(out.shape[axis]) is not int:
+        return ()
+    return _places(out, tuple(regions.with_rows(whole, axis, [row % out.shape[axis] for row in rows]) or ()))
 
 
 def _counted_from_least(value: Any) -> Any:

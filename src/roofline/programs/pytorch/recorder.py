@@ -500,6 +500,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         recorder = self.recorder
         outs = tensors_in(result)
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
+            if "empty" in traits.name:
+                recorder.identities.allocate(outs)
             recorder.locations.remember()
             return
         given = recorder.picked(traits.full_name, args)

@@ -120,6 +120,11 @@ class TensorIdentities:
         if found is not None:
             found.role, found.label, found.elements = role, label, tensor.numel()
 
+    def allocate(self, tensors: Sequence[Any]) -> None:
+        """Say that the program made memory that nothing is written to yet."""
+        for tensor in tensors:
+            self._of(tensor, made=True)
+
     def weights(self) -> dict[str, Any]:
         """Elements of every parameter that was declared, by the name of its memory."""
         declared = {s.base: s.elements for s in self._storages.values() if s.role == "weight"}
@@ -215,8 +220,10 @@ class TensorIdentities:
         storages = {id(s): s for s in self._storages.values()}.values()
         kept = {s.ident for s in storages if s.outside and s.version}
         passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
+        before = {f"{s.base}.{n}" if n else s.base for s in storages for n in range(s.version)} - asked
 
         def written(t: Tensor) -> Tensor:
+            t = replace(t, given=0) if t.ident in before else t  # all of it is written again, and nothing read it
             return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
 
         def wanted(op: Op) -> Sequence[Tensor]:
