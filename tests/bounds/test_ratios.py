@@ -113,6 +113,7 @@ COMMANDS: list[tuple[str, str]] = [
     ("chips v4 --ratio hbm", "--ratio 'hbm' is not two figures; as in --ratio bf16/price, --ratio hbm/pcie"),
     ("chips v4 --ratio hbm/pcei", "TPU v4 has no figure 'pcei'"),
     ("train 70e9 --on h100 --memory --tensor 8", "--tensor says nothing about --memory"),
+    ("train 70e9 --memory --zero 1", "--zero says nothing about --memory; a target of several chips lists every stage"),
     ("train 70e9 --on h100 --memory --batch-tokens 4e6", "hidden states of tokens need a width and layers"),
 ]
 

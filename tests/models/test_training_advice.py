@@ -417,3 +417,13 @@ def test_where_no_chips_are_enough_for_a_batch_a_larger_one_is_dealt_out() -> No
     longest = int(said.partition("sequences of up to ")[2].partition(" ")[0].replace(",", ""))
     for tokens, fits in ((longest, True), (longest + 1, False)):
         assert train("llama-3-70b", on="l40s", batch_tokens=tokens, sequence=tokens, **more).fits is fits
+
+
+def test_memory_is_listed_by_stage_of_zero() -> None:
+    """By hand, of 16 bytes a parameter: 2 of weights, 2 of gradients, 12 of the optimizer, over 8 chips."""
+    held = training_memory(30e9, on="h100:8")
+    assert held.by_zero_stage == pytest.approx([30e9 * each for each in (16, 4 + 12 / 8, 2 + 14 / 8, 16 / 8)])
+    assert held.by_zero_stage[-1] == held.each
+    assert "0: 480 GB, 1: 165 GB, 2: 112 GB, 3: 60 GB each" in drawn(held, 200)
+    assert training_memory(30e9, on="h100").by_zero_stage is None
+    assert "ZeRO" not in drawn(training_memory(30e9, on="h100"), 200)

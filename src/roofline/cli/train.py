@@ -227,9 +227,10 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     given = [name for name in options if name not in _OF_MEMORY and not_default(name)]
     if given:
         word = given[0].rstrip("_").replace("_", "-")
-        raise InputError(
-            f"--{word} says nothing about --memory", hint="a step's memory is that of --batch-tokens alone"
-        )
+        hint = "a step's memory is that of --batch-tokens alone"
+        if word in ("zero", "fsdp"):
+            hint = "a target of several chips lists every stage: --on h100:8"
+        raise InputError(f"--{word} says nothing about --memory", hint=hint)
     names = ("weights", "gradients", "moments", "master", "lora")
     figures = {name: options[name] for name in names if not_default(name)}
     policy = options["checkpoint"] if not_default("checkpoint") else "full"

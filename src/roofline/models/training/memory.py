@@ -89,6 +89,19 @@ class TrainingMemory(Answer):
         return None if self.on_chips is None else self.total / self.on_chips
 
     @property
+    def by_zero_stage(self) -> tuple[float, ...] | None:
+        """Bytes of each of those chips by ZeRO stage: 0 shares tokens, 1 optimizer states too, 2 gradients, 3 weights.
+
+        >>> [round(size / 1e9) for size in training_memory(30e9, on="h100:8").by_zero_stage]
+        [480, 165, 112, 60]
+        """
+        if self.on_chips is None:
+            return None
+        shared = ("activations", "optimizer", "gradients", "weights")
+        ways = [dict.fromkeys(shared[: stage + 1], self.on_chips) for stage in range(len(shared))]
+        return tuple(sum(size / over.get(part, 1) for part, size in self.parts.items()) for over in ways)
+
+    @property
     def fits(self) -> bool | None:
         """Whether those chips hold it."""
         return None if self.each is None or self.capacity is None else self.each <= self.capacity
@@ -99,7 +112,7 @@ class TrainingMemory(Answer):
         return {
             "schema": "roofline/training-memory/1",
             **({} if self.machine is None else {"target": self.machine.name, "machine": self.machine.key}),
-            **attributes(self, *names, "on_chips", "each", "fits"),
+            **attributes(self, *names, "on_chips", "each", "by_zero_stage", "fits"),
             "slice": None if self.slice is None else self.slice._asdict(),
         }
 
@@ -118,6 +131,9 @@ class TrainingMemory(Answer):
         if self.on_chips is not None and self.each is not None:
             fits = "" if self.fits is None else ", fits" if self.fits else ", does not fit"
             lines.append((f"on {self.on_chips:,}", f"{format_amount(self.each, 'B')} each{fits}"))
+        if self.by_zero_stage is not None and self.on_chips != 1:
+            sizes = [f"{stage}: {format_amount(size, 'B')}" for stage, size in enumerate(self.by_zero_stage)]
+            lines.append(("by ZeRO stage", f"{', '.join(sizes)} each"))
         said = "hidden states that are kept are all of the activations; nothing is held twice"
         lines.append(("assumes", said if self.parts["activations"] else "no activations; nothing is held twice"))
         name = "" if self.machine is None else self.machine.name
