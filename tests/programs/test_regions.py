@@ -91,10 +91,13 @@ def _jax_steps(draw, shape):
 
 def read_of_input(traced, ident):
     """Bytes of an input that the floor reads, and bytes that it writes."""
-    keep = BYTE_POLICIES["minimal"].keep(traced.ops)
-    chosen = [keep(index, op) for index, op in enumerate(traced.ops)]
-    read = sum(t.traffic_bytes for reads, _ in chosen for t in reads if t.ident.partition("[")[0] == ident)
-    return read, sum(t.traffic_bytes for _, writes in chosen for t in writes)
+    moves, read, written = BYTE_POLICIES["minimal"].moves(traced.ops, None), 0, 0
+    for index, op in enumerate(traced.ops):
+        results = {tensor.ident for tensor in op.writes}
+        for tensor, amount in moves(index, op):
+            written += amount if tensor.ident in results else 0
+            read += amount if tensor.ident not in results and tensor.ident.partition("[")[0] == ident else 0
+    return read, written
 
 
 @pytest.mark.parametrize("seed", range(8))
