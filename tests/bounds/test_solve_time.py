@@ -61,6 +61,36 @@ def test_the_floor_at_a_rate_takes_the_time(line: str, name: str, on: str, figur
     assert bound(line, on=on, set={figure: found.value}, **sizes).lower == pytest.approx(1.2e-3)
 
 
+PRODUCT = "A[B_X, D] * W[D_X, F] -> C[B_X, F]"
+
+
+@pytest.mark.parametrize(
+    ("line", "on", "figure", "time"),
+    [
+        ("AllReduce_X(bf16[B, D])", "h100:8", "nvlink", 6e-6),
+        ("AllReduce_X(bf16[B, D])", "v5e:16", "ici", 8e-5),
+        ("AllReduce_X(bf16[B, D])", "h100:16", "link", 3e-3),
+        (PRODUCT, "v5p:8", "ici", 1.4e-4),
+        (PRODUCT, "v5p:8", "hbm", 1.4e-4),
+    ],
+)
+def test_a_lower_rate_takes_another_plan_or_algorithm(line: str, on: str, figure: str, time: float) -> None:
+    sizes = {"B": 64, "D": 8192, **({"F": 4096} if "F" in line else {})}
+    found = solve(line, figure, on=on, time=time, **sizes)
+    assert found.value is not None
+    now, below = (bound(line, on=on, set={figure: found.value * part}, **sizes).lower for part in (1, 0.999))
+    assert now <= time * (1 + 1e-6)
+    assert below > time
+
+
+def test_no_size_is_refused_that_another_plan_takes_in_time() -> None:
+    line = "A[I_X, J] * B[J_X, K] -> C[I_X, K]"
+    found = solve(line, "I", on="v5e:8", time="1ms", J=8192, K=8192)
+    assert found.pick is not None
+    assert bound(line, on="v5e:8", I=found.pick, J=8192, K=8192).lower <= 1e-3
+    assert bound(line, on="v5e:8", I=found.pick + 8, J=8192, K=8192).lower > 1e-3
+
+
 def test_a_time_that_nothing_gives_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["solve", MATMUL, "--on", "h100", "D=8192", "F=28672"]
     assert main([*words, "--for", "hbm", "--time", "10us", "B=64"]) == 0

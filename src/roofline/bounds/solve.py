@@ -61,7 +61,7 @@ from roofline.bounds.solve_time import TimeSolution, Unknown, solve_time
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import language_named, text
 from roofline.frozen import dataclass, field, replace
-from roofline.hardware.rate import LEVEL_SYNONYMS, WARM
+from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
 from roofline.sections import Section, named, word_pairs
@@ -336,7 +336,7 @@ def solve(
     """
     unknown = _unknown(expression, for_, arguments)
     if time is None:
-        return _Search(*unknown[:-1]).solution()
+        return _Search(*unknown[:-3]).solution()
     return solve_time(unknown, parse(time, "s"))
 
 
@@ -395,13 +395,14 @@ def _unknown(expression: str | None, for_: str, arguments: dict[str, Any]) -> Un
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
-        x, unit = symbol(for_), ""
+        x, unit, figure, now = symbol(for_), "", "", None
     else:
         use = _use_of(symbolic, for_, asked)
+        figure = _figure_of(use, asked)
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
-        numbers.pop(x, None)
+        now = numbers.pop(x, None)
     given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return Unknown(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan)
+    return Unknown(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan, figure, now)
 
 
 def _beside(asked: Question) -> dict[str, Any]:
@@ -419,7 +420,9 @@ def _rate_names(asked: Question) -> list[str]:
 
 def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
     """Find the amount whose rate is the unknown."""
-    wanted = {"peak": "flops", "bandwidth": "bytes", "link": "wire"}.get(name)
+    wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
+    called = find_link(asked.machine, name)
+    name = name if called is None else called.name
     link = f"{name} "
     found = [
         u for u in symbolic.uses if u.quantity == wanted or name in (u.resource, u.dtype) or u.resource.startswith(link)
@@ -428,6 +431,15 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
         used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
         raise InputError(f"{name!r} plays no part in this on {asked.machine.name}", hint=f"what plays a part: {used}")
     return found[0]
+
+
+def _figure_of(use: Use, asked: Question) -> str:
+    """What an override calls the figure of this rate."""
+    if use.quantity == "flops":
+        return f"{use.resource}.{use.dtype}"
+    mesh = asked.on_mesh().mesh if use.quantity == "wire" else None
+    level = None if mesh is None else mesh.segment(use.place)
+    return use.resource if level is None else level.link
 
 
 @dataclass(frozen=True, slots=True, eq=False)

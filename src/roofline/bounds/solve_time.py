@@ -14,6 +14,7 @@ inverses: each resource allows some value, and the one that allows the least bin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.formulas.printers import language_named, text
 from roofline.frozen import NamedTuple, dataclass
+from roofline.hardware import override
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
 from roofline.sizes import symbol
@@ -31,13 +33,16 @@ from roofline.sizes import symbol
 #: The largest whole number that is tried where there is no closed form.
 FARTHEST = 2**50
 
+#: The highest rate that is tried: a hundred thousand times what the fastest chips have.
+FASTEST = 1e25
+
 
 class Unknown(NamedTuple):
     """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
 
     ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones. ``x`` is
     the unknown as a symbol, ``unit`` that of a rate. ``asked`` goes by the plan of ``symbolic``, ``any_plan`` by the
-    best of each size.
+    best of each size. ``figure`` is what an override calls an unknown rate, ``now`` what that is on the machine.
     """
 
     asked: Question
@@ -49,6 +54,23 @@ class Unknown(NamedTuple):
     sizes: Mapping[Any, Any]
     pieces: Mapping[str, Any]
     any_plan: Question
+    figure: str = ""
+    now: float | None = None
+
+    def at(self, value: float) -> Bound | None:
+        """The answer with the unknown at a number; None where that cannot be asked."""
+        try:
+            if not self.unit:
+                return self.any_plan.with_sizes(**{self.name: value}).answer()
+            machine = override(self.any_plan.machine, {self.figure: f"{value / (self.now or 1):.17g}x"})
+            return self.any_plan.vary(machine=machine).answer()
+        except (InputError, HardwareError):
+            return None
+
+    def floor(self, value: float) -> float:
+        """Seconds at best with the unknown at a number; without end where that cannot be asked."""
+        found = self.at(value)
+        return math.inf if found is None else float(found.lower)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -170,33 +192,28 @@ def solve_time(unknown: Unknown, time: float) -> TimeSolution:
         hint = f"give {', '.join(sorted(map(str, left_open)))} a number"
         raise InputError(f"a time needs every size but {unknown.name}", hint=hint)
     said: dict[str, Any] = {
-        "unknown": unknown.name, "question": unknown.asked if unknown.unit else unknown.any_plan, "time": time,
-        "unit": unknown.unit,
+        "unknown": unknown.name, "question": unknown.any_plan, "time": time, "unit": unknown.unit,
         "assumptions": unknown.symbolic.assumptions, "incomplete": unknown.symbolic.incomplete,
     }  # fmt: skip
+    networked = any(use.quantity in ("wire", "hops") for use in unknown.symbolic.uses)
+    if unknown.unit and networked:  # with the rate, the fastest plan and algorithm change
+        return _by_rates(unknown, time, said)
     fixed = {name: each for name, each in times.items() if unknown.x not in free_symbols(each)}
     alone = {name: float(put_numbers(each, known)) for name, each in fixed.items()}
     longest = max(alone, key=lambda name: alone[name], default=None)
-    if longest is not None and alone[longest] > time:
+    if longest is not None and alone[longest] > time and not networked:
         return TimeSolution(**said, value=None, bound_by=longest, least=alone[longest])
     allowed = _allowed_by_each({n: each for n, each in times.items() if n not in fixed}, unknown, t, {**known, t: time})
-    if not unknown.unit and allowed is None:
-        return _by_whole_numbers(unknown, time, said)
     if not allowed:
-        return _by_rates(unknown, time, said, known)
+        return (_by_rates if unknown.unit else _by_whole_numbers)(unknown, time, said)
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
     if unknown.unit:
         return TimeSolution(**said, value=value, bound_by=last, form=form)
     multiple = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
     pick = int(value * (1 + 1e-12) // multiple) * multiple
-    if pick >= 1:
-        now, next_ = _floor(unknown, pick), _floor(unknown, pick + multiple)
-        if now is None or now > time * (1 + 1e-9) or next_ is None or next_ <= time:
-            return _by_whole_numbers(unknown, time, said)
-    else:
-        least = _floor(unknown, multiple)
-        return TimeSolution(**said, value=None, least=least)
+    if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
+        return _by_whole_numbers(unknown, time, said)
     return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form)
 
 
@@ -220,32 +237,32 @@ def _by_whole_numbers(unknown: Unknown, time: float, said: Mapping[str, Any]) ->
     """The largest whole number within the time, by halving; ceilings make the floor rise in steps."""
     step = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
     low, high = 0, 1
-    while high * step <= FARTHEST and (took := _floor(unknown, high * step)) is not None and took <= time:
+    while high * step <= FARTHEST and unknown.floor(high * step) <= time:
         low, high = high, 2 * high
     if low == 0:
-        return TimeSolution(**said, value=None, least=_floor(unknown, step))
+        least = unknown.at(step)
+        return TimeSolution(**said, value=None, least=None if least is None else float(least.lower))
     while high - low > 1:
         middle = (low + high) // 2
-        took = _floor(unknown, middle * step)
-        low, high = (middle, high) if took is not None and took <= time else (low, middle)
+        low, high = (middle, high) if unknown.floor(middle * step) <= time else (low, middle)
     pick = low * step
-    binding = unknown.any_plan.with_sizes(**{unknown.name: pick}).answer().bound_by
-    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=str(binding))
+    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(unknown, pick))
 
 
-def _by_rates(unknown: Unknown, time: float, said: Mapping[str, Any], known: Mapping[Any, Any]) -> TimeSolution:
-    """The least rate within the time, by halving: a collective goes by another algorithm at another rate."""
-    low, high = 1.0, 1e30
-    while high > low * (1 + 1e-12):
-        middle = (low * high) ** 0.5
-        took = {name: float(put_numbers(t, {**known, unknown.x: middle})) for name, t in unknown.pieces.items()}
-        low, high = (low, middle) if max(took.values()) <= time else (middle, high)
-    return TimeSolution(**said, value=high, bound_by=max(took, key=lambda name: took[name]))
+def _by_rates(unknown: Unknown, time: float, said: Mapping[str, Any]) -> TimeSolution:
+    """The least rate within the time, by halving over answers: with the rate, plans and algorithms change."""
+    low, high = 1.0, FASTEST
+    if unknown.floor(high) > time:
+        left = unknown.at(high)
+        least, binding = (None, None) if left is None else (float(left.lower), str(left.bound_by))
+        return TimeSolution(**said, value=None, bound_by=binding, least=least)
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if unknown.floor(middle) <= time else (middle, high)
+    return TimeSolution(**said, value=high, bound_by=_binding(unknown, high))
 
 
-def _floor(unknown: Unknown, size: int) -> float | None:
-    """Seconds at best at a whole number; None where it cannot be asked."""
-    try:
-        return float(unknown.any_plan.with_sizes(**{unknown.name: size}).answer().lower)
-    except (InputError, HardwareError):
-        return None
+def _binding(unknown: Unknown, value: float) -> str | None:
+    """What binds with the unknown at a number."""
+    found = unknown.at(value)
+    return None if found is None else str(found.bound_by)
