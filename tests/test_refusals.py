@@ -1251,7 +1251,7 @@ def test_what_would_end_in_an_error_of_pythons_further_in_is_refused() -> None:
         (lambda: models.token_cost(time=0.1, tokens=5e-324), "tokens is 5e-324; a number above 0"),
         (lambda: solve_equal(LINE, "relu(bf16[B, D])", "B", on="h100", D=8, F=8, quantity="flops", tile=np.ones(3)),
          "tile= says nothing of"),
-        (lambda: models.load("llama-2-7b").cache_bytes(64, batch="x"), "batch is 'x'; a number of sequences"),
+        (lambda: models.load("llama-2-7b").cache_bytes(64, batch="x"), "batch is 'x', and takes a whole number"),
         (lambda: roofline.formula(LINE, on="h100").compile().code(["x"], frozenset(), True), "there is no column 'x'"),
         (lambda: roofline.llm("llama-2-7b", on="h100", fit=True, tile=_unequal()), "tile is .* and takes three sizes"),
         (lambda: models.serve_table("llama-2-7b", "decode", on="h100", batch=[1, 2], context=8, tile=_unequal()),

@@ -209,6 +209,12 @@ def test_what_says_that_it_is_something_else_is_refused(value: Any, said: str) -
             ask(value())
 
 
+def test_text_in_a_list_is_a_count_or_refused() -> None:
+    assert roofline.llm("llama-2-7b", on="h100", batch=["1k", "2"], context=64)
+    with pytest.raises(InputError, match=r"prompt is \['2\*B'\], and takes a whole number or several"):
+        roofline.llm("llama-2-7b", on="h100", prompt=["2*B"], context=64)
+
+
 def test_what_says_its_number_is_a_number() -> None:
     eight = type("Eight", (), {"__float__": lambda self: 8.0})()
     found = roofline.bound(flops=1e12, bytes=eight, on="h100", dtype="bf16")
@@ -217,6 +223,8 @@ def test_what_says_its_number_is_a_number() -> None:
         == roofline.bound(flops=1e12, bytes=8, on="h100", dtype="bf16").to_dict()
     )
     assert roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=eight, D=8, F=8).sizes["B"] == 8
+    asked = [roofline.llm("llama-2-7b", on="h100", batch=[2, each], context=64) for each in (eight, 8)]
+    assert asked[0].to_dict() == asked[1].to_dict()
 
 
 def _wrong(*_: Any, **__: Any) -> Any:
@@ -235,6 +243,9 @@ def test_values_of_somebodys_own_kind_are_read_as_pythons() -> None:
     assert own.lower == plain.lower
     asked = roofline.llm(path(), on=listed([text("h100"), text("h200")]), batch=number(2), context=64)
     assert asked.names == roofline.llm("llama-2-7b", on="h100,h200", batch=2, context=64).names
+    key = type("Key", (str,), dict.fromkeys(("split", "strip", "lower", "partition"), _wrong))
+    described = roofline.chip({"name": "own", key("bf16"): 1e12, key("hbm"): 1e12})
+    assert described.figure("hbm").value == 1e12
     assert roofline.model(named(LLAMA)).parameters == roofline.model(LLAMA).parameters
 
 

@@ -25,7 +25,7 @@ from itertools import islice, zip_longest
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from roofline.counts import typed_size
+from roofline.counts import count, typed_size
 from roofline.errors import InputError, RooflineError, quoted, suggest
 from roofline.sizes import (
     array_of,
@@ -272,8 +272,11 @@ def _plain(value: Any, annotation: str) -> Any:
             if len(value) > MOST_NAMES:
                 raise InputError(f"an iterator gives over {MOST_NAMES:,} values", hint="give a list of them")
         plain = value if value.__class__ is float else plain_number(value)
-        if not isinstance(plain, _NUMBERS_AND_TEXT) and _takes_numbers(annotation) and _is_number(plain):
-            plain = plain_number(float(plain))
+        if _takes_numbers(annotation):
+            if not isinstance(plain, list):
+                plain = _as_number(plain)
+            elif not {*map(type, plain)} <= {int, float}:
+                plain = [_as_number(each) for each in plain]
         if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
             return int(plain) if "int" in _alternatives(annotation) else plain
         return plain
@@ -281,6 +284,13 @@ def _plain(value: Any, annotation: str) -> Any:
         raise
     except Exception:  # of whatever kind
         return value
+
+
+def _as_number(value: Any) -> Any:
+    """What says its number as that number: of another library, or of a class with ``__float__``."""
+    if isinstance(value, _NUMBERS_AND_TEXT) or not _is_number(value):
+        return value
+    return plain_number(float(value))
 
 
 @lru_cache(maxsize=1024)
@@ -561,7 +571,7 @@ def _are_numbers(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, str) and value.strip()[:1].isdigit()
+    return isinstance(value, str) and value.strip()[:1].isdigit() and count(value, billion=True) is not None
 
 
 def _in_words(kind: str) -> str:

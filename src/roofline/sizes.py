@@ -143,7 +143,7 @@ def of_python(value: Any, depth: int = 2) -> Any:
         plain = value if own is kind else _OWN_KINDS[kind](value)
     except Exception:  # a path of somebody's own, which raises what it likes
         return value
-    parts = plain.values() if kind is dict else plain if kind in _HOLDING else ()
+    parts = [*plain.values(), *plain] if kind is dict else plain if kind in _HOLDING else ()
     if not depth or {*map(type, parts)} <= _PLAIN:
         return plain
     if kind is dict:
