@@ -242,6 +242,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: roofline.plan("llama-3-8b", **ASKED, past=8), "past= is no choice of a plan; it asks each layout"),
     (lambda: roofline.plan("llama-3-8b", **ASKED, tensor=np.array([1, 2])), "tensor= is no choice of a plan"),
+    (lambda: roofline.plan("llama-3-8b", **ASKED, host_layers=[1, 2]), "a plan takes one number of host_layers="),
+    (lambda: roofline.llm("llama-3-8b", on="h100", host_layers=2.5), "host_layers= is 2.5; a whole number of at le"),
     (lambda: roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, days=3), "days= is of a budget; leave"),
     (lambda: roofline.formula("llama-3-8b", on="h100", context=[1, 2]), "size context has several values; leave it"),
     (lambda: _swept(tensor=np.array([1, 2])), "tensor is an array; give its values in a list"),

@@ -83,7 +83,7 @@ def test_targets(target, axes):
         ("tpu7x:64x64x64", "TPU7x (Ironwood) has no slice of 64x64x64: it joins at most 9216 chips"),
         ("mi300x:16", "a mesh of 16 chips is larger than mi300x, which joins 8; take at most 8 chips, or name a"),
         ("dgx-h100:2048", "a mesh of 2048 chips is larger than dgx-h100, which joins 1024"),
-        ("trn2:4x4x4", "the bandwidth of one neuronlink link of AWS Trainium2 is not known; "),
+        ("trn2:4x4x4", "how many neuronlink links AWS Trainium2 has, and what one carries, is not known; "),
         ("v5e:16x16:0", "shape '16x16:0' of 'v5e:16x16:0' does not read"),
         ("v5e:16x16:", "shape '16x16:' of 'v5e:16x16:' does not read"),
         ("tpu7x:4x4x4:2", "no network between slices of TPU7x (Ironwood) is known; give one, as in dcn='6 GB/s'"),

@@ -337,8 +337,9 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
     what = f"{machine.name} has no slice of {text if text.strip('?x') else 'that shape'}"
     for link in links:
         if link.links is None and link.bandwidth is not None and TORUS_DIMENSIONS[link.topology] > 1:
-            hint = "give the bandwidth of one link in a system's file, or name a system with its tiers"
-            raise HardwareError(f"the bandwidth of one {link.name} link of {machine.name} is not known", hint=hint)
+            said = f"how many {link.name} links {machine.name} has, and what one carries, is not known"
+            hint = "a machine file says both, as in links = 4 and the bandwidth of one; or name a system with its tiers"
+            raise HardwareError(said, hint=hint)
     if len(shape) > dimensions:
         raise HardwareError(
             f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4"

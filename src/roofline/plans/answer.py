@@ -32,7 +32,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
-from roofline.models.serving.served_model import served_model
+from roofline.models.serving.served_model import SERVED, served_model
 from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.fleet import Fleet, Trace
@@ -839,6 +839,8 @@ def plan(
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
     lists = {name for name, value in options.items() if is_several(value) and name not in ("skew", "tile")}
     named = next((name for name in options if name in lists or name in SET_BY_PLAN), None)
+    if named in {each.name for each in SERVED}:
+        raise InputError(f"a plan takes one number of {spelled(named)}", hint="ask for one plan after another")
     if named is not None:
         raise InputError(
             f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"

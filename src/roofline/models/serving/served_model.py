@@ -64,7 +64,7 @@ def with_host_layers(model: Model, count: int) -> Model:
 
 
 def _one_number(name: str, value: Any, least: int = 1) -> int:
-    if is_number(value) and value < least:
+    if is_number(value) and not (value >= least and value == int(value)):
         raise SizeError(f"{spelled(name)} is {value}", hint=f"a whole number of at least {least}")
     found = check(name, value)
     if not isinstance(found, int):
