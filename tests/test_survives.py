@@ -336,6 +336,11 @@ def test_of_very_many_names_the_first_that_is_wrong_is_told(names: list[str], sa
         roofline.chips(names)
 
 
+@pytest.mark.parametrize("kernel", ["/", "../catalog", "*", "no_such_kernel"])
+def test_a_kind_of_kernel_is_no_pattern_of_files(kernel: str) -> None:
+    assert roofline.estimates.Estimator().records_of(kernel) == ()
+
+
 def test_a_level_of_no_name_is_none() -> None:
     assert find_level(roofline.chip("h100"), MagicMock()) is None
 

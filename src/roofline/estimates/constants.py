@@ -317,8 +317,8 @@ def shipped(kernel: str = "", **words: str) -> tuple[KernelConstants, ...]:
     >>> {(one.chip, one.library) for one in shipped("contraction", dtype="int8")}
     {('a100', 'trtllm')}
     """
-    folder = Path(__file__).with_name("catalog")
-    files = folder.glob(f"{kernel.replace('_', '-') or '*'}.toml")
+    every, stem = Path(__file__).with_name("catalog").glob("*.toml"), kernel.replace("_", "-")
+    files = [path for path in every if not kernel or path.stem == stem]
 
     def wanted(text: str) -> str:
         head, *records = text.split(HEADING)
