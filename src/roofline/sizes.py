@@ -165,7 +165,10 @@ def is_real(form: Any) -> bool:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The lengths of an array of any library; nothing where a value is none."""
-    found = getattr(value, "shape", ())
+    try:
+        found = getattr(value, "shape", ())
+    except RuntimeError:  # a nested tensor has none
+        return ()
     return found if isinstance(found, tuple) else ()
 
 
@@ -372,7 +375,7 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
     roofline.errors.InputError: on is a Lazy that says it is a str; give the str itself
     """
     own = type(value)
-    if own in _PLAIN:
+    if own in _PLAIN or own.__module__ == "torch":  # a nested tensor refuses to give its shape
         return
     head = f"{name} {'holds' if depth else 'is'} {a_or_an(own.__name__)}"
     try:
