@@ -16,7 +16,9 @@ from roofline.hardware import chip
 from roofline.models import load, serve_bound
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
+from roofline.models.operations import prefill
 from roofline.models.serving.fit import fewest
+from tests.models.tiny import TINY
 
 GLM = "glm-5-fp8"
 FAMILIES = (GLM, "glm-5.2", "deepseek-v4-flash", "minimax-m3")
@@ -123,3 +125,33 @@ def test_mistral_large_4() -> None:
     text["kv_source_layers"] = [0] * 72
     with pytest.raises(InputError, match="has layers that read the latents of another; that is not modelled"):
         load(fields)
+
+
+def test_glm_5_3_flash() -> None:
+    """Every number is the class's own in transformers 5.24, and parameters are those that it builds.
+
+    Of 11 layers that pick keys each keeps a latent of 512 for each token and a key of 128 for each 16.
+    """
+    text: dict[str, Any] = {"model_type": "glm5_next_text"}
+    fields = {"model_type": "glm5_next", "dtype": "bfloat16", "text_config": text}
+    model = load(fields)
+    assert model.parameters == 313_326_816_766
+    assert model.kv_bytes_per_token() == 2 * 11 * (512 + 128 / 16)
+    text["qk_rope_head_dim"] = 64
+    with pytest.raises(InputError, match=r"qk_rope_head_dim of .* is 64; 0 is read: nothing rotates"):
+        load(fields)
+    text.update(qk_rope_head_dim=0, index_kpool=15)
+    with pytest.raises(InputError, match="an index_topk of 2048 is no whole number of pools of 15 keys"):
+        load(fields)
+
+
+@pytest.mark.parametrize(("new", "past"), [(1, 0), (1, 21), (1, 23), (7, 13), (40, 0)])
+@pytest.mark.parametrize("tail", [True, False])
+def test_pools_of_keys_by_loops(new: int, past: int, tail: bool) -> None:
+    """Pools of 4 of which a query picks 3, and sees what stands behind the last whole one."""
+    model = load({**TINY["glm5_next_text"], "index_kpool_always_select_tail": tail})
+    ops = prefill(model, prompt=new, past=past)
+    seen = [p + 1 for p in range(past, past + new)]
+    chosen = sum(4 * min(n // 4, 3) + (n % 4 if tail else 0) for n in seen)
+    assert {op.dims["pairs"] for op in ops if op.kind == "attention" and op.role != "selection"} == {chosen}
+    assert [op.dims["pairs"] for op in ops if op.role == "selection"] == [sum(n // 4 for n in seen)]

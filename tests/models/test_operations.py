@@ -100,6 +100,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "olmo_hybrid": (None, 2 * (2 * 2 * 4 * (2 * 4 * 8 + 4 * 12) * 2)),
     # scores of 2 heads of an indexer are weighed in a product there, in 2 layers
     "mistral_large4_text": (2 * 2 * T * 21 * 2, 2 * 2 * ONE * 22 * 2),
+    # mixing 4 streams is a product there (6 times), as are the weights of 2 heads of an indexer over 5 pools of keys
+    "glm5_next_text": (None, 2 * (2 * 2 * 4 * (3 * 6 * 8)) + 6 * 2 * ONE * 16 * 64 + 2 * ONE * 5 * 2),
     # scores are made twice there, once for each half of the values: 4 heads of 16 in 3 layers
     "diffllama": (3 * 2 * T * 21 * 4 * 16, 3 * 2 * ONE * 22 * 4 * 16),
     # convolutions of 4 over keys and values (48, 64 and 48 channels) and two of the width in each layer
@@ -128,7 +130,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "deepseek_v4": (8 * 2 * T * 16 * 64, 8 * 2 * ONE * 16 * 64 + 2 * 3 * ONE * 4 * 2 * (32 + 32)),
 }
 #: Models whose keys are selected by masking there, so that all of them count.
-MASKED = ("glm_moe_dsa", "deepseek_v32", "axk2", "hy_v4", "mistral_large4_text")
+MASKED = ("glm_moe_dsa", "deepseek_v32", "axk2", "hy_v4", "mistral_large4_text", "glm5_next_text")
 
 
 @for_each("name", sorted(TINY))
@@ -147,8 +149,13 @@ def test_small_models_equal_what_torch_counts(name: str) -> None:
 
 
 #: What transformers keeps of 2 x 21 tokens beyond ours: keys of Falcon's 4 heads, of which 2 are equal, in 3 layers; no
-#: window is cut off in GPT-Neo (2 layers); DeepSeek-V4 keeps inputs of what is not compressed yet.
-KEPT_MORE = {"falcon 40b": 3 * 2 * 2 * 21 * 2 * 16, "gpt_neo": 2 * 2 * 2 * 14 * 64}
+#: window is cut off in GPT-Neo (2 layers); GLM-5.3-Flash keeps a key, its gates and a mark of each token in place of
+#: one key of each pool; DeepSeek-V4 keeps inputs of what is not compressed yet.
+KEPT_MORE = {
+    "falcon 40b": 3 * 2 * 2 * 21 * 2 * 16,
+    "gpt_neo": 2 * 2 * 2 * 14 * 64,
+    "glm5_next_text": 2 * (21 * (2 * 16 + 1) - 5 * 16),
+}
 OTHER_CACHE = ("deepseek_v4",)
 
 

@@ -237,7 +237,9 @@ def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
         load({"model_type": kind})
 
 
-@pytest.mark.parametrize("name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama"])
+@pytest.mark.parametrize(
+    "name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama", "glm5_next_text"]
+)
 def test_newer_types_can_be_trained(name: str) -> None:
     model = load(TINY[name], name=name)
     step = train(model, on="h200:2", tensor=2, batch_tokens=64, sequence=32)

@@ -29,6 +29,12 @@ LATEST: dict[str, dict[str, Any]] = {
         "mistral_large4_text", _LATENT, _EXPERTS, _INDEX, q_lora_rank=..., first_k_dense_replace=1,
         no_rope_layers=[1, 1, 0], indexer_types=["full", "shared", "full"],
     ),
+    "glm5_next_text": small(
+        "glm5_next_text", _LATENT, _EXPERTS, _INDEX, qk_rope_head_dim=0, index_kpool=4, hc_mult=4,
+        linear_num_heads=6, linear_head_dim=8,
+        layer_types=["linear_attention", "indexed_attention", "indexed_attention"],
+        indexer_types=["full", "full", "shared"],
+    ),
     "hy_v4": small("hy_v4", _LATENT, _EXPERTS, _INDEX, hc_mult=3, indexer_types=["full", "shared", "full"]),
     "dots3_note_text": small(
         "dots3_note_text", _LATENT, _EXPERTS, _INDEX, index_topk=32, sliding_window=8,

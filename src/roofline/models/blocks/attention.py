@@ -42,7 +42,9 @@ class Indexer:
     """Picks the ``top_k`` keys each query attends to (DeepSeek-V3.2, GLM-5, DeepSeek-V4).
 
     Where ``shared``, an earlier layer's choice is taken over and the layer has no weights for it. ``dtype`` is the
-    format of its scores and of the keys it keeps; empty: those of activations and of keys and values.
+    format of its scores and of the keys it keeps; empty: those of activations and of keys and values. Where there is a
+    ``pool``, so many consecutive keys are scored and picked as one, which a softmax of gates makes of them; keys behind
+    the last whole pool are seen as well where ``tail`` (GLM-5.3-Flash).
     """
 
     #: Sources: github.com/deepseek-ai/DeepGEMM (``fp8_mqa_logits`` for SM90, ``fp8_fp4_mqa_logits`` for SM100);
@@ -58,6 +60,8 @@ class Indexer:
     top_k: int
     shared: bool = False
     dtype: str = ""
+    pool: int = 0
+    tail: bool = True
 
     #: Vector FLOPs of a pair: relu, weight, sum over heads.
     each: ClassVar[int] = 3
@@ -136,7 +140,7 @@ def score_keys(
         best = builder.output("indexer.scores", step.tokens, indexer.heads, ceil_div(step.length, indexer.block))
         dims: dict[str, Size] = {"pairs": step.attended * indexer.heads * pairs}
     else:
-        best = builder.output("indexer.choice", step.tokens, indexer.top_k, dtype="int32")
+        best = builder.output("indexer.choice", step.tokens, indexer.top_k // (indexer.pool or 1), dtype="int32")
         dims = {"pairs": pairs, "heads": indexer.heads}
     kept = step.index_format(indexer.dtype)
     compute = step.asked_compute or dtypes.arithmetic([indexer.dtype or step.activations, kept])

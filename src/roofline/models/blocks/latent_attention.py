@@ -100,17 +100,23 @@ class LatentAttention(Block):
                 Weight("indexer.k_norm.bias", (s.width,), "norm"),
                 Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
             ]
+            if s.pool:
+                found.append(Weight("indexer.index_kpool_compress_ape", (s.pool, s.width), "other"))
+                found.append(Weight("indexer.index_kpool_compress_gate", (s.width, self.inputs), "other"))
         return tuple(found)
 
     def kv_per_token(self) -> float:
         return self.rank + self.rotary
 
     def index_keys(self) -> tuple[Cached, ...]:
-        return index_keys(self.indexer)
+        pool = (self.indexer.pool if self.indexer else 0) or 1
+        return tuple(part._replace(elements=part.elements / pool) for part in index_keys(self.indexer))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         kept = length if self.window is None else minimum(length, self.window)
-        return Cached("latents", kept * (self.rank + self.rotary)), *index_keys(self.indexer, length)
+        pool = self.indexer.pool if self.indexer else 0
+        keys = index_keys(self.indexer, floor_div(length, pool) if pool else length)
+        return Cached("latents", kept * (self.rank + self.rotary)), *keys
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -173,7 +179,7 @@ class LatentAttention(Block):
         if step.full:
             return step.new * step.length
         if self.indexer is not None:
-            return selected_pairs(step.new, step.length, self.indexer.top_k)
+            return _chosen_pairs(step.new, step.length, self.indexer)
         return (CAUSAL if self.window is None else sliding_window(self.window)).pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
@@ -221,13 +227,70 @@ class LatentAttention(Block):
         q = self._scale(builder, builder.linear("indexer.wq_b", narrow, tokens), "indexer.softmax_scaling")
         k = builder.linear("indexer.wk", x, tokens)
         k = builder.norm("layer_norm", k, "indexer.k_norm", tokens, indexer.width)
-        k = builder.write_to_cache(k, step.index_format(indexer.dtype))
+        kept = step.index_format(indexer.dtype)
+        if indexer.pool:
+            w = builder.linear("indexer.weights_proj", x, tokens)
+            gate = builder.linear("indexer.index_kpool_compress_gate", x, tokens)
+            parts = [k, gate, *builder.read_weights("indexer.index_kpool_compress_ape")]
+            k = _pool(builder, parts, "indexer", indexer.width, indexer.pool)
+            entries = _keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
+            score_keys(builder, [q, w, *entries], indexer, _entry_pairs(builder, indexer.pool, None))
+            return
+        k = builder.write_to_cache(k, kept)
         w = builder.linear("indexer.weights_proj", x, tokens)
         score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer, step.past)], indexer)
 
 
 def _scaling(name: str, heads: int) -> list[Weight]:
     return [Weight(f"{name}.{part}", (heads,), "other") for part in ("scale", "bias")]
+
+
+def _chosen_pairs(new: Size, length: Size, indexer: Indexer) -> Size:
+    """Pairs of queries and keys that an indexer leaves: the best keys, or the best whole pools and what follows."""
+    if not indexer.pool:
+        return selected_pairs(new, length, indexer.top_k)
+    pool = indexer.pool
+    chosen = pool * compressed_pairs(new, length, pool, indexer.top_k // pool)
+    if not indexer.tail:
+        return chosen
+    return chosen + CAUSAL.pairs(new, length) - pool * compressed_pairs(new, length, pool)
+
+
+def _entry_pairs(builder: OperationBuilder, rate: int, most: int | None) -> Size:
+    """Pairs of a query and a compressed entry it sees, at most ``most`` of them."""
+    step = builder.step
+    if step.full:
+        return step.new * floor_div(step.length, rate)
+    return compressed_pairs(step.new, step.length, rate, most)
+
+
+def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: int, rate: int) -> Tensor:
+    """Weigh the tokens of each ``rate`` that are complete by a softmax of gates, and add them up: one entry."""
+    step = builder.step
+    made = builder.output(
+        f"{module}.pool", step.own * (floor_div(step.length, rate) - floor_div(step.past, rate)), width
+    )
+    elements = parts[0].elements
+    builder.vector("softmax", parts, made, f"{module}.pool", flops=8 * elements, elements=elements)
+    builder.mark_by_sequence()
+    return made
+
+
+def _keep_entries(
+    builder: OperationBuilder, made: Tensor, module: str, width: int, rate: int, most: int | None, dtype: str
+) -> list[Tensor]:
+    """Keep new entries; with those of earlier steps, of which a query reads at most ``most``."""
+    step = builder.step
+    entries = builder.write_to_cache(made, dtype)
+    if is_zero(step.past):
+        return [entries]
+    before = floor_div(step.past, rate)
+    seen = before if most is None else minimum(before, step.new * most)
+    dims = (step.attended, before, width)
+    cached = Tensor(
+        builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
+    )
+    return [entries, cached]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +388,7 @@ class CompressedAttention(Block):
         if self.rate:
             most = self.indexer.top_k if self.indexer else None
             read += self._compress(builder, x, "compressor", self.width, most)
-            pairs = pairs + self._entries(builder, most)
+            pairs = pairs + _entry_pairs(builder, self.rate, most)
         if self.indexer is not None:
             self._select(builder, x, narrow, self.indexer)
         read += builder.read_weights("sinks")
@@ -347,30 +410,11 @@ class CompressedAttention(Block):
         gate = builder.linear(f"{module}.gate_proj", x, tokens)
         bias = builder.read_weights(f"{module}.position_bias")
         closed = floor_div(step.length, self.rate) - floor_div(step.past, self.rate)
-        made = builder.output(f"{module}.pool", step.own * closed, width)
-        elements = kv.elements
-        builder.vector("softmax", (kv, gate, *bias), made, f"{module}.pool", flops=8 * elements, elements=elements)
-        builder.mark_by_sequence()
+        made = _pool(builder, [kv, gate, *bias], module, width, self.rate)
         scale = width * minimum(closed, 1)  # it is read where a window closes
         normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width, touched=scale)
         builder.mark_by_sequence()
-        entries = builder.write_to_cache(normed, dtype)
-        if is_zero(step.past):
-            return [entries]
-        before = floor_div(step.past, self.rate)
-        seen = before if most is None else minimum(before, step.new * most)
-        dims = (step.attended, before, width)
-        cached = Tensor(
-            builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
-        )
-        return [entries, cached]
-
-    def _entries(self, builder: OperationBuilder, most: int | None) -> Size:
-        """Pairs of a query and a compressed entry it attends to."""
-        step = builder.step
-        if step.full:
-            return step.new * floor_div(step.length, self.rate)
-        return compressed_pairs(step.new, step.length, self.rate, most)
+        return _keep_entries(builder, normed, module, width, self.rate, most, dtype)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step
@@ -378,4 +422,4 @@ class CompressedAttention(Block):
         entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
         q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
         w = builder.linear("indexer.weights_proj", x, step.tokens)
-        score_keys(builder, (q, w, *entries), indexer, self._entries(builder, None))
+        score_keys(builder, (q, w, *entries), indexer, _entry_pairs(builder, self.rate, None))

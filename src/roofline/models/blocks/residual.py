@@ -230,27 +230,37 @@ class CollapseStreams(StreamBlock):
     """Compute the mixing weights from all streams and collapse them into a block's input.
 
     ``outputs`` are the weights for each token: n before the block, n after it, n·n between streams where ``mixed`` (n
-    alone at the end of the model). They are kept in fp32 and multiplied as tf32, which matrix units take.
+    alone at the end of the model). They are kept in fp32 and multiplied as tf32, which matrix units take; a ``dtype``
+    of the matrix may be the model's (empty). What is not ``trained`` takes the mean of the streams.
     """
 
     last: bool = False
     mixed: bool = True
+    dtype: str = "fp32"
+    trained: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
+        if not self.trained:
+            return ()
         n = self.streams
         rows = n if self.last else (2 + n * self.mixed) * n
         names = ("hc_fn", "hc_base", "hc_scale") if self.last else ("fn", "base", "scale")
         shapes = ((rows, n * self.width), (rows,), (1 if self.last else 2 + self.mixed,))
-        return tuple(Weight(name, shape, "other", "fp32") for name, shape in zip(names, shapes, strict=True))
+        formats = (self.dtype, "fp32", "fp32")
+        return tuple(
+            Weight(name, shape, "other", kept) for name, shape, kept in zip(names, shapes, formats, strict=True)
+        )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         streams = builder.stream
         rows = streams.dims[0]
-        flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
-        fn, base, scale = self.weights()
-        mixed = builder.linear(fn, flat, rows, compute="tf32")
+        read: tuple[Tensor, ...] = (streams,)
+        if self.trained:
+            flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
+            fn, base, scale = self.weights()
+            mixed = builder.linear(fn, flat, rows, compute="tf32")
+            read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
         out = builder.output("collapse", rows, self.width)
-        read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
         elements = rows * self.streams * self.width
         return builder.vector("reduction", read, out, "collapse", flops=2 * elements, elements=elements, compute="fp32")
 

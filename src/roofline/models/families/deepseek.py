@@ -40,7 +40,12 @@ from roofline.models.fields import Fields, divide_evenly
 def _latent_sizes(fields: Fields) -> Fields:
     """Heads need not divide the width, and have latents in place of keys of their own."""
     fields.ignore("head_dim", "num_key_value_heads")
-    return fields.with_values(head_dim=fields.size("qk_rope_head_dim"), num_key_value_heads=None)
+    return fields.with_values(head_dim=_rotated(fields) or 1, num_key_value_heads=None)
+
+
+def _rotated(fields: Fields) -> int:
+    """How much of a key is rotated: 0 only where the configuration says so."""
+    return 0 if fields.get("qk_rope_head_dim") == 0 else fields.size("qk_rope_head_dim")
 
 
 def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> LatentAttention:
@@ -49,8 +54,8 @@ def _latent(fields: Fields, shape: DecoderSizes, kind: str, number: int, attenti
     indexer = next((found for found in indexers if found), None) if number < 0 else indexers[number]
     return LatentAttention(
         "self_attn", shape.width, shape.heads, fields.count("q_lora_rank"), fields.size("kv_lora_rank"),
-        fields.size("qk_nope_head_dim"), fields.size("qk_rope_head_dim"), fields.size("v_head_dim"),
-        bias=fields.flag("attention_bias", False), indexer=indexer,
+        fields.size("qk_nope_head_dim"), _rotated(fields), fields.size("v_head_dim"),
+        bias=fields.flag("attention_bias", False), indexer=indexer, rotates=_rotated(fields) > 0,
     )  # fmt: skip
 
 
@@ -58,7 +63,12 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     """Which layers select keys themselves, which take over the choice of the layer before."""
     if "index_topk" not in fields:
         return [None] * layers
-    made = (fields.size("index_n_heads"), fields.size("index_head_dim"), fields.size("index_topk"))
+    pool, chosen = fields.count("index_kpool"), fields.size("index_topk")
+    made = Indexer(
+        fields.size("index_n_heads"), fields.size("index_head_dim"), chosen, pool=pool,
+        tail=fields.flag("index_kpool_always_select_tail", True),
+    )  # fmt: skip
+    divide_evenly(fields, chosen, pool or 1, "an index_topk of {total} is no whole number of pools of {parts} keys")
     kinds = fields.listed("indexer_types", layers)
     pattern = fields.get("index_topk_pattern")
     frequency, offset = fields.size("index_topk_freq", default=1), fields.get("index_skip_topk_offset", 2)
@@ -68,7 +78,7 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
         kinds = ["full" if max(i - offset + 1, 0) % frequency == 0 else "shared" for i in range(layers)]
     if not set(kinds) <= {"full", "shared"} or len(kinds) < layers:
         raise fields.not_understood("indexer_types", "a list of 'full' and 'shared', one a layer")
-    return [Indexer(*made, shared=kind == "shared") for kind in kinds[:layers]]
+    return [replace(made, shared=kind == "shared") for kind in kinds[:layers]]
 
 
 _ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers)
@@ -249,23 +259,28 @@ def read_axk2(fields: Fields) -> Model:
 @family("hy_v4")
 def read_hy(fields: Fields) -> Model:
     """Read Hy4: blocks of DeepSeek-V3.2 with gates and sinks, between several residual streams that do not mix."""
-    model, streams = read(_HY, fields), fields.size("hc_mult")
+    return _in_streams(read(_HY, fields), fields.size("hc_mult"), mixed=False)
+
+
+def _in_streams(model: Model, streams: int, *, mixed: bool, dtype: str = "fp32", head: bool = True) -> Model:
+    """A model between several residual streams: ``head`` says whether they are weighed at its end."""
 
     def changed(layer: Layer) -> Layer:
         blocks: list[Block] = []
         for block in layer.blocks:
-            name = "attn_hc" if len(blocks) < 2 else "ffn_hc"
+            name = "attn_hc" if len(blocks) < 4 else "ffn_hc"
             if isinstance(block, ResidualAdd):
-                blocks.append(ExpandStreams(f"{name}_mix", streams, model.width, mixed=False))
+                blocks.append(ExpandStreams(f"{name}_mix", streams, model.width, mixed=mixed))
                 continue
             if isinstance(block, Norm):
-                blocks.append(CollapseStreams(name, streams, model.width, mixed=False))
+                blocks.append(CollapseStreams(name, streams, model.width, mixed=mixed, dtype=dtype))
             blocks.append(block)
         return Layer(tuple(blocks))
 
+    last = CollapseStreams("hc_head", streams, model.width, last=True, trained=head)
     return replace(
         model.with_layers(changed), before=(CopyToStreams("streams", streams, model.width),),
-        after=(CollapseStreams("hc_head", streams, model.width, last=True), *model.after),
+        after=(last, *model.after),
     )  # fmt: skip
 
 
@@ -329,6 +344,37 @@ add({
         routing=replace(_ROUTING, scored="sigmoid", layers=after_first(2)),
     ),
 })  # fmt: skip
+
+# GLM-5.3-Flash: delta attention, and latents that are not rotated whose indexer picks pools of keys; streams that mix
+
+
+def _glm(fields: Fields) -> Fields:
+    """Kinds as listed, else three layers of delta attention to one that picks keys."""
+    known = {"indexed_attention": "full_attention"}
+    kinds = fields.get("layer_types")
+    if isinstance(kinds, list):
+        fields = fields.with_values(layer_types=[known.get(kind, kind) for kind in kinds])
+    if _rotated(fields):
+        raise InputError(f"qk_rope_head_dim of {fields.name} is {_rotated(fields)}", hint="0 is read: nothing rotates")
+    return _kimi(fields)
+
+
+def _glm_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    made = _kimi_mixer(fields, shape, kind, number, attention)
+    return made if isinstance(made, KimiDeltaAttention) else _latent(fields, shape, kind, number, attention)
+
+
+_GLM = replace(
+    _DEEPSEEK, prepare=_glm, kinds=_kimi_kinds, mixer=_glm_mixer,
+    routing=replace(_ROUTING, scored="sigmoid", layers=after_first(3)),
+)  # fmt: skip
+
+
+@family("glm5_next_text")
+def read_glm(fields: Fields) -> Model:
+    """Read GLM-5.3-Flash: the streams' mean is what its head sees."""
+    return _in_streams(read(_GLM, fields), fields.size("hc_mult"), mixed=True, dtype="", head=False)
+
 
 # LongCat-Flash: two attentions and two MLPs a layer, and experts beside the first MLP
 
