@@ -157,7 +157,7 @@ def test_what_is_said_and_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def served(**options: Any) -> Any:
-    return llm("llama-3-8b", on="h100", policy="streamed", **{"batch": 8, "context": 4096, **options})
+    return llm("llama-3-8b", policy="streamed", **{"on": "h100", "batch": 8, "context": 4096, **options})
 
 
 @pytest.mark.parametrize(("batch", "adapters", "read"), [(8, 1, 1), (8, 64, 8), (32, 4, 4), (1, 1, 1)])
@@ -171,6 +171,36 @@ def test_a_step_reads_the_adapters_that_its_sequences_use(batch: int, adapters: 
     assert matrix[1] - matrix[0] == 2 * ADAPTERS * batch
     assert found.memory.parts["weights"] - plain.memory.parts["weights"] == 2 * ADAPTERS * adapters
     assert (found.to_dict()["lora"], found.to_dict()["adapters"], plain.to_dict()["lora"]) == (RANK, adapters, None)
+
+
+@pytest.mark.parametrize(("chips", "batch", "adapters"), [(4, 64, 64), (16, 8, 64), (16, 8, 1)])
+def test_chips_that_split_matrices_hold_and_read_equal_parts_of_adapters(chips: int, batch: int, adapters: int) -> None:
+    """Of A its inputs are dealt out and of B its outputs: a chip has rank·(in + out)/chips beside each matrix."""
+    at: dict[str, Any] = {"on": f"h100:{chips}", "tensor": chips, "batch": batch}
+    plain, found = served(**at), served(**at, lora=RANK, adapters=adapters)
+    read = min(batch, adapters)
+    assert found.decode.bytes["hbm"] - plain.decode.bytes["hbm"] == pytest.approx(2 * ADAPTERS * read / chips, rel=1e-9)
+    assert found.memory.parts["weights"] - plain.memory.parts["weights"] == 2 * ADAPTERS * adapters / chips
+    products = [op for op in found.decode.ops if op.op.role == "adapter"]
+    assert sum(each.op.work.total("flops", "matrix") * each.op.repeat for each in products) == pytest.approx(
+        2 * ADAPTERS * batch / chips
+    )
+    assert found.decode.wire == plain.decode.wire
+    said = "chips that split a matrix hold and read equal parts of its adapters (fully sharded)"
+    assert any(said in line for line in found.decode.assumptions)
+    assert not found.decode.incomplete
+
+
+def test_an_adapter_beside_a_matrix_that_every_chip_holds_whole_is_whole() -> None:
+    """Latent attention (DeepSeek-V3): its projections to latents, 7168 to 1536 and to 576, are on every chip."""
+    at: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 8, "context": 4096, "weights": "fp8"}
+    plain, found = (llm("deepseek-v3", **at, **more) for more in ({}, {"lora": RANK}))
+    heads, dense, shared = 128, 18432, 2048
+    whole = 61 * ((7168 + 1536) + (7168 + 576))
+    split = 61 * ((1536 + heads * 192) + (512 + heads * 256) + (heads * 128 + 7168))
+    split += 3 * 3 * (7168 + dense) + 58 * 3 * (7168 + shared)
+    added = found.memory.parts["weights"] - plain.memory.parts["weights"]
+    assert added == 2 * RANK * (whole + split / 8)
 
 
 def test_served_adapters_in_every_kind_of_step() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
-from roofline.models.weights import Storage, Weight, join_path
+from roofline.models.weights import ServedAdapters, Storage, Weight, join_path
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import elementwise
 from roofline.ops.recurrent import causal_convolution
@@ -39,7 +39,8 @@ class ForwardPass:
     ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
     tells a step of few new tokens from a prompt's. ``asked_kv`` and ``asked_compute`` are formats that the caller
     chose: they replace those of an indexer's keys and scores. ``rank`` is that of an adapter (LoRA) beside each matrix
-    of a layer; 0: there is none. ``adapters`` is how many different ones the sequences of this chip use.
+    of a layer; 0: there is none. ``adapters`` is how many different ones the sequences of this chip use, of those that
+    are ``served``; None: they are trained.
     """
 
     batch: Size
@@ -60,6 +61,7 @@ class ForwardPass:
     asked_compute: str = ""
     rank: int = 0
     adapters: Size = 1
+    served: ServedAdapters | None = None
 
     @property
     def attended(self) -> Size:
@@ -223,11 +225,13 @@ class OperationBuilder:
     def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size) -> Tensor:
         """Add B·A·x to a product: A is rank x in, B out x rank, both in the format of activations.
 
-        Of several adapters each row meets one: they have as many FLOPs as one, and all of them are read.
+        Of several adapters each row meets one: they have as many FLOPs as one, and all of them are read. Chips that
+        split the weight read and run equal parts of each.
 
         Source: Hu et al., arXiv:2106.09685, section 4.1; Chen et al., "Punica", arXiv:2310.18547.
         """
-        (n, k), rank, made = weight.shape[-2:], self.step.rank, x
+        served, rank, made = self.step.served, self.step.rank, x
+        n, k = weight.shape[-2:] if served is None else served.part(weight)
         for name, shape in (("lora_A", (rank, k)), ("lora_B", (n, rank))):
             place = join_path(weight.name, name)
             made = self.linear(Weight(place, shape, "adapter", self.step.activations), made, rows)

@@ -265,7 +265,7 @@ def _adapted(step: ForwardPass, model: Model, sequences: Size | None = None) -> 
     if model.adapters is None:
         return step
     used = minimum(model.adapters.number, step.batch if sequences is None else sequences)
-    return replace(step, rank=model.adapters.rank, adapters=used)
+    return replace(step, rank=model.adapters.rank, adapters=used, served=model.adapters)
 
 
 def _past(name: str, value: Size) -> Size:

@@ -32,8 +32,8 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
-from roofline.frozen import NamedTuple, dataclass, field, replace
-from roofline.sizes import Size
+from roofline.frozen import Frozen, NamedTuple, dataclass, field, replace
+from roofline.sizes import Size, ceil_div
 
 
 class Weight(NamedTuple):
@@ -56,10 +56,43 @@ class Weight(NamedTuple):
 
 
 class ServedAdapters(NamedTuple):
-    """Adapters (LoRA) that are served beside a model: ``number`` of them lie in memory, all of one ``rank``."""
+    """Adapters (LoRA) that are served beside a model: ``number`` of them lie in memory, all of one ``rank``.
+
+    ``sides`` are (out, in) of a chip's part of an adapter, by name and local shape of a matrix that chips split.
+    """
 
     rank: int
     number: int
+    sides: Mapping[tuple[str, tuple[int, ...]], tuple[int, int]] = Frozen()
+
+    def split(self, whole: Iterable[Weight], local: Iterable[Weight], ways: int) -> ServedAdapters:
+        """The part that each of ``ways`` chips has where they split matrices: equal parts of A's inputs, B's outputs.
+
+        Chips add up or gather what they make of their parts. Beside a matrix that every chip holds whole, each holds
+        the adapter whole too.
+
+        Source: Sheng et al., "S-LoRA", arXiv:2311.03285, section 6; ``--fully-sharded-loras`` of vLLM.
+
+        >>> local = Weight("q_proj", (2048, 4096))
+        >>> half = ServedAdapters(16, 1).split([Weight("q_proj", (4096, 4096))], [local], 2)
+        >>> half.part(local), half.part(Weight("kv_a_proj", (576, 4096)))
+        ((2048, 2048), (576, 4096))
+        """
+        shapes = {weight.name: weight.shape for weight in whole if weight.kind == "linear"}
+        found = dict(self.sides)
+        for weight in local:
+            shape = shapes.get(weight.name, weight.shape)
+            if shape != weight.shape:
+                key = (weight.name.rpartition(".")[2], weight.shape)
+                parts = [ceil_div(side, ways) for side in shape[-2:]]
+                n, k = map(min, found.get(key, parts), parts)
+                found[key] = (n, k)
+        return self._replace(sides=Frozen(found))
+
+    def part(self, weight: Weight) -> tuple[int, int]:
+        """Outputs and inputs of a chip's part of an adapter beside a matrix, which is a chip's part too."""
+        n, k = weight.shape[-2:]
+        return self.sides.get((weight.name.rpartition(".")[2], weight.shape), (n, k))
 
     def elements(self, weight: Weight) -> int:
         """Parameters that all of them have beside a matrix of a layer: A is rank x in, B out x rank.
@@ -67,7 +100,7 @@ class ServedAdapters(NamedTuple):
         >>> ServedAdapters(16, 8).elements(Weight("q_proj", (4096, 1024)))
         655360
         """
-        return self.number * self.rank * sum(weight.shape[-2:]) if weight.kind == "linear" else 0
+        return self.number * self.rank * sum(self.part(weight)) if weight.kind == "linear" else 0
 
     def __str__(self) -> str:
         many = "an adapter" if self.number == 1 else f"{self.number:,} adapters"

@@ -54,7 +54,7 @@ from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
-from roofline.models.weights import join_path
+from roofline.models.weights import Weight, join_path
 from roofline.ops.collectives.choice import Chooser
 from roofline.signatures import either
 from roofline.sizes import ceil_div, product
@@ -420,14 +420,25 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
         if splitter.sequence and not model.embeds:
             first = (PipelineReceive("", splitter.ways),)
         gather = (splitter.gather_before("lm_head"),) if splitter.sequence and model.head else ()
+        adapters = model.adapters
+        if adapters is not None:
+            for layer, part in zip(model.layers, local.layers, strict=True):
+                adapters = adapters.split(_weights(layer), _weights(part), splitter.ways)
         local = replace(
             local,
             vocabulary=ceil_div(model.vocabulary, splitter.ways),
             before=(*first, *before),
             after=(*model.after, *gather),
+            adapters=adapters,
             notes=(*local.notes, *_notes(model, splitter)),
         )
     return replace(local, notes=(*local.notes, *splitter.notes), gaps=(*model.gaps, *splitter.gaps))
+
+
+def _weights(layer: Layer) -> list[Weight]:
+    return [
+        weight._replace(name=join_path(block.name, weight.name)) for block in layer.blocks for weight in block.weights()
+    ]
 
 
 def _quantised(model: Model) -> str:

@@ -199,6 +199,11 @@ ADAPTERS = (
     ", beside each matrix of a layer but experts', in the format of activations; sequences use as many different ones "
     "as there are, and each is read once a step"
 )
+SHARDED_ADAPTERS = (
+    "; chips that split a matrix hold and read equal parts of its adapters (fully sharded): what they send each other "
+    "for that, as many values a token as the rank, goes with the layer's collectives and is not counted; chips that "
+    "hold A or B whole read more"
+)
 _FASTER = "the faster of absorbed and expanded here"
 
 #: Ways that differ by less take as long as each other, but for rounding: then it is the usual one.
@@ -378,7 +383,8 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
         )
         said.append(Assumption("model", blocks))
     if model.adapters is not None:
-        said.append(Assumption("model", f"{model.adapters} in memory{ADAPTERS}"))
+        sharded = SHARDED_ADAPTERS if model.adapters.sides else ""
+        said.append(Assumption("model", f"{model.adapters} in memory{ADAPTERS}{sharded}"))
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
