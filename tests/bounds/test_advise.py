@@ -305,3 +305,9 @@ def test_attention_that_is_written_out_is_advised_to_run_in_one_kernel() -> None
     assert found.to_dict()["question"] is None  # no words ask it
     apart = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); n = rmsnorm_F(g); n * bf16[F, D]"
     assert "fused attention" not in changes(apart, "h100", B=64, D=4096, F=4096)
+
+
+def test_advice_about_an_intensity_says_a_rate() -> None:
+    one, other = (advise(bound(intensity=50, on=name)) for name in ("h100", "a100"))
+    assert "168 TFLOP/s attainable, memory-bound" in str(one)
+    assert [round(fact.value / 1e12) for fact in one.compare(other).facts["attainable"]] == [168, 102]

@@ -171,9 +171,14 @@ class AdviceList(tuple[Advice, ...], Comparable):
         """What of the answer could not be timed: then nothing is advised."""
         return self.answer.incomplete
 
+    @property
+    def is_floor(self) -> bool:
+        """Whether its first fact is a time: of an intensity alone it is a rate."""
+        return self.answer.is_floor
+
     def facts(self) -> Iterator[Fact]:
-        """The time at best and what binds; how much faster each change is, other chips last."""
-        yield Fact("at best", self.answer.lower, "s", "less", timed=True)
+        """The time at best, of an intensity the rate, and what binds; the gain of each change, other chips last."""
+        yield next(iter(self.answer.facts()))
         yield Fact("bound by", f"{self.answer.kind} ({self.answer.bound_by})")
         for item in self:
             word = "on" if item.change == item.after.target else "with"
@@ -201,7 +206,10 @@ class AdviceList(tuple[Advice, ...], Comparable):
         """The bound, then a row for each change."""
         answer = self.answer
         yield Headline(answer.expression, f"on {answer.target}")
-        yield Sentences([f"{format_amount(answer.lower, 's')} at best, {answer.kind} ({answer.bound_by})"])
+        now = f"{format_amount(answer.lower, 's')} at best"
+        if answer.is_rate_only:
+            now = f"{format_amount(answer.attainable, 'FLOP/s')} attainable"
+        yield Sentences([f"{now}, {answer.kind} ({answer.bound_by})"])
         yield BLANK
         yield advice_table(self) if self else Sentences(["nothing that was tried makes it faster"])
         if said := _no_help(answer):

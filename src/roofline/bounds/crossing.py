@@ -356,3 +356,10 @@ def _ratio(ratio: Any, known: Mapping[Any, Any]) -> float:
     """Put numbers into a ratio of times; sizes that are open mostly cancel, and any number does for those."""
     number = put_numbers(ratio, known)
     return float(put_numbers(number, dict.fromkeys(free_symbols(number), 1000)))
+
+
+def collectives_in_words(answer: Bound) -> tuple[str, ...]:
+    """By which algorithm each collective goes in an answer."""
+    sent = [part.op.options for part in answer.ops if part.op.kind == "collective"]
+    said = (f"{op['collective']} over {', '.join(op['axes'])} by {op['algorithm']}" for op in sent)
+    return tuple(dict.fromkeys(said))

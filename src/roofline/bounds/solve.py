@@ -41,6 +41,7 @@ from roofline.bounds.crossing import (
     Flip,
     busiest_crossing,
     by_algorithm,
+    collectives_in_words,
     every_change,
     flips_among,
     free_symbols,
@@ -656,17 +657,11 @@ class _Search:
             intensity_limit=self._intensity_limit(),
             critical_intensity=self._ridge(),
             by_algorithm=self._by_algorithm(),
-            collectives=self._collectives(),
+            collectives=collectives_in_words(self.symbolic),
             assumptions=self.symbolic.assumptions,
             incomplete=self.symbolic.incomplete,
             **{**blank, **fields},
         )
-
-    def _collectives(self) -> tuple[str, ...]:
-        """By which algorithm each collective of the plan goes in this answer."""
-        sent = [part.op.options for part in self.symbolic.ops if part.op.kind == "collective"]
-        said = (f"{op['collective']} over {', '.join(op['axes'])} by {op['algorithm']}" for op in sent)
-        return tuple(dict.fromkeys(said))
 
     def _by_algorithm(self) -> tuple[Crossing, ...]:
         """Where it starts to scale, for every algorithm of the collectives."""

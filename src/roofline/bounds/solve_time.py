@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.bound import Bound
-from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
+from roofline.bounds.crossing import collectives_in_words, free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.formulas.printers import language_named, text
@@ -84,6 +84,7 @@ class TimeSolution(Comparable):
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
         ``least``     where no value does: the floor that is left, in seconds
         ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
+        ``answer``    the bound there, at ``pick`` of a size; None where that cannot be asked
     """
 
     unknown: str
@@ -97,6 +98,17 @@ class TimeSolution(Comparable):
     unit: str = ""
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    answer: Bound | None = None
+
+    @property
+    def plan(self) -> str | None:
+        """The plan of a sharded line that is the fastest there."""
+        return None if self.answer is None or self.answer.plan is None else str(self.answer.plan)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        """By which algorithm each collective goes there."""
+        return () if self.answer is None else collectives_in_words(self.answer)
 
     @property
     def target(self) -> str:
@@ -144,16 +156,13 @@ class TimeSolution(Comparable):
     def assumed(self) -> tuple[str, ...]:
         return tuple(self.question.particular(self.assumptions))
 
-    def at_pick(self) -> Bound | None:
-        """The bound at the whole number to take, where the unknown is a size."""
-        return None if self.pick is None else self.question.with_sizes(**{self.unknown: self.pick}).answer()
-
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution-time/1``)."""
         return {
             **heading("roofline/solution-time/1", self.question.machine, self.question.expression),
             **attributes(self, "unknown", "unit", "time", "value", "pick", "bound_by", "least", "verdict"),
             "form": None if self.form is None else str(self.form),
+            **attributes(self, "plan", "collectives"),
             **attributes(self, "assumptions", "incomplete"),
         }
 
@@ -166,12 +175,15 @@ class TimeSolution(Comparable):
         if self.value is not None:
             value = format_quantity(self.value, self.unit, 8) if self.unit else format_number(self.value, 8)
             yield "exactly", f"{self.unknown} = {value}"
-        at = self.at_pick()
-        if at is not None:
-            took = f"{format_amount(at.lower, 's')}, {format_percent(at.utilisation or 0)} of peak"
+        if self.answer is not None and self.pick is not None:
+            took = f"{format_amount(self.answer.lower, 's')}, {format_percent(self.answer.utilisation or 0)} of peak"
             yield "take", f"{self.unknown} = {self.pick}: {took}"
         if self.form is not None:
             yield "closed form", f"{self.unknown} = {self.form}"
+        if self.plan is not None:
+            yield "plan", self.plan
+        if self.collectives:
+            yield "algorithm", "; ".join(self.collectives)
         yield from named("assumes", self.question.particular(self.assumptions))
         yield from named("incomplete", self.incomplete)
 
@@ -209,12 +221,12 @@ def solve_time(unknown: Unknown, time: float) -> TimeSolution:
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
     if unknown.unit:
-        return TimeSolution(**said, value=value, bound_by=last, form=form)
+        return TimeSolution(**said, value=value, bound_by=last, form=form, answer=unknown.at(value))
     multiple = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
     pick = int(value * (1 + 1e-12) // multiple) * multiple
     if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
         return _by_whole_numbers(unknown, time, said)
-    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form)
+    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, answer=unknown.at(pick))
 
 
 def _allowed_by_each(
@@ -246,7 +258,8 @@ def _by_whole_numbers(unknown: Unknown, time: float, said: Mapping[str, Any]) ->
         middle = (low + high) // 2
         low, high = (middle, high) if unknown.floor(middle * step) <= time else (low, middle)
     pick = low * step
-    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(unknown, pick))
+    found = unknown.at(pick)
+    return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
 
 
 def _by_rates(unknown: Unknown, time: float, said: Mapping[str, Any]) -> TimeSolution:
@@ -259,10 +272,9 @@ def _by_rates(unknown: Unknown, time: float, said: Mapping[str, Any]) -> TimeSol
     while high > low * (1 + 1e-9):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if unknown.floor(middle) <= time else (middle, high)
-    return TimeSolution(**said, value=high, bound_by=_binding(unknown, high))
+    found = unknown.at(high)
+    return TimeSolution(**said, value=high, bound_by=_binding(found), answer=found)
 
 
-def _binding(unknown: Unknown, value: float) -> str | None:
-    """What binds with the unknown at a number."""
-    found = unknown.at(value)
+def _binding(found: Bound | None) -> str | None:
     return None if found is None else str(found.bound_by)
