@@ -745,7 +745,7 @@ MEANINGS = {
     "model": "A shipped name, a hub id, a config.json or a folder that holds one, or a Model.",
     "expression": "A line of the notation.",
     "sizes": "Sizes by name; named arguments are sizes too.",
-    "data": "Copies of the model (default: what chips are left).",
+    "data": "Copies of the model (default: what chips are left; in training, what a given fsdp leaves).",
     "logits": "last (default) or all: output for the last token of each prompt, or for every one.",
     "absorbed": "Latent attention works on the cached latents, or on keys and values (default: the faster).",
     "skew": "How likely each expert is, where tokens prefer some.",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline import advise, bound, llm, scaling, shard, solve
+from roofline import advise, bound, comm, llm, scaling, shard, solve
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
@@ -298,6 +298,21 @@ def test_the_best_plans_of_several_machines_stand_side_by_side(capsys: pytest.Ca
     assert shown.count("AllGather_X(B[J_X, K])") == 2
     assert main(["shard", line, "--on", "h100:8,v5e:8"]) == 2
     assert "a comparison is of plain numbers" in capsys.readouterr().err
+
+
+def test_bytes_over_one_link_of_meshes_and_switches_are_told_and_not_ranked() -> None:
+    sizes = {"B": 512, "D": 8192, "F": 32768}
+    plans = shard("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on=["h100:8", "mi300x:8"], **sizes)
+    gathers = comm("allgather", bytes=5e8, on=["h100:8", "mi300x:8"])
+    for found in (plans, gathers):
+        switch, mesh = found.facts["each link carries"]
+        assert not switch.better
+        assert mesh.value < switch.value
+    # of seven links a chip sends as much as through one switch
+    assert 7 * mesh.value == pytest.approx(switch.value)
+    through_switch, over_mesh = gathers.facts["all chips send"]
+    assert through_switch.value == 8 * switch.value
+    assert over_mesh is None
 
 
 TWO_LAYERS = """from torch import nn

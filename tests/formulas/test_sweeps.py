@@ -20,7 +20,7 @@ from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode
-from roofline.models import serve_bound
+from roofline.models import serve_bound, train
 from roofline.models.closed_form import step_function
 from roofline.models.sweeps import sweep_steps
 from roofline.sizes import BLOCK, symbol
@@ -371,6 +371,29 @@ def test_the_fastest_of_several_choices_is_named_at_each_size() -> None:
     best = frame.loc[frame.groupby(["batch", "context"])["lower"].idxmin()]
     assert set(zip(best["on"], best["tensor"], strict=True)) == {("h200:8", 8)}
     assert said(steps) == [f"h200:8 tensor 8 at {len(best)} of 4 sizes; none fits at {4 - len(best)}"]
+
+
+def test_what_a_step_chose_or_could_choose_is_no_size_of_the_question() -> None:
+    def fastest(**asked: Any) -> str:
+        return dict(sweep_steps("llama-3-8b", "train", **asked).remarks())["fastest"]
+
+    steps = sweep_steps("llama-3-8b", "train", on=["h100:8", "h100:64"], batch_tokens=2**22)
+    assert len(set(steps.plain("microbatches"))) == 2
+    assert dict(steps.remarks())["fastest"] == "h100:64"
+    said = fastest(on="h100:64", batch_tokens=[2**22, 2**23], microbatches=[4, 8])
+    assert said.endswith("microbatches 8 at batch_tokens 8,388,608")
+    # a layout that is no layout of these chips has no microbatches either
+    assert fastest(on="h100:64", fsdp=[3, 64], batch_tokens=2**22) == "fsdp 64"
+
+
+def test_copies_take_the_chips_that_a_given_fsdp_leaves() -> None:
+    steps = sweep_steps("llama-3-8b", "train", on="h100:64", fsdp=[8, 64], batch_tokens=2**22)
+    assert not steps.incomplete
+    for row, copies in enumerate((8, 1)):
+        asked = {"on": "h100:64", "fsdp": 64 // copies, "batch_tokens": 2**22}
+        alone = train("llama-3-8b", **asked)
+        assert alone.ways["data"] == copies
+        assert alone.lower == train("llama-3-8b", **asked, data=copies).lower == pytest.approx(steps["lower"][row])
 
 
 def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:

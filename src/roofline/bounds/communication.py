@@ -322,8 +322,9 @@ class Communication(Comparable):
         yield Fact("on each chip", self.bytes_per_chip, "B")
         carried = self.row.sent_by_link if self.row.tiers_differ else {"each link": self.row.sent}
         for link, amount in carried.items():
-            yield Fact(f"{link} carries", amount, "B", "less")
-        yield Fact("all chips send", self.sent_by_all, "B", "less")
+            yield Fact(f"{link} carries", amount, "B")
+        if _over_switches(self):
+            yield Fact("all chips send", self.sent_by_all, "B")
         yield Fact("hops", self.row.hops, "", "less")
         if self.exchange is not None:
             return

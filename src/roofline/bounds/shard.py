@@ -103,7 +103,9 @@ class ShardPlans(Comparable):
         yield Fact("best plan", _whole_name(best, best.name))
         for name in ("math", "comms"):
             yield Fact(name, getattr(best, name), "s", "less", timed=True)
-        yield Fact("sent", best.link_bytes, "B", "less")
+        wire = best.bound.wire
+        for link, amount in wire.items():
+            yield Fact(f"{link if len(wire) > 1 else 'each link'} carries", amount, "B")
         yield Fact("needs", best.memory, "B", "less")
         slower = next(iter(self.plans[len(self.as_good) :][:1]), None)
         if slower is not None and slower.bound is not None:

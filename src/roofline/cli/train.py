@@ -50,7 +50,7 @@ _OF_BUDGETS = (
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL, options("batch-tokens sequence"))
 @with_options(
-    option("data", type=OF_EACH, metavar="N", help="Copies of the model (default 1; over slices one on each).")
+    option("data", type=OF_EACH, metavar="N", help="Copies of the model (default: what a given --fsdp leaves).")
 )
 @with_options(option("pipeline", type=OF_EACH, default=1, metavar="N", help="Stages that hold some layers."))
 @with_options(options("schedule chunks"))

@@ -195,8 +195,8 @@ class StepSweep(Columns):
         """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""
         said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
         names = list(self)
-        choices = names[: names.index(self.sizes[0])]
-        fastest = fastest_said(self, choices, [name for name in self.whole if name not in choices])
+        choices = [*names[: names.index(self.sizes[0])], *(name for name in self.sizes if name == PARTS)]
+        fastest = fastest_said(self, choices, [name for name in self.sizes if name not in choices])
         each = "each has" if self.parted == len(self) else "has" if self.parted == 1 else "have"
         why = f"{self.parted:,} of {len(self):,} rows {each} less than a sequence in a microbatch"
         parted = [("does not run", f"{why}, and a chip takes whole ones")] if self.parted else []

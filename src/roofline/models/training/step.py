@@ -98,21 +98,24 @@ def chips_by_use(
 ) -> dict[str, Size]:
     """Chips by use, outermost first; what is not given goes to ``fsdp``, but over slices to copies.
 
-    Copies send gradients alone over the slow network between slices, once a step.
+    Copies send gradients alone over the slow network between slices, once a step. Where ``fsdp`` is given, copies take
+    what it leaves.
 
     >>> from roofline.hardware import chip
     >>> given = {"data": None, "pipeline": 1, "expert": 1, "context": 1, "tensor": 4}
     >>> {name: ways for name, ways in chips_by_use(chip("v5e:16x16:2"), given, None, 32, 1).items() if ways > 1}
     {'data': 2, 'fsdp': 64, 'tensor': 4}
+    >>> {name: ways for name, ways in chips_by_use(chip("h100:64"), given, 8, 32, 1).items() if ways > 1}
+    {'data': 2, 'fsdp': 8, 'tensor': 4}
     """
     chips = machine.slices
     for size in machine.shape:
         chips *= size
     checked: dict[str, Any] = {name: check(name, size) for name, size in given.items() if size is not None}
     if given["data"] is None:
-        others = math.prod((*checked.values(), 1 if fsdp is None else check("fsdp", fsdp)))
-        spare = chips % (others * machine.slices) == 0
-        checked = {"data": machine.slices if spare else 1, **checked}
+        others = math.prod((*checked.values(), machine.slices if fsdp is None else check("fsdp", fsdp)))
+        left = machine.slices if fsdp is None else chips // others
+        checked = {"data": left if chips % others == 0 else 1, **checked}
     stages, pieces = checked["pipeline"], check("chunks", chunks)
     if stages * pieces > layers:
         raise SizeError(
@@ -331,9 +334,9 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     Parameters
         ``on``         chips and how many of them, as in ``h100:64``
         ``data``, ``pipeline``, ``fsdp``, ``tensor``  chips by use: their product is the target's; ``fsdp`` takes what
-                       is left, ``data`` is the number of slices. ``fsdp`` chips share weights, gradients and states by
-                       ``zero`` stage, ``data`` chips copy them, ``pipeline`` stages hold some layers each, ``tensor``
-                       chips split every layer
+                       is left, ``data`` is the number of slices, or what a given ``fsdp`` leaves. ``fsdp`` chips share
+                       weights, gradients and states by ``zero`` stage, ``data`` chips copy them, ``pipeline`` stages
+                       hold some layers each, ``tensor`` chips split every layer
         ``expert``     chips that hold whole experts each and send each other tokens: all ``tensor`` and
                        ``context_parallel`` chips of some copies, which have their own part of the batch;
                        ``expert_exchange`` is all-to-all, per-expert or all-reduce, as in serving
