@@ -146,6 +146,8 @@ def test_what_does_not_fit_counts_all_chips() -> None:
     found = serve("deepseek-v3", on="h100:4", tensor=4, context=1024)
     assert found.memory.fits is False
     assert (found.fitting() or "").startswith("8 such chips have the memory")
+    found = serve("deepseek-v3", on="h100:8", tensor=8, batch=8, context=8192)
+    assert (found.fitting() or "").startswith("16 such chips hold it (tensor=16 kv_parallel=16)")
 
 
 # ---- axes of a slice

@@ -11,7 +11,7 @@ Where a model and its sequences do not fit, each of these changes is enough by i
 >>> found = nearest(load("llama-3-70b"), chip("h100"), batch=8, context=8191)
 >>> found.said
 ('fp8 weights with fp8 keys and values', 'int4 weights', '2 such chips hold it (tensor=2)', 'one NVIDIA B200 SXM',
-'the weights of 46 of 80 layers in the host's memory (host_layers=46)')
+"the weights of 46 of 80 layers in the host's memory (host_layers=46)")
 >>> nearest(load("llama-3-8b"), chip("h100"), batch=100, context=8191).said[0]
 'batch 64 at this context'
 >>> nearest(load("llama-3-70b"), chip("h200:8"), batch=8, context=8191).said[0]
@@ -174,6 +174,8 @@ class NearestFit:
             if self.unequal:
                 beside = f", {self.split} in equal parts{how}" if self.split else ""
                 yield f"{self.chips} such chips hold it in unequal parts: {_unequally(self.unequal)}{beside}"
+            elif self.split and self.chips <= self.have:  # memory enough, but heads and columns do not divide so
+                yield f"{self.split} such chips hold it{how}"
             elif self.split in (None, self.chips):
                 yield f"{self.chips} such chips {'hold it' if self.split else 'have the memory'}{how}"
             else:

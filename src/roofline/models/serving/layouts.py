@@ -8,7 +8,7 @@ All that says what would fit asks here: the nearest that fits, the fewest chips,
 >>> found.chips, found.layout
 (8, {'tensor': 8, 'kv_parallel': 8})
 >>> found.longest
-198781
+198708
 
 Tried are all equal parts: chips that split heads and columns, of these or beside them chips that share the keys and
 values of each sequence, experts over any of them, and copies with a part of the batch each. Stages of layers are not.

@@ -3,7 +3,7 @@
 >>> options = {"lora": 16, "adapters": 8, "kv_block": 16, "policy": "streamed"}
 >>> served = served_model("llama-3-8b", options)
 >>> str(served.adapters), served.kv_block, options
-('8 adapters of rank 16', 16, {'policy': 'streamed'})
+('8 adapters of rank 16 (LoRA)', 16, {'policy': 'streamed'})
 """
 
 from __future__ import annotations
