@@ -106,6 +106,11 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "diffllama": (3 * 2 * T * 21 * 4 * 16, 3 * 2 * ONE * 22 * 4 * 16),
     # convolutions of 4 over keys and values (48, 64 and 48 channels) and two of the width in each layer
     "inkling_text": (2 * 2 * (160 + 6 * 64) * 4 * 24, 2 * (2 * 2 * (160 + 6 * 64) * 4)),
+    # the same over keys and values of 2 layers and two of the width in 4; 24 states are mixed by products there
+    "inkling2_text": (
+        2 * 2 * (2 * 48 + 8 * 64) * 4 * 24 + 2 * 2 * T * 24 * 64,
+        2 * (2 * 2 * (2 * 48 + 8 * 64) * 4) + 2 * 2 * ONE * 24 * 64,
+    ),
     # a step of 2 sequences is broadcast to 2 x 2 tokens there
     "rwkv": (0, 2 * ONE * (3 * (5 * 64 * 64 + 2 * 64 * 80) + 96 * 64)),
     "axk2": INDEXER,

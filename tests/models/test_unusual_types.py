@@ -10,6 +10,7 @@ from roofline import llm
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.models import Parallelism, decode, load, prefill, train
+from roofline.models.blocks.residual import AttentionResidual
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import name_axes
 from tests.models.small import small
@@ -231,14 +232,33 @@ def test_rwkv_keeps_a_state_and_the_token_before() -> None:
     assert local.cache_bytes(0) == 3 * (3 * 32 * 4 + 2 * 64 * 2)
 
 
-@pytest.mark.parametrize("kind", ["qwen4_exp", "inkling2_text", "zaya", "hrm_text"])
+def test_inkling_2() -> None:
+    """Every number is the class's own in transformers 5.24, and parameters are those that it builds.
+
+    Of 48 layers 8 see everything; each token uses 8 of 384 experts.
+    """
+    text: dict[str, Any] = {"model_type": "inkling2_text"}
+    model = load({"model_type": "inkling2", "dtype": "bfloat16", "text_config": text})
+    assert model.parameters == 593_718_478_848
+    experts = 48 * 376 * 3 * 4608 * 2304
+    # 966 rows of the table stand for words that the head never says
+    assert model.active_parameters == model.parameters - experts - 966 * 4608
+    assert model.kv_bytes_per_token() == 2 * 48 * 8 * (128 + 128)
+    assert model.cache_bytes(9000) - model.cache_bytes(8000) == 1000 * 2 * 8 * 8 * (128 + 128)
+    # blocks of 6 layers: the last mixes eight of them and what the ninth would be
+    assert [block.states for block in model.after if isinstance(block, AttentionResidual)] == [9]
+    mixed = [block.states for block in model.layers[13].blocks if isinstance(block, AttentionResidual)]
+    assert mixed == [4, 4]
+
+
+@pytest.mark.parametrize("kind", ["qwen4_exp", "inkling2_loop", "zaya", "hrm_text"])
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has layers that are not modelled"):
         load({"model_type": kind})
 
 
 @pytest.mark.parametrize(
-    "name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama", "glm5_next_text"]
+    "name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama", "glm5_next_text", "inkling2_text"]
 )
 def test_newer_types_can_be_trained(name: str) -> None:
     model = load(TINY[name], name=name)

@@ -77,6 +77,12 @@ LATEST: dict[str, dict[str, Any]] = {
         sliding_window_size=8, d_rel=6, rel_extent=16, n_routed_experts=6, n_shared_experts=2, conv_kernel_size=4,
         layer_types=["hybrid_sliding", "hybrid", "hybrid_sliding"], mlp_layer_types=["dense", "sparse", "sparse"],
     ),
+    "inkling2_text": small(
+        "inkling2_text", _EXPERTS, vocab_size=104, unpadded_vocab_size=96, num_hidden_layers=4,
+        swa_num_attention_heads=2, swa_num_key_value_heads=1, swa_head_dim=24, sliding_window_size=8, d_rel=6,
+        rel_extent=16, n_routed_experts=6, conv_kernel_size=4, intermediate_size=..., n_layers_per_attn_res_block=2,
+        layer_types=["hybrid", "hybrid_sliding", "hybrid", "hybrid_sliding"],
+    ),
     **{
         f"{kind}{more}": {
             "model_type": kind, **_OLD, **_BIOGPT, "intermediate_size": 48,

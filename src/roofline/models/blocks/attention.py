@@ -169,7 +169,9 @@ class Attention(Block):
 
     Attributes
         ``norm``          of queries and keys: None, ``head`` (one scale for a head), ``full`` (over all heads together)
-                          or ``plain`` (no scale); ``norm_shift``: it has a shift; ``value_norm``: values have one too
+                          ``plain`` (no scale) or ``clipped`` (each head of queries, and of what makes biases for
+                          distances, has a scale; keys have none); ``norm_shift``: it has a shift; ``value_norm``:
+                          values have one too
         ``window``        keys that a query sees, itself included; half to each side where not ``causal``
         ``chunk``         length of the parts of a sequence that see only themselves
         ``gate``          a sigmoid that multiplies the result: ``head`` (one number a head), ``full`` (its own matrix)
@@ -182,6 +184,9 @@ class Attention(Block):
         ``query_rank``    width between the two matrices that make queries, with a norm between; 0: there is one matrix
         ``differential``  the result is the difference of two maps, each over the values of two heads, and normalised
         ``kv_kernel``     tokens of a short convolution over the channels of keys and values; 0: there is none
+        ``made_sinks``    whether each head has a sink that is made of the input
+        ``parted``        whether queries, keys and values have inputs of their own, each with a norm, and the short
+                          convolution has weights that are made of them
         ``relative``      width of what a query makes a bias for each distance of, and the distances; 0: there is none
         ``key_bias``      whether keys have a bias where ``bias`` says so
         ``names``         the projections' names; ``out_norm``: a norm before the last one, ``full`` (over all heads
@@ -215,6 +220,8 @@ class Attention(Block):
     query_rank: int = 0
     differential: bool = False
     kv_kernel: int = 0
+    made_sinks: bool = False
+    parted: bool = False
     relative: tuple[int, int] = (0, 0)
     key_bias: bool = True
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -243,6 +250,14 @@ class Attention(Block):
                 found.append(Weight(each, (count * self.key,), "norm"))
                 if self.norm_shift:
                     found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
+        if self.norm == "clipped":
+            found.append(Weight("q_norm", (self.heads * self.key,), "norm"))
+            found.append(Weight("r_norm", (self.heads * self.relative[0],), "norm"))
+        if self.made_sinks:
+            found.append(Weight("sink_proj", (self.heads, self.inputs), "other"))
+        if self.parted:
+            found += [Weight(f"{part}_input_layernorm", (self.inputs,), "norm") for part in "qkv"]
+            found += [Weight(f"{part}_sconv_proj", (self.kv_heads * self.kv_kernel, self.inputs)) for part in "kv"]
         if self.out_norm == "full":
             found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
         if self.sinks:
@@ -289,7 +304,8 @@ class Attention(Block):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
-        q, k, v, gate = self._project(builder, x)
+        x, *inputs = self._inputs(builder, x)
+        q, k, v, gate = self._project(builder, x, *inputs)
         read = [
             Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
             for t, n in ((k, self.key), (v, self.value))
@@ -309,6 +325,8 @@ class Attention(Block):
             self._select(builder, x, self.indexer)
         if self.sinks:
             read += builder.read_weights("sinks")
+        if self.made_sinks:
+            read.append(builder.linear("sink_proj", x, step.tokens))
         if self.relative[0]:
             read.append(self._distances(builder, x))
         out = attention_core(
@@ -335,6 +353,8 @@ class Attention(Block):
         """Make a bias for each query and distance that it sees, on chip; attention reads what they are made of."""
         tokens = builder.step.tokens
         made = builder.linear("r_proj", x, tokens)
+        if self.norm == "clipped":
+            made = builder.norm(self.norm_function, made, "r_norm", tokens * self.heads, self.relative[0])
         (table,) = builder.read_weights("rel_logits_proj")
         sizes = {"m": tokens * self.heads, "n": minimum(builder.step.length, self.relative[1]), "k": self.relative[0]}
         out = replace(builder.output("rel_logits_proj", sizes["m"], sizes["n"]), touched=0)
@@ -351,8 +371,17 @@ class Attention(Block):
         out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value)
         return Tensor(out.ident, (tokens, self.heads * self.value), out.dtype)
 
+    def _inputs(self, builder: OperationBuilder, x: Tensor) -> list[Tensor]:
+        """What queries, keys and values are made of."""
+        if not self.parted:
+            return [x] * 3
+        tokens = builder.step.tokens
+        x = replace(x, dims=(tokens, self.inputs))
+        found = [builder.norm("rms_norm", x, f"{part}_input_layernorm", tokens, self.inputs) for part in "qkv"]
+        return [replace(each, dims=(tokens, self.inputs)) for each in found]
+
     def _project(
-        self, builder: OperationBuilder, x: Tensor
+        self, builder: OperationBuilder, x: Tensor, of_keys: Tensor, of_values: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         q_name, k_name, v_name, _ = self.names
@@ -370,10 +399,14 @@ class Attention(Block):
         if self.reads_kv_of:
             q = self._normalise(builder, q, "q_norm", self.heads) if self.norm else q
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
-        k = builder.linear(k_name, x, tokens)
-        v = k if self.shared_kv else builder.linear(v_name, x, tokens)
+        k = builder.linear(k_name, of_keys, tokens)
+        v = k if self.shared_kv else builder.linear(v_name, of_values, tokens)
         if self.kv_kernel:
-            mixed = builder.convolve([k, v], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False)
+            made = zip("kv", (of_keys, of_values), strict=True) if self.parted else ()
+            own = [builder.linear(f"{part}_sconv_proj", each, tokens) for part, each in made]
+            mixed = builder.convolve(
+                [k, v, *own], int(self.kv_per_token()), self.kv_kernel, "kv_sconv", activated=False
+            )
             k, v = (Tensor(mixed.ident, (tokens, self.kv_heads * n), mixed.dtype) for n in (self.key, self.value))
         if self.value_norm:
             v = builder.norm("rms_norm", v, "v_norm", tokens * self.kv_heads, self.value)

@@ -493,7 +493,7 @@ class MixtureOfAttention(Attention):
         return out
 
     def _project(
-        self, builder: OperationBuilder, x: Tensor
+        self, builder: OperationBuilder, x: Tensor, of_keys: Tensor, of_values: Tensor
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         logits, elements = builder.linear("router.layer", x, tokens), tokens * self.count
@@ -503,7 +503,7 @@ class MixtureOfAttention(Attention):
         builder.kept[_CHOSEN] = [chosen]
         q = self._apply(builder, "input_linear", x)
         q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
-        k, v = (builder.linear(f"kv_proj.{name}", x, tokens) for name in ("k", "v"))
+        k, v = builder.linear("kv_proj.k", of_keys, tokens), builder.linear("kv_proj.v", of_values, tokens)
         q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
         return q, builder.write_to_cache(k), builder.write_to_cache(v), None

@@ -402,24 +402,32 @@ class LowRankResidual(Block):
 class AttentionResidual(Block):
     """Mix the hidden state with those of earlier blocks of layers: a softmax over ``states`` of norm(state)·proj.
 
+    With ``queries`` (Inkling 2) there are so many mixtures, the norm has no scale, and what is added to stays.
     Source: Kimi K3 technical report, arXiv:2607.24653 (block attention residuals).
     """
 
     runs_whole: ClassVar[bool] = True
     width: int
     states: int
+    queries: int = 0
 
     def weights(self) -> tuple[Weight, ...]:
+        if self.queries:
+            return (Weight("query", (self.queries, self.width), "other", "fp32"),)
         return Weight(f"{self.name}_norm", (self.width,), "norm"), Weight(f"{self.name}_proj", (1, self.width), "other")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the mixture: 4 FLOPs an element for the norm, 2 for its score, 2 for the sum."""
-        rows = x.dims[0]
+        """Add the mixture: 4 FLOPs an element for the norm, and for each mixture 2 for its score, 2 for the sum."""
+        rows, several = x.dims[0], self.queries or 1
         others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
         read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
-        out, elements = builder.output(self.name, rows, self.width), rows * self.states * self.width
-        builder.stream = builder.vector("softmax", read, out, self.name, flops=8 * elements, elements=elements)
-        return builder.stream
+        out, elements = builder.output(self.name, rows, several * self.width), rows * self.states * self.width
+        out = builder.vector(
+            "softmax", read, out, self.name, flops=(4 + 4 * several) * elements, elements=several * elements
+        )
+        if not self.queries:
+            builder.stream = out
+        return out
 
 
 _HANDED = "the inputs of its layers"

@@ -28,7 +28,7 @@ _OTHERS = {
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
         "zamba", "zamba2", "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
-        "qwen4_exp_text", "inkling2", "inkling2_text", "big_bird", "roc_bert", "blt", "moshi",
+        "qwen4_exp_text", "inkling2_loop", "inkling2_loop_text", "big_bird", "roc_bert", "blt", "moshi",
     ),
 }  # fmt: skip
 

@@ -23,7 +23,7 @@ from roofline.models.blocks.recurrent import (
     ShortConvolution,
     TimeMix,
 )
-from roofline.models.blocks.residual import IdleBlocks, Norm, ParallelBranches, ResidualAdd
+from roofline.models.blocks.residual import AttentionResidual, IdleBlocks, Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import (
@@ -49,6 +49,7 @@ from roofline.models.families.parts import (
     group_limit,
     layer_types,
     prediction,
+    rows_beyond_the_head,
 )
 from roofline.models.fields import Fields, divide_evenly
 
@@ -419,6 +420,56 @@ def read_inkling(fields: Fields) -> Model:
         return Layer(tuple(blocks))
 
     return model.with_layers(changed)
+
+
+# Inkling 2: blocks of layers are mixed; layers that see everything make queries, keys and values of inputs of their own
+
+
+def _inkling2(fields: Fields) -> Fields:
+    """What its class takes where a configuration leaves a field out that goes by two names, or says less."""
+    return _inkling(fields).with_values(
+        moe_intermediate_size=fields.size("moe_intermediate_size", "intermediate_size", default=2304),
+        n_routed_experts=fields.size("n_routed_experts", "num_local_experts", default=384),
+        sliding_window_size=fields.size("sliding_window_size", "sliding_window", default=1024),
+        swa_num_key_value_heads=fields.size("swa_num_key_value_heads", default=8),
+        swa_head_dim=fields.size("swa_head_dim", default=128),
+    )
+
+
+def _inkling2_attention(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    made = {"gate": "full", "value_norm": True, "made_sinks": True, "parted": kind == "full"}
+    return {**_inkling_attention(fields, shape, kind, number), **made}
+
+
+_INKLING2 = replace(
+    _INKLING, prepare=_inkling2, qk_norm="clipped", attend=_inkling2_attention,
+    routing=Routing(shared_count=0, scored=("scoring_func", "sigmoid")),
+)  # fmt: skip
+
+
+@family("inkling2_text")
+def read_inkling2(fields: Fields) -> Model:
+    """Read Inkling 2: the head has fewer rows than the table."""
+    rows, block = fields.size("vocab_size"), fields.size("n_layers_per_attn_res_block")
+    said = min(fields.size("unpadded_vocab_size", default=rows), rows)
+    model = read(_INKLING2, fields.with_values(vocab_size=said))
+    width, kernel = model.width, fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
+
+    def changed(layer: Layer, number: int) -> Layer:
+        first, attention, add_first, second, experts, add_second = layer.blocks
+        parted = isinstance(attention, Attention) and attention.parted
+        mixed = AttentionResidual("attention_input", width, -(-number // block) + 1, 3 if parted else 1)
+        return Layer((
+            *([mixed] if number else []), *([] if parted else [first]), attention,
+            ResidualConvolution("post_attention_convolution", width, kernel), *([add_first] if number % block else []),
+            AttentionResidual("mlp_input", width, number // block + 2, 1), second, experts,
+            ResidualConvolution("post_mlp_convolution", width, kernel), add_second,
+        ))  # fmt: skip
+
+    layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
+    last = AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
+    before = (*rows_beyond_the_head(width, rows - said), *model.before)
+    return replace(model, layers=layers, before=before, after=(last, *model.after))
 
 
 # Nemotron-H: one block a layer; Nemotron-NAS: attention and MLP of each layer's own
