@@ -22,6 +22,9 @@ SIZE = r"\s*([^\W\d]\w*)\s*=\s*([^\[\]]*)"
 _WHOLE = r"\d[\d_]*(?:\.\d+)?(?:e\+?\d+)?(?:[kmgt]i?)?"
 _RANGE = rf"({_WHOLE}):({_WHOLE})(?::(\*?)({_WHOLE}))?"
 
+#: Counts of a step that may be 0, which a range of them may start at.
+FROM_ZERO = ("context", "host_layers", "past")
+
 #: Arguments of functions that are counts, with whether ``B`` stands for a billion.
 COUNTS = {
     **dict.fromkeys(("batch_tokens", "sequence", "tokens"), True),
@@ -75,6 +78,8 @@ def parse_size(name: str, text: str) -> Any:
     (8000, 8192, [1000, 2000, 4000])
     >>> parse_size("B", "1:16:*1.5")                                                  # whole numbers by a factor
     [1, 2, 3, 5, 7, 11]
+    >>> parse_size("host_layers", "0:20:10")                                          # what may be 0
+    [0, 10, 20]
     """
     if not text:
         raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
@@ -96,8 +101,9 @@ def _range(name: str, first: str, last: str, times: str | None, step: str | None
         raise SizeError(f"size {name} has a range of {first}:{last}, and sizes are whole numbers", hint=hint)
     if by is None or not (isinstance(by, int) or times):
         raise SizeError(f"size {name} has a range with a step of {step}, and sizes are whole numbers", hint=hint)
-    if low < 1:
-        raise SizeError(f"size {name} has a range that starts at {low}; a size is at least 1", hint=hint)
+    if low < 1 and (times or name not in FROM_ZERO):
+        why = f"{low} grows by no factor" if name in FROM_ZERO else "a size is at least 1"
+        raise SizeError(f"size {name} has a range that starts at {low}; {why}", hint=hint)
     if low > high:
         raise SizeError(f"size {name} has an empty range {first}:{last}", hint=hint)
     if by <= 1 if times else by < 1:

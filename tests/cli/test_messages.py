@@ -182,6 +182,7 @@ MESSAGES = [
     (["bound", "--flops", "1,000,000", "--on", "h100"], "is a list: 1, 000, 000; numbers without separators, as in"),
     (["bound", "--flops", "2BDF", "--on", "h100", "B=8"], "write 2*BDF, or 2*B*D*F if each letter is a size"),
     (["bound", MATMUL, "--on", "h100", "B=0:8", "D=1", "F=1"], "size B has a range that starts at 0"),
+    (["sweep", "llama-3-8b", "--on", "h100", "--context", "0:8:*2"], "starts at 0; 0 grows by no factor"),
     (["bound", MATMUL, "--on", "h100", "B=1:8:0", "D=1", "F=1"], "size B has a range with a step of 0"),
     (["bound", "g = gelu(h)", "--on", "h100"], "'h' is not defined"),
     (["bound", "--flops", "nan", "--on", "h100"], "'nan' is not finite"),
