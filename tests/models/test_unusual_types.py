@@ -251,9 +251,15 @@ def test_inkling_2() -> None:
     assert mixed == [4, 4]
 
 
-@pytest.mark.parametrize("kind", ["qwen4_exp", "inkling2_loop", "zaya", "hrm_text"])
+@pytest.mark.parametrize("kind", ["qwen4_exp", "zaya", "hrm_text"])
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has layers that are not modelled"):
+        load({"model_type": kind})
+
+
+@pytest.mark.parametrize("kind", ["albert", "zamba2", "inkling2_loop"])
+def test_types_whose_layers_share_weights_are_named_as_such(kind: str) -> None:
+    with pytest.raises(InputError, match="has weights that several of its layers share, which is not modelled"):
         load({"model_type": kind})
 
 

@@ -26,9 +26,12 @@ _OTHERS = {
         "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
+    "weights that several of its layers share, which is not modelled": (
+        "albert", "zamba", "zamba2", "inkling2_loop", "inkling2_loop_text",
+    ),
     "layers that are not modelled": (
-        "zamba", "zamba2", "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
-        "qwen4_exp_text", "inkling2_loop", "inkling2_loop_text", "big_bird", "roc_bert", "blt", "moshi",
+        "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
+        "qwen4_exp_text", "big_bird", "roc_bert", "blt", "moshi",
     ),
 }  # fmt: skip
 
