@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import weakref
+from collections import UserDict, UserList, UserString
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -291,6 +292,15 @@ def test_paths_and_arrays_inside_what_is_right_are_one_error(tmp_path: Path) -> 
         roofline.model({**LLAMA, "model_type": np.zeros((2, 2))})
     with pytest.raises(InputError, match="an argument is a _SaysNothing that does not say what it is"):
         roofline.models.serve(_SaysNothing(), on="h100")
+
+
+def test_lists_dicts_and_text_of_collections_are_pythons() -> None:
+    asked = roofline.bound(UserString(ADD), on=UserList(["h100"]), set=UserDict(hbm=2e12))
+    assert asked.lower.seconds() == roofline.bound(ADD, on="h100", set={"hbm": 2e12}).lower.seconds()
+    with pytest.raises(InputError, match=r"levels is \[8\], and takes a list of text"):
+        roofline.charts.roofline_chart([roofline.chip("h100")], levels=UserList([8]))
+    with pytest.raises(InputError, match="is several figures where one is meant"):
+        roofline.plan("llama-3-8b", on="h100", prompt=100, output=100, rate=1, shared=UserDict(a=1))
 
 
 class _Endless:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import UserDict, UserList, UserString
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial, wraps
@@ -55,6 +56,9 @@ _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
     dict: lambda value: dict(dict.items(value)),
     list: lambda value: list(list.__iter__(value)),
     tuple: lambda value: tuple(tuple.__iter__(value)),
+    UserDict: lambda value: dict(value.data),
+    UserList: lambda value: list(value.data),
+    UserString: lambda value: str(value.data),
     os.PathLike: os.fsdecode,
 }
 
@@ -131,6 +135,8 @@ def of_python(value: Any, depth: int = 2) -> Any:
     ...     __module__, split = "elsewhere", None
     >>> of_python(Text("h100 a100")).split(), of_python([3.5])
     (['h100', 'a100'], [3.5])
+    >>> of_python(UserList([UserDict(D=8)]))
+    [{'D': 8}]
     """
     own = type(value)
     library = str(own.__module__).partition(".")[0]
@@ -140,15 +146,16 @@ def of_python(value: Any, depth: int = 2) -> Any:
     if kind is None:
         return value
     try:
-        plain = value if own is kind else _OWN_KINDS[kind](value)
+        plain = value if own is kind and library == "builtins" else _OWN_KINDS[kind](value)
     except Exception:  # a path of somebody's own, which raises what it likes
         return value
-    parts = [*plain.values(), *plain] if kind is dict else plain if kind in _HOLDING else ()
+    made = type(plain)
+    parts = [*plain.values(), *plain] if made is dict else plain if made in _HOLDING else ()
     if not depth or {*map(type, parts)} <= _PLAIN:
         return plain
-    if kind is dict:
+    if made is dict:
         return {of_python(key): of_python(each, depth - 1) for key, each in plain.items()}
-    return kind(of_python(each, depth - 1) for each in parts)
+    return made(of_python(each, depth - 1) for each in parts)
 
 
 def is_real(form: Any) -> bool:
