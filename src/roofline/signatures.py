@@ -825,7 +825,7 @@ MEANINGS = {
     "kv_parallel": "Of the tensor chips, how many share keys and values.",
     "fsdp": "Chips that share one copy in training (default: what is left).",
     "zero": "0 nothing … 3 weights too.",
-    "schedule": "gpipe, 1f1b, interleaved, zb-h1.",
+    "schedule": "gpipe, 1f1b, interleaved, zb-h1, zb-h2.",
     "chunks": "Pieces a stage (interleaved).",
     "link": "One-way bandwidth of a link to other chips.",
     "sharp": "AllReduce in the switches (SHARP, NVLS).",

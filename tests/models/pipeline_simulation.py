@@ -33,13 +33,19 @@ def order(name: str, stage: int, stages: int, microbatches: int, chunks: int = 1
         forward = [("F", m, c) for each in rounds for c in range(chunks) for m in each]
         backward = [("B", m, c) for each in rounds for c in reversed(range(chunks)) for m in each]
         return _in_turn(forward, backward, 2 * (stages - stage - 1) + (chunks - 1) * stages)
-    # zb-h1: weight gradients follow their microbatch's input gradients by as many microbatches as the stage's number
-    ahead = _in_turn(forward, backward, stages - stage - 1)
+    # zb-h1: weight gradients follow their microbatch's input gradients by as many microbatches as the stage's number;
+    # zb-h2: by up to twice as many, as many run forward ahead of the first that comes back
+    behind, before = stage, stages - stage - 1
+    if name == "zb-h2" and stages > 1:
+        more = max(min(microbatches, 2 * stages - 1), stages) - 1
+        before = more * before // (stages - 1)
+        behind = more - before
+    ahead = _in_turn(forward, backward, before)
     found: list[Pass] = []
     done = 0
     for each in ahead:
         found.append(each)
-        if each[0] == "B" and each[1] >= stage:
+        if each[0] == "B" and each[1] >= behind:
             found.append(("W", done, 0))
             done += 1
     return found + [("W", m, 0) for m in range(done, microbatches)]
@@ -58,7 +64,7 @@ def simulate(
 ) -> Run:
     """Run the schedule; ``times`` are those of F, B and W of a whole stage, one entry a stage."""
     each = times or [{"F": 1.0, "B": 1.0, "W": 1.0}] * stages
-    apart = name == "zb-h1"
+    apart = name in ("zb-h1", "zb-h2")
     queues = [order(name, s, stages, microbatches, chunks) for s in range(stages)]
     done: dict[tuple[str, int, int], float] = {}
     free, busy, at = [0.0] * stages, [0.0] * stages, [0] * stages

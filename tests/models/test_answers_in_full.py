@@ -39,7 +39,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --dark", "--dark says nothing without --output-file or --view; add one of them, or leave --dark out"),
         (f"{ONE} --phase decode", "--phase says nothing without --view"),
         (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
-        (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1"),
+        (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1, zb-h2"),
         (f"{MANY} --price 2", "--price says nothing without --tokens"),
         (f"{MANY} --no-sequence-parallel", "--no-sequence-parallel says nothing without --tensor"),
     ],

@@ -99,6 +99,10 @@ def test_published_figures() -> None:
     assert schedule("1f1b").idle(stages=8, microbatches=32) / (3 * 32) == pytest.approx(7 / 32)
     assert schedule("interleaved").idle(stages=8, microbatches=32, chunks=4) / (3 * 32) == pytest.approx(7 / 4 / 32)
     assert schedule("zb-h1").idle(stages=8, microbatches=32) * 3 == schedule("1f1b").idle(stages=8, microbatches=32)
+    # zero bubble's table: (p − 1)·(f + b − w) and (p − 1)·(f + b − 2·w), 2·p − 1 kept
+    at = {"stages": 8, "microbatches": 32, "forward": 1, "inputs": 2, "weights": 1}
+    assert [schedule(name).idle(**at) for name in ("zb-h1", "zb-h2")] == [7 * (1 + 2 - 1), 7 * (1 + 2 - 2)]
+    assert schedule("zb-h2").microbatches_in_flight(0, stages=8, microbatches=32) == 15
     assert schedule("interleaved").microbatches_in_flight(0, stages=8, microbatches=32, chunks=4) == (8 * 4 + 8 - 1) / 4
 
 

@@ -144,7 +144,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--kv-parallel", _WAYS, MEANINGS["kv_parallel"]),
         _row("--fsdp", "N", MEANINGS["fsdp"], type=int),
         _row("--zero", "STAGE", MEANINGS["zero"], "0 1 2 3", type=int, default=3),
-        _row("--schedule", "NAME", MEANINGS["schedule"], "gpipe 1f1b interleaved zb-h1", default="1f1b"),
+        _row("--schedule", "NAME", MEANINGS["schedule"], "gpipe 1f1b interleaved zb-h1 zb-h2", default="1f1b"),
         _row("--chunks", "N", MEANINGS["chunks"], type=int, default=1),
         "mesh",
         _row("--link", "B/s", MEANINGS["link"]),

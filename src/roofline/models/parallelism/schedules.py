@@ -7,6 +7,8 @@ a stage takes for one microbatch's forward pass, the gradients of its inputs and
     1f1b          one forward, one backward in turn      idle (p − 1)·(f + b + w)              kept min(m, p − s)
     interleaved   v pieces of the model on each stage    idle (p − 1)·(f + b + w) / v          kept about p·(1 + 1/v)
     zb-h1         weight gradients fill the waits        idle (p − 1)·(f + b − min(f, b, w))   kept min(m, p)
+    zb-h2         as zb-h1, with more forward ahead      idle (p − 1)·max(f, f + b − 2·min(f, b, w))
+                                                         kept min(m, 2·p − 1)
 
 >>> one = schedule("1f1b")
 >>> one.bubble(stages=8, microbatches=32), one.microbatches_in_flight(0, stages=8, microbatches=32)
@@ -24,7 +26,10 @@ Sizes may be numbers, arrays or symbols, times too:
 
 Sources: GPipe, arXiv:1811.06965, section 2.3; PipeDream-Flush and the interleaved schedule, arXiv:2104.04473,
 section 2.2; zero bubble, arXiv:2401.10241, section 2. The published forms of zb-h1 are for w ≤ f and w ≤ b and as
-many microbatches as stages; these hold for any, as the step-by-step simulation in the tests shows.
+many microbatches as stages, that of zb-h2, (p − 1)·(f + b − 2·w), for steps that overlap: a stage begins the next one
+while later stages still run, and checks its update afterwards. Here all stages end a step before the next begins. The
+forms hold for any times (zb-h2 above for 2·p − 1 microbatches or more, in the code for any number), as the step-by-step
+simulation in the tests shows.
 """
 
 from __future__ import annotations
@@ -70,10 +75,13 @@ class Schedule:
 
         >>> schedule("1f1b").idle(stages=4, microbatches=8), schedule("zb-h1").idle(stages=4, microbatches=8)
         (9, 3)
+        >>> [schedule(name).idle(stages=4, microbatches=8, inputs=2) for name in ("1f1b", "zb-h1", "zb-h2")]
+        [12, 6, 3]
         """
         if self.fills:
-            filled = minimum(microbatches, stages) - 1
-            return (stages - 1) * (forward + inputs) - filled * minimum(forward, inputs, weights)
+            filled = self.keeps(0, stages, microbatches, chunks) - 1
+            waits = (stages - 1) * (forward + inputs) - filled * minimum(forward, inputs, weights)
+            return maximum((stages - 1) * forward, waits)
         slot = forward + inputs + weights
         return (stages - 1) * exact_div(slot, chunks if self.splits else 1)
 
@@ -160,6 +168,11 @@ SCHEDULES: Mapping[str, Schedule] = {
     "zb-h1": Schedule(
         "zb-h1", "weight gradients are run where a stage would wait",
         lambda stage, stages, microbatches, chunks: minimum(microbatches, stages), fills=True,
+    ),
+    "zb-h2": Schedule(
+        "zb-h2",
+        "as zb-h1, up to twice as many microbatches forward first; all stages end a step before the next begins",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, 2 * stages - 1), fills=True,
     ),
 }  # fmt: skip
 

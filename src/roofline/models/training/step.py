@@ -342,7 +342,8 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
                        ``expert_exchange`` is all-to-all, per-expert or all-reduce, as in serving
         ``context_parallel``  chips that share each sequence and pass keys and values round a ring
         ``sequence_parallel``  with ``tensor``: the hidden state between blocks is split by tokens
-        ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``
+        ``schedule``   of the pipeline: ``gpipe``, ``1f1b``, ``interleaved`` with ``chunks`` pieces a stage, ``zb-h1``,
+                       ``zb-h2``
         ``microbatches``  parts of each copy's batch that run one after the other and add up their gradients; with a
                        pipeline one a sequence, else 1
         ``algorithm``  of the collectives, as in :func:`roofline.comm`; the fastest at each size unless given
