@@ -296,7 +296,7 @@ def test_paths_and_arrays_inside_what_is_right_are_one_error(tmp_path: Path) -> 
 
 def test_lists_dicts_and_text_of_collections_are_pythons() -> None:
     asked = roofline.bound(UserString(ADD), on=UserList(["h100"]), set=UserDict(hbm=2e12))
-    assert asked.lower.seconds() == roofline.bound(ADD, on="h100", set={"hbm": 2e12}).lower.seconds()
+    assert asked.lower == roofline.bound(ADD, on="h100", set={"hbm": 2e12}).lower
     with pytest.raises(InputError, match=r"levels is \[8\], and takes a list of text"):
         roofline.charts.roofline_chart([roofline.chip("h100")], levels=UserList([8]))
     with pytest.raises(InputError, match="is several figures where one is meant"):
