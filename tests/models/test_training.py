@@ -447,6 +447,21 @@ def test_a_table_says_which_steps_have_less_than_a_sequence_in_a_microbatch(caps
     assert "does not run" not in dict(roofline.sweep("llama-3-8b", "train", microbatches=[1, 8], **asked).remarks())
 
 
+@pytest.mark.parametrize("parts", [None, 16])
+def test_tokens_that_give_each_chip_whole_sequences_are_among_the_ways_out(parts: int | None) -> None:
+    asked = {"on": "h100:64", "batch_tokens": 4_000_000}  # 15.26 sequences a chip: 16 microbatches are less than one
+    found = roofline.train("qwen3-32b", microbatches=parts, **asked)
+    assert found.fits is False
+    (line,) = [line for line in found.advise() if set(line.arguments) == {"batch_tokens", "microbatches"}]
+    assert line.arguments == {"batch_tokens": 16 * 64 * 4096, "microbatches": 16}
+    alone = roofline.train("qwen3-32b", **{**asked, **line.arguments})
+    assert alone.fits is True
+    assert line.after.lower == alone.lower
+    said = f"4,194,304 tokens a step in 16 microbatches, in {alone.lower:.1f} s a step"
+    # where the same tokens take no longer in another layout, that is named
+    assert (said in " ".join(str(found).split())) is (parts is None)
+
+
 def test_advice_stands_over_the_operations() -> None:
     said = as_text(train("llama-3-8b", on="h100:8", batch_tokens=65536).sections())
     places = [

@@ -220,9 +220,9 @@ def test_lists_of_microbatches_print_a_row_each_with_its_waits() -> None:
     assert "sweep()" not in text
     parted = train("llama-3-8b", on="h100:8", batch_tokens=65536, microbatches=[2, 4])
     assert parted.fits.tolist() == [True, False]
-    assert "1 of 2 configurations fit 84.9 GB 1 with less than a sequence in a microbatch" in " ".join(
-        str(parted).split()
-    )
+    shown = " ".join(str(parted).split())
+    assert "2 of 2 configurations fit 84.9 GB 1 of 2 does not run: less than a sequence in a microbatch" in shown
+    assert "of those that fit and run, most tokens a day with microbatches 2 " in shown
     assert "less than a sequence" not in text
     none = " ".join(str(train("llama-3-70b", **SPLIT, microbatches=[8, 16])).split())
     assert "DOES NOT FIT: needs 192 GB … 364 GB, hbm has 84.9 GB" in none

@@ -465,6 +465,8 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{_parts(1)}{kept}{text}", {"microbatches": 1, "checkpoint": name, **given}
     elif found.memory.fits is False:
         yield from _microbatches(found)
+    if found.fits is False and found.ways["pipeline"] == 1:
+        yield from _whole_sequences(found)
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
     yield from _chips(found)
@@ -543,6 +545,25 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
             if after is not None and (after.fits or count == most):
                 yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
                 break
+
+
+def _whole_sequences(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The next number of tokens that gives each copy whole sequences, in the fewest microbatches with which it fits.
+
+    A microbatch of 1.02 sequences is two in memory: a few tokens more take less of it.
+    """
+    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
+    each, length = int(copies), int(found.sequence)
+    whole = -(-int(found.batch_tokens) // (each * length))
+    tokens = whole * each * length
+    if tokens == found.batch_tokens:
+        return
+    for count in dict.fromkeys([*(n for n in _doubling(whole) if whole % n == 0), whole]):
+        arguments = {"batch_tokens": tokens, "microbatches": count}
+        after = _tried(found, **arguments)
+        if after is not None and after.fits:
+            yield f"{tokens:,} tokens a step in {_parts(count)}", arguments
+            return
 
 
 def _quickest_microbatches(found: Training) -> int:

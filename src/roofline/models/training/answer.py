@@ -430,7 +430,8 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     """Of lists of sizes: which of those that fit is the quickest, a row a configuration, memory."""
     varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches")}
     varying = {name: size for name, size in varying.items() if is_array(size)}
-    binds = found.bound.bound_by
+    binds, needed = found.bound.bound_by, found.memory
+    parted = int((_of_each(found, found.sequences) < 1).sum())
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
         SizeColumn("a step at best", found.lower, "s"),
@@ -441,9 +442,10 @@ def _several_in_words(found: Training) -> Iterator[Section]:
         *([] if found.days is None else [SizeColumn("days", found.days)]),
         *([] if found.cost is None else [SizeColumn("cost", found.cost, "USD")]),
         SizeColumn("memory", found.memory.total, "B"),
-        *([] if found.fits is None else [SizeColumn("fits", found.fits)]),
+        *([] if needed.fits is None else [SizeColumn("fits", needed.fits)]),
+        *([SizeColumn("runs", _of_each(found, found.sequences >= 1))] if parted else []),
     ]
-    table, needed = configurations(columns), found.memory
+    table = configurations(columns)
     said = f"{_count(found):,} configurations: at best {format_amount(found.lower, 's')} a step"
     best = _quickest(found, varying)
     yield Sentences([f"{said}; {best}" if best else said])
@@ -452,10 +454,12 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     whose = " of the fullest stage" if len(found.stages) > 1 else ""
     lines = [f"memory of a chip{whose} {format_amount(needed.total, 'B')}: {parts}"]
     if needed.capacity is not None:
-        fitting = int(_of_each(found, found.fits).sum())
+        fitting = int(_of_each(found, needed.fits).sum())
         lines.append(f"{fitting:,} of {_count(found):,} configurations fit {format_amount(needed.capacity, 'B')}")
-        if parted := int((_of_each(found, found.sequences) < 1).sum()):
-            lines.append(f"{parted:,} with less than a sequence in a microbatch, and a chip takes whole ones")
+    if parted:
+        does = "does" if parted == 1 else "do"
+        why = "less than a sequence in a microbatch, and a chip takes whole ones"
+        lines.append(f"{parted:,} of {_count(found):,} {does} not run: {why}")
     yield Sentences([*lines, *_gathered_for_each(found)])
 
 
@@ -484,7 +488,8 @@ def _quickest(found: Training, varying: Mapping[str, Any]) -> str:
         for name, size in varying.items()
         if size.min() < size.max()
     )
-    return f"of those that fit, most tokens a day with {named}" if named else ""
+    whole = " and run" * bool((_of_each(found, found.sequences) < 1).any())
+    return f"of those that fit{whole}, most tokens a day with {named}" if named else ""
 
 
 def _folded(advice: Sequence[Any]) -> list[str]:
@@ -646,7 +651,10 @@ def _instead(found: Training, to_fit: Sequence[Any]) -> str:
     """
     fitting = [line for line in to_fit if line.fits]
     free = [line for line in fitting if not _AT_A_PRICE.intersection(line.arguments)]
-    chosen = dict.fromkeys([*free[:1], *fitting[:1]])
+    whole = [line for line in fitting if {"batch_tokens", "microbatches"} == set(line.arguments)]
+    # a few tokens more cost next to nothing: they are named where the same tokens take longer
+    whole = [line for line in whole[:1] if all(line.gain > other.gain * LEAST_GAIN for other in free[:1])]
+    chosen = dict.fromkeys([*whole, *free[:1], *fitting[:1]])
     ways = [f"{line.change}, in {format_amount(line.after.time, 's')} a step" for line in chosen]
     least = None if found.sequences < 1 else found.least_chips
     wider = [line.change for line in fitting if {"on", "tensor"} <= set(line.arguments) and line not in chosen]
