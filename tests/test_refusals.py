@@ -483,7 +483,7 @@ def test_the_explorer_names_the_libraries_it_needs(
 ) -> None:
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert main(["explore", "--no-browser"]) == 2
-    assert "the explorer needs starlette and uvicorn; pip install 'roofline[web]'" in capsys.readouterr().err
+    assert "the explorer needs starlette and uvicorn; pip install '.[web]' in the folder" in capsys.readouterr().err
 
 
 def test_runs_as_json_are_told_from_a_trace(tmp_path: Path) -> None:

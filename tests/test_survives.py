@@ -116,7 +116,9 @@ def test_a_library_that_is_broken_is_told_from_one_that_is_missing(
             load_extra(name, "parquet")
         said[name] = str(caught.value)
     assert "is installed and cannot be imported: ImportError: numpy.core.multiarray failed" in said["brokenlibrary"]
-    assert "renew it with: pip install --upgrade 'roofline[parquet]'" in said["brokenlibrary"]
+    assert (
+        "renew it with: pip install --upgrade '.[parquet]' in the folder of roofline's source" in said["brokenlibrary"]
+    )
     assert "it needs nosuchlibrary, which is not installed" in said["needylibrary"]
     assert said["nosuchlibrary"].startswith("nosuchlibrary is not installed")
 

@@ -127,6 +127,15 @@ class UntimedError(RooflineError):
     """Nothing of what was asked for has a rate on this machine."""
 
 
+def from_the_source(extra: str, *, renewed: bool = False) -> str:
+    """How the libraries of an extra are installed.
+
+    >>> from_the_source("torch")
+    "pip install '.[torch]' in the folder of roofline's source"
+    """
+    return f"pip install {'--upgrade ' * renewed}'.[{extra}]' in the folder of roofline's source"
+
+
 class MissingExtraError(RooflineError, ImportError):
     """An optional library is missing, or is there and broken; the message names the extra that brings it."""
 
@@ -134,7 +143,7 @@ class MissingExtraError(RooflineError, ImportError):
         self.library = library
         self.extra = extra
         self.broken = broken
-        bring = f"pip install {'--upgrade ' * bool(broken)}'roofline[{extra}]'"
+        bring = from_the_source(extra, renewed=bool(broken))
         self.message, self.hint = f"{library} {'cannot be imported' if broken else 'is not installed'}", bring
         said = f"{library} is installed and cannot be imported: {broken}; renew it with: {bring}"
         super().__init__(said if broken else f"{library} is not installed; it comes with: {bring}")
@@ -148,7 +157,7 @@ def load_extra(library: str, extra: str) -> ModuleType:
 
     >>> load_extra("nosuchlibrary", "torch")
     Traceback (most recent call last):
-    roofline.errors.MissingExtraError: nosuchlibrary is not installed; it comes with: pip install 'roofline[torch]'
+    roofline.errors.MissingExtraError: nosuchlibrary is not installed; it comes with: pip install '.[torch]' ...
     """
     from importlib import import_module
 

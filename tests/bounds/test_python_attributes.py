@@ -32,7 +32,7 @@ def test_every_error_has_a_message_and_a_hint() -> None:
         roofline.chip("h1")
     assert "unknown chip" in wrong.value.message
     assert "h100" in wrong.value.hint
-    assert MissingExtraError("onnx", "onnx").hint == "pip install 'roofline[onnx]'"
+    assert MissingExtraError("onnx", "onnx").hint == "pip install '.[onnx]' in the folder of roofline's source"
     assert MissingExtraError("onnx", "onnx").message == "onnx is not installed"
     assert (RooflineError("x").message, RooflineError("x").hint) == ("x", "")
 

@@ -29,7 +29,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import one_expression, split_words
 from roofline.cli.output import keep, working
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, from_the_source, quoted, suggest
 from roofline.hardware import chip
 from roofline.models.config import is_model, load
 
@@ -71,7 +71,7 @@ def explore_command(
         import starlette  # noqa: F401
         import uvicorn
     except ImportError:
-        raise InputError("the explorer needs starlette and uvicorn", hint="pip install 'roofline[web]'") from None
+        raise InputError("the explorer needs starlette and uvicorn", hint=from_the_source("web")) from None
     import secrets
     import socket
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.errors import InputError, quoted
+from roofline.errors import InputError, from_the_source, quoted
 from roofline.frozen import dataclass
 from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
 from roofline.plans.queueing import weighted_percentile
@@ -80,7 +80,7 @@ def simulate(
     try:
         import simpy
     except ImportError:
-        raise InputError("a simulation needs simpy", hint="pip install 'roofline[simulate]'") from None
+        raise InputError("a simulation needs simpy", hint=from_the_source("simulate")) from None
     random = np.random.default_rng(seed)
     arrivals = np.cumsum(_gaps(random, requests, server.arrival_variation) / rate)
     shares = [share for share, _ in server.spread]
