@@ -77,8 +77,7 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
 
 #: What to do with a type that no reader knows.
 _LIKE_A_KNOWN_ONE = (
-    "if its layers are those of one of the {} known types (llama, mixtral …), say that one as its model_type; "
-    "docs/models lists them all"
+    "if its layers are those of one of the {} known types (llama, mixtral …), say that one as its model_type"
 )
 
 
@@ -89,7 +88,7 @@ def reader_of(model_type: str) -> Reader:
     if other is not None:
         raise InputError(
             f"model_type {model_type!r} has {other}",
-            hint="decoders, a few encoders, and both together as in T5 are read; docs/models lists the types",
+            hint="decoders, a few encoders, and both together as in T5 are read",
         )
     if model_type not in readers:
         near = did_you_mean(model_type, sorted(readers))
