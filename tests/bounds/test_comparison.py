@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline import advise, bound, comm, llm, scaling, shard, solve
+from roofline import advise, bound, comm, llm, scaling, shard, solve, train
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
@@ -313,6 +313,20 @@ def test_bytes_over_one_link_of_meshes_and_switches_are_told_and_not_ranked() ->
     through_switch, over_mesh = gathers.facts["all chips send"]
     assert through_switch.value == 8 * switch.value
     assert over_mesh is None
+
+
+def test_columns_of_one_machine_are_headed_by_what_was_asked_of_each() -> None:
+    asked = {"on": "h100:64", "batch_tokens": 2**22}
+    stages = train("llama-3-8b", **asked, zero=1).compare(train("llama-3-8b", **asked, zero=3))
+    assert [name.startswith("64 x NVIDIA H100 SXM5 80GB microbatches ") for name in stages.names] == [True, True]
+    assert [name.rpartition(", ")[2] for name in stages.names] == ["zero 1", "zero 3"]
+    kept = compare(train("llama-3-8b", **asked), train("llama-3-8b", **asked, checkpoint="full", fsdp=8))
+    assert kept.names[1].endswith(" fsdp 8, checkpoint full") or kept.names[1].endswith(" checkpoint full, fsdp 8")
+    same = train("llama-3-8b", **asked)
+    assert same.compare(same).names == ("64 x NVIDIA H100 SXM5 80GB (1)", "64 x NVIDIA H100 SXM5 80GB (2)")
+    line = {"on": "h100", "B": 64, "D": 64, "F": 64}
+    several = [bound("bf16[B, D] * bf16[D, F]", **line, policy=policy) for policy in ("each-op", "minimal")]
+    assert [name.rpartition(" policy ")[2] for name in compare(*several).names] == ["each-op", "minimal"]
 
 
 TWO_LAYERS = """from torch import nn

@@ -712,6 +712,7 @@ def test_tiles_are_parts_of_what_a_chip_moves_and_of_what_the_host_holds() -> No
         ({"host_layers": 2, "on": "mi300a"}, "AMD MI300A has no figure for the link to a host's memory"),
         ({"host_layers": 81}, "llama-3-70b has 80 layers, and 81 are to stay with the host; 80 at most"),
         ({"host_layers": [1, 2]}, "host_layers= is one number"),
+        ({"host_layers": [0, 8]}, "host_layers= is one number"),
         ({"host_layers": -1}, "host_layers= is -1; a whole number of at least 0"),
         ({"lora": 16, "estimate": True}, "what adapters take was not measured"),
         ({"host_layers": 1, "estimate": True}, "what steps take that read the host's memory was not measured"),

@@ -43,6 +43,17 @@ def eight() -> DeploymentPlan:
     return plan("llama-3-8b", **EIGHT)
 
 
+def test_a_plan_says_what_stays_with_the_host_and_which_adapters_are_served() -> None:
+    few = {**EIGHT, "on": "h100", "count": 1, "price": None, "rate": "1/s", "ttft": "900 ms", "tpot": "300 ms"}
+    found = plan("llama-3-8b", **few, host_layers=4, lora=16, adapters=8)
+    assert found.best is not None
+    step = serve_bound("llama-3-8b", "decode", on="h100", batch=1, context=64, host_layers=4, lora=16, adapters=8)
+    for start in ("the weights of 4 of 32 layers stay in the host's memory: 1.74 GB", "8 adapters of rank 16 (LoRA)"):
+        (said,) = [line for line in found.assumptions if line.startswith(start)]
+        assert said in step.assumptions
+    assert not [line for line in eight().assumptions if "host's memory" in line or "LoRA" in line]
+
+
 def test_no_deployment_of_the_space_is_cheaper() -> None:
     found = eight()
     assert found.best is not None

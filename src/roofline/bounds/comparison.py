@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -495,8 +496,8 @@ def _over(fact: Fact | None, other: Fact | None) -> float | None:
 def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySide:
     """Put answers of one kind side by side: bounds, servings or trainings, on several machines or under several terms.
 
-    ``names`` are the heads of the columns: by default the machines, numbered where one stands twice. An answer with
-    open or several sizes is an error: :func:`roofline.sweep` compares those.
+    ``names`` are the heads of the columns: by default the machines, with what was asked of each where one stands twice,
+    or else a number. An answer with open or several sizes is an error: :func:`roofline.sweep` compares those.
     """
     if asked or any(isinstance(answer, str) for answer in answers):
         hint = "ask on several machines, as in llm(model, on=['h100', 'h200']), or compare(first, second)"
@@ -525,6 +526,8 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     subjects = [answer.subject for answer in answers]
     if not names and len(set(chosen)) < len(chosen) and len(set(subjects)) == len(subjects):
         chosen = subjects
+    elif not names and len(set(chosen)) < len(chosen):
+        chosen = [" ".join(filter(None, each)) for each in zip(chosen, _asked_apart(answers), strict=True)]
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
     return SideBySide(tuple(numbered(chosen)), answers)
@@ -534,6 +537,22 @@ def _machine(answer: Comparable) -> Any:
     """The machine that an answer is about, or its question, or its first step."""
     about = (answer, getattr(answer, "question", None), *answer.steps().values())
     return next((each.machine for each in about if hasattr(each, "machine")), None)
+
+
+def _asked_apart(answers: Sequence[Any]) -> list[str]:
+    """What each question asks in another way than the others, in words; empty where the answers have none."""
+    questions = [getattr(answer, "question", None) for answer in answers]
+    if any(not is_dataclass(each) for each in questions):
+        return [""] * len(questions)
+    told = [{**_plain_fields(each), **_plain_fields(getattr(each, "conventions", None))} for each in questions]
+    apart = [name for name in told[0] if len({each.get(name) for each in told}) > 1 and name not in ("on", "measured")]
+    return [", ".join(f"{name} {each[name]}" for name in apart if each.get(name) not in (None, False)) for each in told]
+
+
+def _plain_fields(question: Any) -> dict[str, Any]:
+    """The fields of a question that are a number, a word or nothing."""
+    each = {field.name: getattr(question, field.name) for field in fields(question)} if is_dataclass(question) else {}
+    return {name: value for name, value in each.items() if value is None or isinstance(value, str | int | float)}
 
 
 def _first_timed(answer: Any) -> Any:

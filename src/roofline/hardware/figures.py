@@ -184,12 +184,17 @@ def told_apart(machines: Sequence[Any], names: Sequence[str] | None = None) -> l
     """
     said = [str(getattr(each, "target", each)) for each in machines] if names is None else list(names)
     many = Counter(said)
-    more = ("" if many[name] < 2 else _set_on(each, name) for name, each in zip(said, machines, strict=True))
+    targets = {(name, str(getattr(each, "target", each))) for name, each in zip(said, machines, strict=True)}
+    several = Counter(name for name, _ in targets)
+    more = (
+        "" if many[name] < 2 else _set_on(each, name, shaped=several[name] > 1)
+        for name, each in zip(said, machines, strict=True)
+    )
     return list(map("".join, zip(said, more, strict=True)))
 
 
-def _set_on(machine: Any, name: str) -> str:
-    """What a caller set on a machine, and its shape where a name does not say it."""
+def _set_on(machine: Any, name: str, *, shaped: bool) -> str:
+    """What a caller set on a machine, and its shape where those of one name are ``shaped`` in several ways."""
     if not isinstance(machine, Machine):
         return ""
     figures = []
@@ -197,7 +202,7 @@ def _set_on(machine: Any, name: str) -> str:
         unit = named_figure_unit(machine, path)
         name = path.rpartition(".")[2] if unit == "FLOP/s" else path.removesuffix(".bandwidth")
         figures.append(f"{name} {format_amount(named_figure(machine, path).value, unit)}")
-    shape = [machine.target.partition(":")[2]] * bool(machine.shape and name != machine.target)
+    shape = [machine.target.partition(":")[2]] * bool(shaped and machine.shape and name != machine.target)
     choices = [f"on {machine.unit}"] * bool(machine.unit) + [f"from {machine.over}"] * bool(machine.over)
     return "".join(f" {each}" for each in [*shape, *figures, *choices, *["achievable"] * machine.use_achievable])
 

@@ -33,6 +33,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
 from roofline.models.serving.served_model import SERVED, served_model
+from roofline.models.serving.step import said_of_adapters, said_of_host
 from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.fleet import Fleet, Trace
@@ -56,7 +57,7 @@ from roofline.plans.question import (
     PlanQuestion,
     read_rate,
 )
-from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of
+from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of, step_options
 from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search, best_apart
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
@@ -652,6 +653,8 @@ class DeploymentPlan(Answer):
             "TTFT: the waits for a place and for prefill, and prefill; TPOT: a request's mean gap between tokens; ITL: "
             "the gap between any two tokens",
         ]
+        stored = None if self.best is None else step_options(asked, self.best.deployment.replica).get("weights")
+        said += [*said_of_host(asked.model, stored), *said_of_adapters(asked.model)]
         gap, mean = (None, None) if self.best is None else (self.best.token_gap, self.best.per_token)
         if gap is not None and mean is not None and gap.percentile < mean.percentile:
             said.append(
@@ -843,7 +846,8 @@ def plan(
         raise InputError(f"a plan takes one number of {spelled(named)}", hint="ask for one plan after another")
     if named is not None:
         raise InputError(
-            f"{spelled(named)} is no choice of a plan", hint="it asks each layout; shared is what is cached"
+            f"{spelled(named)} is no choice of a plan",
+            hint=f"it asks each layout by itself: leave it out; {spelled('shared')} says what of a prompt is cached",
         )
     described = load(model)
     refuse_encoder(described, "a plan")

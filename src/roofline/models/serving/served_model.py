@@ -17,6 +17,7 @@ from roofline.models.blocks.encoder import with_source
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SERVING, refuse_idle
+from roofline.models.parallelism.layout import is_several
 from roofline.models.weights import ServedAdapters
 from roofline.signatures import optional, spelled
 from roofline.sizes import check, is_number, is_zero
@@ -64,6 +65,9 @@ def with_host_layers(model: Model, count: int) -> Model:
 
 
 def _one_number(name: str, value: Any, least: int = 1) -> int:
+    if is_several(value):
+        hint = f"a whole one, as in {spelled(name, 16)}; sweep takes several"
+        raise InputError(f"{spelled(name)} is one number", hint=hint)
     if is_number(value) and not (value >= least and value == int(value)):
         raise SizeError(f"{spelled(name)} is {value}", hint=f"a whole number of at least {least}")
     found = check(name, value)

@@ -339,6 +339,32 @@ def needs(
     return Footprint({"weights": weights, "kv": cached, "activations": activation_bytes(ops)})
 
 
+def said_of_host(model: Model, weights: str | None) -> list[str]:
+    """What of a model stays in the host's memory: weights of some layers, in their format, and the cache.
+
+    >>> from roofline.models.serving.served_model import served_model
+    >>> said_of_host(served_model("llama-3-8b", {"host_layers": 8}), "fp8")
+    ["the weights of 8 of 32 layers stay in the host's memory: 1.75 GB, read over its link where they are used"]
+    """
+    said = []
+    if held := model.host_bytes(weights):
+        layers = sum(layer.memory == "host" for layer in model.layers)
+        kept = f"the weights of {layers} of {len(model.layers)} layers stay in the host's memory"
+        said.append(f"{kept}: {format_amount(held, 'B')}, read over its link where they are used")
+    if model.kv_memory == "host":
+        said.append(
+            "keys, values and states stay in the host's memory, read and written over its link; it has room for them"
+        )
+    return said
+
+
+def said_of_adapters(model: Model) -> list[str]:
+    """The adapters that are served beside a model, and how a step reads them."""
+    if model.adapters is None:
+        return []
+    return [f"{model.adapters} in memory{ADAPTERS}{SHARDED_ADAPTERS if model.adapters.sides else ''}"]
+
+
 def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     model, phase, options, machine = step.model, step.phase, step.options, step.machine
     mesh = machine.mesh if any(op.kind == "collective" for op in ops) else None
@@ -369,22 +395,13 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     said += assume("model", [text for role, text in LATENT.items() if role in roles])
     if said_of_source := source_said(model):
         said.append(Assumption("model", said_of_source))
-    if held := model.host_bytes(options.get("weights")):
-        layers = sum(layer.memory == "host" for layer in model.layers)
-        kept = f"the weights of {layers} of {len(model.layers)} layers stay in the host's memory"
-        over = f"{kept}: {format_amount(held, 'B')}, read over its link where they are used"
-        said.append(Assumption("model", over))
-    if model.kv_memory == "host":
-        kept = "keys, values and states stay in the host's memory, read and written over its link; it has room for them"
-        said.append(Assumption("model", kept))
+    said += assume("model", said_of_host(model, options.get("weights")))
     if model.kv_block > 1:
         blocks = (
             f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens; attention reads its tokens"
         )
         said.append(Assumption("model", blocks))
-    if model.adapters is not None:
-        sharded = SHARDED_ADAPTERS if model.adapters.sides else ""
-        said.append(Assumption("model", f"{model.adapters} in memory{ADAPTERS}{sharded}"))
+    said += assume("model", said_of_adapters(model))
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)
         text = seen if phase == "prefill" else "the vision tower runs in prefill alone; its weights are in memory"
