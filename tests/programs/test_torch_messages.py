@@ -124,7 +124,7 @@ def test_a_missing_library_names_its_extra(monkeypatch):
     monkeypatch.setitem(
         FRONT_ENDS, "torch", FrontEnd("torch_that_is_not_there", "torch", "roofline.programs.pytorch.trace")
     )
-    with pytest.raises(MissingExtraError, match=r"pip install 'roofline\[torch\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[torch\]'"):
         front_end("torch")
 
 

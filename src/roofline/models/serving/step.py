@@ -344,7 +344,7 @@ def said_of_host(model: Model, weights: str | None) -> list[str]:
 
     >>> from roofline.models.serving.served_model import served_model
     >>> said_of_host(served_model("llama-3-8b", {"host_layers": 8}), "fp8")
-    ["the weights of 8 of 32 layers stay in the host's memory: 1.75 GB, read over its link where they are used"]
+    ["the weights of 8 of 32 layers stay in the host's memory: 1.74 GB, read over its link where they are used"]
     """
     said = []
     if held := model.host_bytes(weights):
