@@ -366,6 +366,17 @@ class Comparable(Answer):
         return capability("Comparable.compare")(self, *others, names=names)
 
 
+class NoTime(Comparable):
+    """An answer that is a size, a rate, an intensity or a number of tokens or chips: no time, and so no floor."""
+
+    __slots__ = ()
+
+    @property
+    def is_floor(self) -> bool:
+        """Its first fact is no time."""
+        return False
+
+
 class Part(Answer):
     """Some sections of an answer, shown by themselves."""
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roofline.answers import Comparable, Fact, attributes, heading, on_several
+from roofline.answers import Fact, NoTime, attributes, heading, on_several
 from roofline.bounds.api import question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
@@ -153,7 +153,7 @@ def _widths(machine: Machine) -> Iterator[Rule]:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Zones(Comparable):
+class Zones(NoTime):
     """Ridges of one peak over several bandwidths, largest bandwidth first.
 
     Below ``red_below`` an intensity is memory-bound at every bandwidth; from ``green_from`` it is compute-bound at
@@ -184,11 +184,6 @@ class Zones(Comparable):
     def target(self) -> str:
         """The machine, as a person reads it."""
         return self.machine.name
-
-    @property
-    def is_floor(self) -> bool:
-        """An intensity is no time."""
-        return False
 
     def facts(self) -> Iterator[Fact]:
         """Where red ends and green begins, for a comparison; neither a low nor a high ridge is the better one."""

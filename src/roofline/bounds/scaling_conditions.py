@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from roofline.answers import Comparable, Fact, attributes, plain_data
+from roofline.answers import Fact, NoTime, attributes, plain_data
 from roofline.bounds.bound import UNITS, Bound
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers
 from roofline.bounds.question import Question
@@ -234,7 +234,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Scaling(Comparable):
+class Scaling(NoTime):
     """A condition worked out: scaling holds while ``what`` is at least (for numbers of chips: at most) ``form``.
 
     Attributes
@@ -272,11 +272,6 @@ class Scaling(Comparable):
     def target(self) -> str:
         """The condition, which is what answers differ in, and the machine."""
         return f"{self.name} on {self.question.machine.name}"
-
-    @property
-    def is_floor(self) -> bool:
-        """A number of tokens or chips is no time."""
-        return False
 
     def facts(self) -> Iterator[Fact]:
         """The number and its form, for a comparison.

@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, attributes, heading, on_several, plain_data
+from roofline.answers import Comparable, Fact, NoTime, attributes, heading, on_several, plain_data
 from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question, refuse_model
 from roofline.bounds.arrays import bound_arrays
@@ -78,7 +78,7 @@ MOST_FLIPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Solution(Comparable):
+class Solution(NoTime):
     """Where the binding resource changes as ``unknown`` grows.
 
     Attributes
@@ -127,11 +127,6 @@ class Solution(Comparable):
     def target(self) -> str:
         """The machine, as a person reads it."""
         return self.question.machine.name
-
-    @property
-    def is_floor(self) -> bool:
-        """A size or a rate is no time."""
-        return False
 
     def facts(self) -> Iterator[Fact]:
         """Where it flips, for a comparison; neither a low nor a high value is the better one."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from roofline.answers import Comparable, Fact, attributes, on_several, plain_data
+from roofline.answers import Fact, NoTime, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import NOT_REPEATED, USES, Question, refuse_idle
@@ -44,7 +44,7 @@ _MOST = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EqualCost(Comparable):
+class EqualCost(NoTime):
     """Where two expressions cost the same.
 
     Attributes
@@ -63,11 +63,6 @@ class EqualCost(Comparable):
     second: Any
     less_below: int | None
     target: str
-
-    @property
-    def is_floor(self) -> bool:
-        """A size is no time."""
-        return False
 
     def facts(self) -> Iterator[Fact]:
         """The size, its closed form and both costs, for a comparison."""

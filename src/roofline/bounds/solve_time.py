@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from roofline.answers import Comparable, Fact, attributes, heading
+from roofline.answers import Fact, NoTime, attributes, heading
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import collectives_in_words, free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import Question
@@ -74,7 +74,7 @@ class Unknown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TimeSolution(Comparable):
+class TimeSolution(NoTime):
     """What one unknown may be for the floor to take ``time`` seconds.
 
     Attributes
@@ -114,11 +114,6 @@ class TimeSolution(Comparable):
     def target(self) -> str:
         """The machine, as a person reads it."""
         return self.question.machine.name
-
-    @property
-    def is_floor(self) -> bool:
-        """A size or a rate is no time."""
-        return False
 
     @property
     def verdict(self) -> str:
