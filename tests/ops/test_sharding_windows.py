@@ -178,7 +178,7 @@ SEQUENCE = {"B": 1, "S": 4096, "N": 32, "K": 8, "H": 128}
 
 @pytest.mark.parametrize("mask", ["", ", causal", ", causal, window=512"])
 @pytest.mark.parametrize("chips", [8, 16])
-def test_queries_that_are_split_see_all_keys(mask: str, chips: int) -> None:
+def test_queries_that_are_split_see_all_keys_or_those_of_their_window(mask: str, chips: int) -> None:
     """The keys and values go to all, whatever their heads; the pairs are shared evenly."""
     kv = "bf16[B, S_X, K, H]"
     line = f"attention(bf16[B, S_X, N, H], {kv}, {kv}{mask}) -> bf16[B, S_X, N, H]"
@@ -186,11 +186,26 @@ def test_queries_that_are_split_see_all_keys(mask: str, chips: int) -> None:
     alone = bound(line.replace("_X", ""), on="h100", **SEQUENCE)
     assert found.flops_by == {unit: flops / chips for unit, flops in alone.flops_by.items()}
     attended = found.ops[-1].op
-    assert [x.traffic_bytes for x in attended.reads] == [2 * 4096 * 32 * 128 // chips, *[2 * 4096 * 8 * 128] * 2]
+    keys = 4096 // chips + 511 if "window" in mask else 4096
+    assert [x.traffic_bytes for x in attended.reads] == [2 * 4096 * 32 * 128 // chips, *[2 * keys * 8 * 128] * 2]
     said = any("early and late queries" in text for text in found.assumptions)
-    assert said == bool(mask)
+    assert said == (mask == ", causal")
     best = bound(line, on=f"h100:{chips}", **SEQUENCE)
     assert found.lower <= best.upper or "borders" in str(best.plan)
+
+
+@pytest.mark.parametrize(("window", "keys"), [(1, 24), (5, 24), (24, 24), (3, 40)])
+@pytest.mark.parametrize("mask", ["causal, ", ""])
+def test_split_queries_of_a_window_read_the_keys_that_they_see(window: int, keys: int, mask: str) -> None:
+    """Counted query by query: the keys that one of four chips sees, which has six queries that lie side by side."""
+    kv = "bf16[1, T, K, H]"
+    line = f"attention(bf16[1, S_X, N, H], {kv}, {kv}, {mask}window={window}) -> bf16[1, S_X, N, H]"
+    found = bound(line, on="h100:4", plan="no communication", S=24, T=keys, N=4, K=2, H=8)
+    last = range(keys - 6, keys)  # the last query stands at the last key
+    seen = {key for q in last for key in range(max(0, q - window + 1), q + 1)}
+    assert [t.traffic_bytes for t in found.ops[0].op.reads[1:]] == [len(seen) * 2 * 8 * 2] * 2
+    alone = bound(line.replace("_X", ""), on="h100", S=24, T=keys, N=4, K=2, H=8)
+    assert found.flops * 4 == alone.flops
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 5, 24])

@@ -158,9 +158,10 @@ def attend(
     window each query sees the last of those keys, itself included; a window alone gives every query as many keys,
     wherever they lie.
 
-    The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together. The keys are
-    one of ``key_parts`` of all, each of which is seen as often; where they are ``aligned`` they are those of the same
-    positions, beside which the operation reads those that its window reaches back to.
+    The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together, but under a
+    window those that lie side by side, of which only the keys that they see are read. The keys are one of ``key_parts``
+    of all, each of which is seen as often; where they are ``aligned`` they are those of the same positions, beside
+    which the operation reads those that its window reaches back to.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
@@ -176,11 +177,11 @@ def attend(
     )
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     every = S * parts
-    pairs, keys, queries = mask.pairs(every, T), mask.keys(every, T), mask.queries(every, T)
+    pairs, keys, queries = mask.pairs(every, T), mask.keys(every if aligned else S, T), mask.queries(every, T)
     if unfused:
         pairs, keys, queries = every * T, T, every
     elif window is not None and not causal:
-        pairs, keys = any_window_pairs(every, T, window), sliding_window(window).keys(every, T)
+        pairs, keys = any_window_pairs(every, T, window), sliding_window(window).keys(S, T)
     if not is_one(parts):
         pairs, queries = exact_div(pairs, parts), exact_div(queries, parts)
     if not (is_one(key_parts) or aligned):
@@ -242,7 +243,8 @@ def rule(step: Step, context: Context) -> Op:
     )
     note = done.note + _order_of_letters(q.labels)
     if is_masked:
-        note += _note_of_parts(parts, key_parts, aligned=aligned, window=window, single=is_one(done.dims["q_length"]))
+        single, causal = is_one(done.dims["q_length"]), bool(step.options.get("causal"))
+        note += _note_of_parts(parts, key_parts, aligned=aligned, causal=causal, window=window, single=single)
     if alone:
         touched = [x.elements if x.touched is None else x.touched for x in done.reads[1:3]]
         read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
@@ -250,15 +252,19 @@ def rule(step: Step, context: Context) -> Op:
     return replace(done, note=note)
 
 
-def _note_of_parts(parts: Size, key_parts: Size, *, aligned: bool, window: Size | None, single: bool) -> str:
+def _note_of_parts(
+    parts: Size, key_parts: Size, *, aligned: bool, causal: bool, window: Size | None, single: bool
+) -> str:
     """Say which queries and keys of a mask each chip has."""
     if aligned:
         said = "; each chip has a part of the sequence and gets the keys that its window reaches back to"
         return f"{said}; pairs are those of an average chip, the first one has fewer"
     said = ""
-    if not is_one(parts):
+    if not is_one(parts) and window is not None:
+        said += "; each chip takes queries that lie side by side and reads the keys that they see"
+        said += "; pairs are those of an average chip" if causal else ""
+    elif not is_one(parts):
         said += "; each chip takes early and late queries, which together see as many keys on all"
-        said += "; it gets every key, also where a window needs fewer" if window is not None else ""
     if not is_one(key_parts) and not (single and window is None):
         said += "; each chip has early and late keys, of which as many are seen on all"
     return said
