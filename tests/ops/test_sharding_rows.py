@@ -76,11 +76,29 @@ def test_keys_that_are_sharded_stay_where_they_are() -> None:
 
 
 def test_a_table_split_by_rows_gives_partial_sums() -> None:
-    sizes = {"B": 1024, "D": 8192, "V": 128256}
-    found = best("embedding(bf16[V_X, D], int32[B]) -> bf16[B, D]", **sizes)
-    assert (found.name, found.link_bytes) == ("AllReduce_X(bf16[B, D] {U_X})", 2 * 7 / 8 * 1024 * 8192 * 2)
-    lookup = found.bound.ops[0].op
-    assert lookup.reads[0].traffic_bytes == 1024 // 8 * 8192 * 2
+    sizes = {"B": 1024, "D": 8192, "V": 128256, "plan": "AllReduce_X(bf16[B, D] {U_X})"}
+    found = bound(
+        "embedding(bf16[V_X, D], int32[B]) -> bf16[B, D]", on="h100:8", algorithm={"AllReduce": "two-shot"}, **sizes
+    )
+    assert sum(found.wire.values()) == 2 * 7 / 8 * 1024 * 8192 * 2
+    assert found.ops[0].op.reads[0].traffic_bytes == 1024 // 8 * 8192 * 2
+
+
+@pytest.mark.parametrize(("indices", "result"), [("B_X", "B_X"), ("B", "B_X"), ("B_X", "B"), ("B", "B")])
+def test_a_table_split_by_rows_sends_each_row_to_the_chip_that_has_its_index(indices: str, result: str) -> None:
+    """Each of 8 chips has 128 of 1024 indices, whose rows lie on all: seven eighths of both are sent."""
+    line = f"embedding(bf16[V_X, D], int32[{indices}]) -> bf16[{result}, D]"
+    found = best(line, B=1024, D=8192, V=128256)
+    rows, asked = 1024 // 8 * 8192 * 2, 1024 // 8 * 4 * (indices == "B_X")
+    gathered = 7 * rows * (result == "B")
+    assert "AllToAll_X(rows of the table)" in found.name
+    assert found.link_bytes == 7 / 8 * (rows + asked) + gathered
+    (lookup,) = [op.op for op in found.bound.ops if op.op.kind == "embedding"]
+    assert lookup.reads[0].traffic_bytes == lookup.writes[0].traffic_bytes == rows
+    assert any("send each other the rows that they look up" in text for text in found.bound.assumptions)
+    apart = best(line.replace("V_X", "V_{XY}"), B=1024, D=8192, V=128256, mesh={"X": 4, "Y": 2})
+    (lookup,) = [op.op for op in apart.bound.ops if op.op.kind == "embedding"]
+    assert lookup.reads[0].traffic_bytes <= 1024 // 4 * 8192 * 2
 
 
 def test_formulas_and_arrays_agree_with_numbers() -> None:

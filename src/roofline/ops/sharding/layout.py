@@ -329,7 +329,8 @@ class Loop(NamedTuple):
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
     each key head. Of the operands at the places ``borders`` chips that share it send each other rows at the borders of
-    their parts. ``windows`` are those that scale it by their stride.
+    their parts. ``windows`` are those that scale it by their stride. Where it is ``routed``, chips send each other the
+    rows that they look up in their part of a table.
     """
 
     labels: tuple[State, ...]
@@ -339,6 +340,7 @@ class Loop(NamedTuple):
     shared: str | None = None
     borders: tuple[int, ...] = ()
     windows: Windows | None = None
+    routed: bool = False
 
     @property
     def sizes(self) -> list[tuple[str | int | Windows, Fit]]:
@@ -501,11 +503,14 @@ def windows_along(step: Step, at: int) -> Windows:
 
 
 def _embedding(step: Step) -> list[Loop]:
-    """The indices, the width, and the rows: each chip looks up its own rows and writes zeros for the others."""
+    """The indices, the width, and the rows: each chip looks up its own and writes zeros for the others, or sends them
+    to the chips that have their indices."""
     table, indices = step.inputs
     loops = _named(step, [x for x in (*indices.labels, table.labels[-1]) if x in step.output.labels])
-    rows = table.labels[0]
-    return loops if rows in indices.labels else [*loops, Loop((rows, None), UNREDUCED)]
+    rows, kept = table.labels[0], [x for x in indices.labels if x in step.output.labels]
+    if rows in indices.labels:
+        return loops
+    return [*loops, Loop((rows, None), UNREDUCED), *(Loop((rows, x), x, routed=True) for x in kept)]
 
 
 _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {

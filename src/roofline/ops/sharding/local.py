@@ -24,7 +24,7 @@ the search adds up prices and builds no plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,7 @@ from roofline.ops.sharding.plans import (
     empty,
     key_of,
     moved,
+    rows_words,
 )
 from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -138,7 +139,7 @@ class _Build:
         inputs = [x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True)]
         inputs, layouts = self.apart(inputs, ends)
         local = step._replace(inputs=tuple(inputs), output=step.output._replace(ident=raw_name))
-        context = self.context(layouts)
+        context = self.context(layouts, {axis for axis, _ in choice.routed})
         op = rule_for(family_of(step))(local, context)
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
@@ -148,7 +149,9 @@ class _Build:
             parts[end.name] = end
         borders = [self.send_borders(step, axis, label, op.reads[at], at) for axis, label, at in choice.bordered]
         op = replace(op, reads=(*op.reads, *filter(None, borders)))
+        self.ops += [self.routed(axis, op.reads[1]) for axis, asks in choice.routed if asks]
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
+        self.ops += [self.routed(axis, op.writes[0], rows_words(axis)) for axis, _ in choice.routed]
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0], context.groups(step))
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
@@ -178,6 +181,12 @@ class _Build:
                 name=choice.exchange(),
             )
         )
+
+    def routed(self, axis: str, part: Tensor, name: str = "indices sent to their rows") -> Op:
+        """Send indices to the chips that have their rows of a table, or the rows back, as many to each."""
+        arrived = replace(part, ident=f"{name} before")
+        over = self.place.mesh.select((axis,))
+        return collective("AllToAll", arrived, over, out=part, algorithm=self.place.algorithm, name=name)
 
     def send_borders(self, step: Step, axis: str, label: str, part: Tensor, operand: int) -> Tensor | None:
         """Send the rows that the windows of neighbours reach, to each its side; the rows of others that arrive.
@@ -298,10 +307,14 @@ class _Build:
             ends.append(replace(layout, labels=tuple(names.get(each, each) for each in layout.labels)))
         return shapes, ends
 
-    def context(self, inputs: Sequence[Layout]) -> Context:
-        """The context of an operation's rule: the sizes that one chip has."""
+    def context(self, inputs: Sequence[Layout], routed: Collection[str] = ()) -> Context:
+        """The context of an operation's rule: the sizes that one chip has.
+
+        Chips along the axes ``routed`` look up as many rows of a table as each has indices.
+        """
         local = {label: self.local(label, layout) for layout in inputs for label in layout.labels}
         mesh, place = self.place.mesh.sizes, self.place
+        inputs = [layout.without(routed) for layout in inputs] if routed else inputs
         ways = {label: layout.ways(label, mesh) for layout in inputs for label in layout.labels if layout.over(label)}
         return Context({**self.sizes, **local}, place.exact, place.count_padding, place.compute, ways)
 
@@ -327,6 +340,9 @@ class _Build:
             share = f"chips along {' and '.join(choice.exchanged)} share each row"
             dtype = f"{step.inputs[0].dtype} and int32" if step.function == "topk" else "fp32"
             said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in {dtype}")
+        if choice.routed:
+            along = " and ".join(axis for axis, _ in choice.routed)
+            said.append(f"{op.name}: chips along {along} send each other the rows that they look up, as many from each")
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
@@ -478,7 +494,7 @@ class TimeCosts:
         step = self.steps[at]
         ends = tuple(moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
         bare = choice._replace(given=ends, before=((),) * len(ends), raw=empty(step), after=())
-        key = (at, ends, bare.bordered)
+        key = (at, ends, bare.bordered, bare.routed)
         return self._once(key, lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
 
     def _moved(self, x: Shape, layout: Layout, moves: Sequence[Move]) -> PlanTime:

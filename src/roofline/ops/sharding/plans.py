@@ -101,7 +101,8 @@ class Choice(NamedTuple):
 
     ``repeated`` are the mesh axes along which every chip does the same work. Over the axes ``exchanged``, chips add up
     ``statistics`` numbers of each row. ``bordered`` are axes over which neighbours send each other the borders of their
-    parts, each with the dimension that it splits.
+    parts, each with the dimension that it splits. Over axes ``routed`` they send each other rows that they look up,
+    each axis with whether the indices are sent before.
     """
 
     given: tuple[Layout, ...]
@@ -112,6 +113,7 @@ class Choice(NamedTuple):
     exchanged: tuple[str, ...] = ()
     statistics: int = 0
     bordered: tuple[tuple[str, str, int], ...] = ()
+    routed: tuple[tuple[str, bool], ...] = ()
 
     @property
     def result(self) -> Layout:
@@ -129,7 +131,7 @@ class Choice(NamedTuple):
         """Mesh axes that its collectives go over, its slices, axes of repeated work."""
         made = [move for steps in (*self.before, self.after) for move in steps]
         sent = sum(len(move.axes) for move in made if move.sends)
-        sent += len(self.exchanged) + len(self.bordered)
+        sent += len(self.exchanged) + len(self.bordered) + len(self.routed)
         return Score(sent, sum(not move.sends for move in made), len(self.repeated))
 
     def words(self, inputs: Sequence[str], result: str, show: Callable[[str], str] = str) -> list[str]:
@@ -140,11 +142,17 @@ class Choice(NamedTuple):
         if self.exchanged:
             said.append(self.exchange())
         said += dict.fromkeys(border_words(axis, show(label)) for axis, label, _ in self.bordered)
+        said += [rows_words(axis) for axis, _ in self.routed]
         return said + describe(result, self.raw, self.after, show)
 
     def exchange(self) -> str:
         """Name the collective that adds up the statistics of rows."""
         return f"{Move('AllReduce', self.exchanged, ()).name()}(statistics)"
+
+
+def rows_words(axis: str) -> str:
+    """Name what chips send each other of a table that they split by rows: ``AllToAll_X(rows of the table)``."""
+    return f"{Move('AllToAll', (axis,), ()).name()}(rows of the table)"
 
 
 def border_words(axis: str, label: str) -> str:
@@ -260,7 +268,12 @@ class _Ways:
             if self.inputs[at].state(axis) == loop.labels[at]
         )
         statistics = max(sharing.values(), default=0)
-        return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered)
+        routed = tuple(
+            (axis, self.inputs[1].state(axis) == loop.labels[1])
+            for axis, loop in zip(self.axes, roles, strict=True)
+            if loop and loop.routed
+        )
+        return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered, routed)
 
     def linear(self) -> Iterator[Choice]:
         """Add up partial sums without moving them, where the operands have the same layout."""
