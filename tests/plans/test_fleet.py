@@ -10,9 +10,10 @@ import pytest
 
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
 from roofline.plans.fleet import Fleet, Trace
-from roofline.plans.frontier import corners, step_line
+from roofline.plans.frontier import corners, decode_tends_to
 from roofline.plans.replicas import Replica, unloaded
 
 ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "1024", "--output", "128"]
@@ -80,14 +81,21 @@ def test_the_command_takes_a_trace_and_gives_settings(tmp_path: Path, capsys: py
 def test_corners_are_where_the_line_of_a_step_says() -> None:
     found = plan("llama-3-8b", on=["h100"], count=[1], rate=4, prompt=512, output=128, tpot="8 ms", formats=["fp8"])
     times = unloaded(found.asked, Replica("h100", "fp8"))
-    at, line = corners(times), step_line(times)
-    assert at.within_limit == min(times.most, int(line.within(0.008)))
-    flips = line.compute_bound_from
-    if flips is None or flips > times.most:
+    at, model, chip = corners(times), found.asked.model, found.asked.machine("h100")
+    one, two = (
+        serve_bound(model, "decode", on="h100", batch=n, context=found.asked.load.mean_context, weights="fp8",
+                    compute="fp8", activations="bf16") for n in (1, 2)
+    )  # fmt: skip
+    memory = next(level for level in chip.memories if level.name == "hbm").bandwidth.value
+    peaks = next(unit for unit in chip.units if unit.name == "tensor").peaks
+    each, flops = two.total_bytes - one.total_bytes, two.flops - one.flops
+    weights, room = one.total_bytes - each, flops * memory / peaks["fp8"].value - each
+    assert at.within_limit == min(times.most, int((0.008 * memory - weights) / each))
+    if room <= 0 or weights / room > times.most:
         assert at.compute_bound_from is None
     else:
-        assert at.compute_bound_from == pytest.approx(flips, abs=2)
-    assert line.tends_to > times.most / times.step[-1]
+        assert at.compute_bound_from == pytest.approx(weights / room, abs=2)
+    assert decode_tends_to(times, 1) > times.most / times.step[-1]
 
 
 def test_a_break_even_price_makes_two_chips_equal() -> None:

@@ -111,14 +111,6 @@ def test_above_the_largest_rate_is_an_error() -> None:
         server.under(server.largest_rate)
 
 
-def test_the_share_in_limits_grows_with_them() -> None:
-    found = ServerTimes.of(step=np.full(33, 0.02), prompt=0.05, output=65).under(8.0)
-    rates = [found.goodput(first, 0.05) for first in (0.05, 0.2, 0.5, 5.0)]
-    assert rates == sorted(rates)
-    assert found.goodput(None, None) == 8.0
-    assert found.goodput(1e3, 1e3) == pytest.approx(8.0)
-
-
 @pytest.mark.parametrize("seed", [1, 2, 4, 6, 8])
 def test_gaps_between_tokens_are_those_that_are_simulated(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -21,7 +21,7 @@ from roofline.plans.answer import answer
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
-from roofline.plans.search import Deployment, shifted
+from roofline.plans.search import Deployment
 from roofline.plans.simulation import simulate
 from roofline.plans.speculation import Acceptance, Speculating
 
@@ -174,7 +174,7 @@ def scalar_kind(
     if rate >= server.largest_rate:
         return "rate", 0.0
     loaded = server.under(rate, asked.limits.share)
-    first, each = shifted(loaded.time_to_first_token, lag), loaded.time_per_token
+    first, each = loaded.time_to_first_token + lag, loaded.time_per_token
     values = {
         "first_token": max(first.mean, first.percentile),
         "per_token": max(each.mean, each.percentile),

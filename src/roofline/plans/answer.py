@@ -20,7 +20,7 @@ from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.estimates.served import refuse_unmeasured
-from roofline.frozen import dataclass, field, replace
+from roofline.frozen import dataclass, field, once, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
 from roofline.hardware.machine import Machine
@@ -34,7 +34,7 @@ from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
 from roofline.models.serving.served_model import SERVED, served_model
 from roofline.models.serving.step import said_of_adapters, said_of_host
-from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs, tdp_of
+from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
 from roofline.plans.fleet import Fleet, Trace
 from roofline.plans.frontier import (
@@ -98,8 +98,6 @@ MEASURED = "vllm"
 #: How many numbers of replicas are tried from the first that serves the rate, where a plan by floors falls short.
 MORE_REPLICAS = 4
 
-_ENOUGH = "enough"
-
 #: Marks a choice whose cost may be less than that of the best.
 UNDECIDED = "≈"
 
@@ -128,7 +126,6 @@ class DeploymentPlan(Answer):
     reasons: Mapping[str, int]
     cost_intervals: Mapping[Deployment, tuple[float, float]] = field(default_factory=dict)
     stopped: str = ""
-    _measured: dict[str, Assessment | None] = field(default_factory=dict, init=False)
     _fewer: dict[Deployment, Assessment] = field(default_factory=dict, init=False)
 
     @property
@@ -462,14 +459,16 @@ class DeploymentPlan(Answer):
 
         None of a plan that is by such times, and where they are not known.
         """
-        best, asked = self._whole, replace(self.asked, library=MEASURED)
-        if best is None or self.asked.library is not None or asked.drafts.lengths:
+        return self._as_measured
+
+    @once
+    def _as_measured(self) -> Assessment | None:
+        best = self._whole
+        if best is None or self.asked.library is not None or self.asked.drafts.lengths:
             return None
-        if MEASURED not in self._measured:
-            search = Search(asked)
-            known = not isinstance(search.priced(best.replica), str)
-            self._measured[MEASURED] = best_of_ways([replace(best, chunk=-1, most=0)], search) if known else None
-        return self._measured[MEASURED]
+        search = Search(replace(self.asked, library=MEASURED))
+        known = not isinstance(search.priced(best.replica), str)
+        return best_of_ways([replace(best, chunk=-1, most=0)], search) if known else None
 
     def enough_as_measured(self) -> Assessment | None:
         """The fewest replicas of the layout of a plan by floors that keep the limits with measured times.
@@ -481,17 +480,19 @@ class DeploymentPlan(Answer):
         >>> found.as_measured().reason.text, str(found.enough_as_measured().deployment)
         ('serves at most 28.46/s of 30/s a replica', 'h100:2 bf16')
         """
-        real, asked = self.as_measured(), replace(self.asked, library=MEASURED)
+        return self._enough_as_measured
+
+    @once
+    def _enough_as_measured(self) -> Assessment | None:
+        real = self.as_measured()
         if real is None or real.reason is None or real.reason.kind not in ("rate", "load"):
             return None
-        if _ENOUGH not in self._measured:
-            one, copies = real.deployment, real.deployment.copies
-            least = int(copies * self.asked.load.rate / real.largest_rate) if real.largest_rate else copies
-            counts = range(max(least, copies) + 1, max(least, copies) + 1 + MORE_REPLICAS)
-            search = Search(asked)
-            tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
-            self._measured[_ENOUGH] = next((each for each in tried if each.reason is None), None)
-        return self._measured[_ENOUGH]
+        one, copies = real.deployment, real.deployment.copies
+        least = int(copies * self.asked.load.rate / real.largest_rate) if real.largest_rate else copies
+        counts = range(max(least, copies) + 1, max(least, copies) + 1 + MORE_REPLICAS)
+        search = Search(replace(self.asked, library=MEASURED))
+        tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
+        return next((each for each in tried if each.reason is None), None)
 
     @property
     def is_narrowed(self) -> bool:
@@ -702,7 +703,7 @@ class DeploymentPlan(Answer):
 
     def _of_energy(self) -> list[str]:
         used = dict.fromkeys(choice.deployment.replica.chip for choice in self.choices)
-        lacks = [name for name in used if tdp_of(self.asked, name) is None]
+        lacks = [name for name in used if self.asked.watts(name) is None]
         said = f"energy: no TDP of {', '.join(lacks)} is known, so none is given"
         known = f"energy is a ceiling{ceiling_holds(self.asked)}: TDP times time, of the chips alone"
         return [*([known] if len(lacks) < len(used) else []), *([said] if lacks else [])]

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roofline.models.serving.cost import TokenCost, chip_power, token_cost
-from roofline.plans.question import PlanQuestion
+from roofline.models.serving.cost import TokenCost, token_cost
+from roofline.plans.question import PlanQuestion, of_all_chips
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
 from roofline.quantity import format_amount, format_number, format_percent
@@ -29,17 +29,7 @@ from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Sectio
 
 def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
     """Watts of all chips by their TDP; None where one has none that is known."""
-    before = [(deployment.prefill, deployment.prefill_copies)] if deployment.prefill is not None else []
-    watts = [
-        (tdp_of(asked, each.chip), each.chips * copies)
-        for each, copies in [(deployment.replica, deployment.copies), *before]
-    ]
-    return None if any(each is None for each, _ in watts) else sum((each or 0.0) * chips for each, chips in watts)
-
-
-def tdp_of(asked: PlanQuestion, name: str) -> float | None:
-    """Watts of one chip: what was set, or its data sheet's TDP."""
-    return chip_power(asked.machine(name))
+    return of_all_chips(asked.watts, deployment.numbers)
 
 
 def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCost]:

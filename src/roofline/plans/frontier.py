@@ -64,52 +64,24 @@ class ReplicaCorners:
         return attributes(self, "within_limit", "in_memory", "compute_bound_from", "tends_to")
 
 
-@dataclass(frozen=True, slots=True)
-class StepLine:
-    """A decode step as bytes ``weights + n·kept`` at ``rate`` and FLOPs ``n·flops`` at ``peak``, from two steps.
+def decode_tends_to(times: UnloadedReplica, about: int) -> float:
+    """Tokens a second as sequences grow without end, along the line through ``about`` of them and twice as many.
 
-    For a mixture of experts, whose weights read grow with n, it holds near the steps it was taken from.
+    For a mixture of experts, whose weights read grow with n, it holds near these steps.
     """
-
-    weights: float
-    kept: float
-    flops: float
-    rate: float
-    peak: float
-
-    @property
-    def compute_bound_from(self) -> float | None:
-        """Sequences from which arithmetic takes longer than memory."""
-        room = self.flops * self.rate / self.peak - self.kept
-        return self.weights / room if room > 0 else None
-
-    @property
-    def tends_to(self) -> float:
-        """Tokens a second as sequences grow without end."""
-        limits = ((self.rate, self.kept), (self.peak, self.flops))
-        return min((rate / each for rate, each in limits if each), default=float("inf"))
-
-    def within(self, limit: float) -> float:
-        """Sequences whose step memory lets end within a limit."""
-        return (self.rate * limit - self.weights) / self.kept if self.kept else float("inf")
-
-
-def step_line(times: UnloadedReplica, about: int = 1) -> StepLine:
-    """A replica's decode step as a line, from the steps of ``about`` and twice as many sequences."""
     asked, replica = times.asked, times.replica
-    copies = replica.copies
-    numbers = np.array([about, 2 * about], dtype=np.float64) * copies
-    options = step_options(asked, replica)
-    machine, context = asked.machine(replica.target), asked.load.mean_context
-    step = step_bound(asked.model, "decode", on=machine, batch=numbers, context=context, **options)
+    step = step_bound(
+        asked.model, "decode", on=asked.machine(replica.target), context=asked.load.mean_context,
+        batch=np.array([about, 2 * about], dtype=np.float64) * replica.copies, **step_options(asked, replica),
+    )  # fmt: skip
     level = step.machine.over or times.memory.level
-    moved = np.broadcast_to(np.asarray(step.bytes[level], dtype=np.float64), 2)
-    rate = float(moved[0] / np.broadcast_to(step.times[level], 2)[0])
-    flops = np.broadcast_to(np.asarray(step.flops, dtype=np.float64), 2)
-    busiest = max((use for use in step.uses if use.quantity == "flops"), key=lambda use: float(np.max(use.time)))
-    peak = float(np.max(flops) / np.max(busiest.time))
-    each = float(moved[1] - moved[0]) / about
-    return StepLine(float(moved[0]) - each * about, each, float(flops[1] - flops[0]) / about, rate, peak)
+    moved, moving, flops = (
+        np.broadcast_to(np.asarray(each, dtype=np.float64), 2)
+        for each in (step.bytes[level], step.times[level], step.flops)
+    )
+    busiest = max(float(np.max(use.time)) for use in step.uses if use.quantity == "flops")
+    limits = ((moved, moved[0] / moving[0]), (flops, np.max(flops) / busiest))
+    return min((float(rate * about / np.diff(each)[0]) for each, rate in limits if np.diff(each)), default=float("inf"))
 
 
 def corners(times: UnloadedReplica) -> ReplicaCorners:
@@ -126,7 +98,7 @@ def corners(times: UnloadedReplica) -> ReplicaCorners:
     if times.replica.draft:  # of drafts and checks together: along their last steps
         more = float(times.step[-1] - times.step[half]) / max(times.most - half, 1)
         return ReplicaCorners(within, times.most, from_here, several / more if more > 0 else float("inf"))
-    return ReplicaCorners(within, times.most, from_here, step_line(times, half).tends_to)
+    return ReplicaCorners(within, times.most, from_here, decode_tends_to(times, half))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,14 +164,8 @@ def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
     low, high = 0.0, server.largest_rate
     for _ in range(HALVINGS):
         rate = (low + high) / 2
-        loaded = server.under(rate, limits.share)
-        gap, first = loaded.time_per_token, loaded.time_to_first_token
-        worst = {
-            "per_token": max(gap.mean, gap.percentile),
-            "first_token": max(first.mean, first.percentile) + times.lag,
-        }
-        worst["end_to_end"] = worst["first_token"] + (times.asked.load.output - 1) * worst["per_token"]
-        low, high = (rate, high) if all(worst[name] <= limit for name, limit in limits.items()) else (low, rate)
+        found = times.under(server.under(rate, limits.share))
+        low, high = (rate, high) if all(found[name].worst <= limit for name, limit in limits.items()) else (low, rate)
     return low
 
 

@@ -34,7 +34,7 @@ Sources: L. Kleinrock, "Queueing Systems" vol. 2 (1976), chapter 4 (processor sh
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -79,6 +79,18 @@ class LatencyUnderLoad:
 
     mean: float
     percentile: float
+
+    def __add__(self, other: LatencyUnderLoad | float) -> LatencyUnderLoad:
+        more = other if isinstance(other, LatencyUnderLoad) else LatencyUnderLoad(other, other)
+        return LatencyUnderLoad(self.mean + more.mean, self.percentile + more.percentile)
+
+    def __mul__(self, times: float) -> LatencyUnderLoad:
+        return LatencyUnderLoad(self.mean * times, self.percentile * times)
+
+    @property
+    def worst(self) -> float:
+        """The larger of both: what a limit is held against."""
+        return max(self.mean, self.percentile)
 
     def to_dict(self) -> dict[str, Any]:
         """Both, in seconds."""
@@ -432,15 +444,17 @@ class LoadedServer:
         means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
         return LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
 
-    def goodput(self, first: float | None, gap: float | None) -> float:
-        """Requests a second that keep both limits, the two taken as independent."""
-        share = 1.0
-        if first is not None:
-            share *= self.first_token().within(first)
-        if gap is not None and self.chain is not None:
-            values, weights = self._token_gaps
-            share *= float(np.sum(np.where(values <= gap, weights, 0.0)))
-        return self.rate * share
+
+Time = TypeVar("Time", float, LatencyUnderLoad)
+
+
+def request_times(first: Time, gap: Time, output: int) -> dict[str, Time]:
+    """The times of a request that a limit may be set on: its first token, each further one, all ``output`` of them.
+
+    >>> request_times(0.5, 0.01, 101)
+    {'first_token': 0.5, 'per_token': 0.01, 'end_to_end': 1.5}
+    """
+    return {"first_token": first, "per_token": gap, "end_to_end": first + gap * (output - 1)}
 
 
 def _lengths(tokens: float, kind: str, draft: Acceptance | None) -> tuple[Any, Any, Any]:

@@ -8,7 +8,7 @@ Load(rate=12.0, prompt=2048, output=256)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -225,10 +225,14 @@ class PlanQuestion:
             self._machines[target] = resolve(where, **figures_of(target, self.chips, self.options))
         return self._machines[target]
 
+    def watts(self, chip: str) -> float | None:
+        """Watts of one chip: what was set, or its data sheet's TDP."""
+        return chip_power(self.machine(chip))
+
     def weight(self, chip: str) -> float | None:
         """What the objective counts for one chip: dollars an hour, 1 or watts; None where it is not known."""
         if self.objective == "energy":
-            return chip_power(self.machine(chip))
+            return self.watts(chip)
         return self.prices.get(chip) if self.objective == "cost" else 1.0
 
     @property
@@ -240,11 +244,6 @@ class PlanQuestion:
     def price_words(self) -> str:
         """What gives a price to every chip that is asked about."""
         return price_words([self.machine(chip) for chip in self.chips], self.chips)
-
-    def dollars(self, numbers: Mapping[str, int]) -> float | None:
-        """What so many chips of each kind cost an hour; None without their prices."""
-        known = all(chip in self.prices for chip in numbers)
-        return sum(self.prices[chip] * many for chip, many in numbers.items()) if known else None
 
     def to_dict(self) -> dict[str, Any]:
         """The question as plain data."""
@@ -261,6 +260,22 @@ class PlanQuestion:
             "load": load, "limits": limits, "counts": [min(self.counts), max(self.counts)], **rest,
             "draft": drafts if self.drafts.lengths else None,
         }  # fmt: skip
+
+
+def of_all_chips(each: Callable[[str], float | None], numbers: Mapping[str, int]) -> float | None:
+    """A figure of so many chips of each kind from that of ``each`` chip; None where it is not known of one.
+
+    >>> prices = {"h100": 2.5, "l4": 0.8}
+    >>> of_all_chips(prices.get, {"h100": 2, "l4": 1}), of_all_chips(prices.get, {"a100": 1})
+    (5.8, None)
+    """
+    total = 0.0
+    for chip, many in numbers.items():
+        value = each(chip)
+        if value is None:
+            return None
+        total += value * many
+    return total
 
 
 def read_rate(text: str | float) -> float:

@@ -339,17 +339,6 @@ class TimeDistribution(NamedTuple):
         """The time at the middles of equal shares."""
         return equal_shares(self.probability, points) * self.step
 
-    def within(self, time: float) -> float:
-        """The share that takes no longer than ``time``."""
-        if time < 0:
-            return 0.0
-        place = max(0.0, time / self.step - 0.5)
-        at = int(place)
-        cumulative = np.cumsum(self.probability)
-        if at + 1 >= len(cumulative):
-            return 1.0
-        return float(cumulative[at] + (place - at) * self.probability[at + 1])
-
     def and_then(self, other: TimeDistribution) -> TimeDistribution:
         """The sum of two independent times; both lattices are one."""
         size = 2 * len(self.probability)

@@ -41,7 +41,7 @@ from roofline.models.parallelism.layout import Parallelism, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import step_bound
 from roofline.models.serving.speculation import Drafter, drafter
-from roofline.plans.load import ServerTimes
+from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, request_times
 from roofline.plans.question import PlanQuestion
 from roofline.signatures import call, spelled
 from roofline.sizes import Codes
@@ -227,6 +227,11 @@ class UnloadedReplica:
     def tokens_per_step(self) -> float:
         """Tokens that a step gives each sequence, on average."""
         return self.server().tokens_per_step if self.replica.draft else 1.0
+
+    def under(self, loaded: LoadedServer) -> dict[str, LatencyUnderLoad]:
+        """The times of a request under a load, those before and after the stream of steps included."""
+        first = loaded.time_to_first_token + self.lag
+        return request_times(first, loaded.time_per_token, self.asked.load.output)
 
     @property
     def chunks(self) -> tuple[int, ...]:

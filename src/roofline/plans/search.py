@@ -34,8 +34,8 @@ import numpy as np
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.grids.blocks import RowBlock
 from roofline.models.serving.disaggregation import link_bandwidth
-from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes
-from roofline.plans.question import LIMIT_NAMES, PlanQuestion
+from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, request_times
+from roofline.plans.question import LIMIT_NAMES, PlanQuestion, of_all_chips
 from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, WithoutConstants, divides, replicas
 from roofline.quantity import format_amount, format_number, format_percent
 
@@ -238,10 +238,8 @@ class Search:
 
     def cost(self, deployment: Deployment) -> float:
         """What the objective counts: dollars an hour, chips or watts; chips where those of a kind are not known."""
-        weights = {chip: self.asked.weight(chip) for chip in deployment.numbers}
-        if None in weights.values():
-            return float(deployment.chips)
-        return sum((weights[chip] or 0.0) * many for chip, many in deployment.numbers.items())
+        found = of_all_chips(self.asked.weight, deployment.numbers)
+        return float(deployment.chips) if found is None else found
 
     def assess(self, deployment: Deployment) -> Assessment:
         """A deployment against the limits, whatever others there are."""
@@ -249,7 +247,8 @@ class Search:
             found = self._assess(deployment)
             numbers = deployment.numbers
             ranked = not any(chip in self.asked.unweighted for chip in numbers)
-            self._assessed[deployment] = replace(found, cost_per_hour=self.asked.dollars(numbers), is_ranked=ranked)
+            dollars = of_all_chips(self.asked.prices.get, numbers)
+            self._assessed[deployment] = replace(found, cost_per_hour=dollars, is_ranked=ranked)
         return self._assessed[deployment]
 
     def _assess(self, deployment: Deployment) -> Assessment:
@@ -267,18 +266,14 @@ class Search:
                 deployment, cost, _slow(rate, server), largest_rate=server.largest_rate * deployment.copies
             )
         loaded = server.under(rate, self.asked.limits.share)
-        first, gap = shifted(loaded.time_to_first_token, times.lag), loaded.time_per_token
-        return self.under_load(deployment, first, gap, loaded, times)
+        return self.under_load(deployment, times.under(loaded), loaded, times)
 
     def under_load(
-        self, deployment: Deployment, first: LatencyUnderLoad, gap: LatencyUnderLoad, loaded: LoadedServer,
+        self, deployment: Deployment, values: Mapping[str, LatencyUnderLoad], loaded: LoadedServer,
         times: UnloadedReplica,
     ) -> Assessment:  # fmt: skip
-        """An assessment of times under load."""
-        steps = self.asked.load.output - 1
-        whole = LatencyUnderLoad(first.mean + steps * gap.mean, first.percentile + steps * gap.percentile)
-        values = {"first_token": first, "per_token": gap, "end_to_end": whole}
-        excess = {name: max(values[name].mean, values[name].percentile) / limit for name, limit in self.limits}
+        """An assessment of times of a request under load."""
+        excess = {name: values[name].worst / limit for name, limit in self.limits}
         worst = max(excess, key=lambda name: excess[name], default=None)
         binds = times.step_bound_by[min(max(1, round(loaded.in_flight)), times.most)]
         reason = None
@@ -286,13 +281,13 @@ class Search:
             through = times.prompt_bound_by if worst == "first_token" else binds
             text = self.missed(worst, values[worst].percentile, f"p{self.asked.limits.percentile:g}", through)
             reason = Reason("load", text, excess[worst])
-        busy = loaded.utilisation
         share = times.prompt / (times.prompt + self._decoding(loaded))
         return Assessment(
-            deployment, self.cost(deployment), reason, first, gap, whole,
-            loaded.server.largest_rate * deployment.copies, loaded.in_flight, share, binds,
-            times.prompt_bound_by, max([busy, *excess.values()]), loaded.token_gap, times.interval,
-            )  # fmt: skip
+            deployment, self.cost(deployment), reason, values["first_token"], values["per_token"], values["end_to_end"],
+            largest_rate=loaded.server.largest_rate * deployment.copies, in_flight=loaded.in_flight,
+            prefill_share=share, bound_by=binds, prompt_bound_by=times.prompt_bound_by,
+            tightness=max([loaded.utilisation, *excess.values()]), token_gap=loaded.token_gap, interval=times.interval,
+        )  # fmt: skip
 
     @staticmethod
     def _decoding(loaded: LoadedServer) -> float:
@@ -318,21 +313,12 @@ class Search:
             return Reason("legal", times)
         if times.most < 1:
             return _does_not_fit(times)
-        found: dict[str, tuple[float, str]] = {
-            "first_token": (times.prompt + times.lag, times.prompt_bound_by),
-            "per_token": (
-                float(times.step[1]) / times.tokens_per_step if self.asked.load.output > 1 else 0.0,
-                times.step_bound_by[1],
-            ),
-        }
-        steps = self.asked.load.output - 1
-        found["end_to_end"] = (found["first_token"][0] + steps * found["per_token"][0], times.step_bound_by[1])
-        if only:
-            found = {only: found[only]}
+        token = float(times.step[1]) / times.tokens_per_step if self.asked.load.output > 1 else 0.0
+        found = request_times(times.prompt + times.lag, token, self.asked.load.output)
         for name, limit in self.limits:
-            if name in found and found[name][0] > limit:
-                value, through = found[name]
-                return Reason("limit", self.missed(name, value, "without load", through), value / limit)
+            if only in ("", name) and found[name] > limit:
+                through = times.prompt_bound_by if name == "first_token" else times.step_bound_by[1]
+                return Reason("limit", self.missed(name, found[name], "without load", through), found[name] / limit)
         return None
 
     def outdone(self, replica: Replica) -> bool:
@@ -501,13 +487,11 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
         if rate >= each.largest_rate:
             return Assessment(deployment, cost, _slow(rate, each))
     share = asked.limits.share
-    first = shifted(first_server.under(rates[0], share).time_to_first_token, prompts.lag)
+    first = first_server.under(rates[0], share).time_to_first_token + prompts.lag
     loaded = server.under(rates[1], share)
     sent = prompts.sent_bytes / (bandwidth * before.chips)
-    wait, steps = loaded.time_to_first_token, max(asked.load.output - 1, 1)
-    gap = loaded.time_per_token
-    gap = LatencyUnderLoad(gap.mean + (sent + wait.mean) / steps, gap.percentile + (sent + wait.percentile) / steps)
-    found = search.under_load(deployment, first, gap, loaded, times)
+    gap = loaded.time_per_token + (loaded.time_to_first_token + sent) * (1 / max(asked.load.output - 1, 1))
+    found = search.under_load(deployment, request_times(first, gap, asked.load.output), loaded, times)
     is_ranked = not any(chip in asked.unweighted for chip in deployment.numbers)
     own = search.cost(replace(deployment, prefill=None)) if is_ranked else deployment.replica.chips * deployment.copies
     largest = min(first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies)
@@ -528,11 +512,6 @@ def _slow(rate: float, server: ServerTimes) -> Reason:
     """The reason of a server that does not keep up."""
     text = f"serves at most {format_number(server.largest_rate)}/s of {format_number(rate)}/s a replica"
     return Reason("rate", text, rate / server.largest_rate)
-
-
-def shifted(time: LatencyUnderLoad, by: float) -> LatencyUnderLoad:
-    """A time with a constant added."""
-    return LatencyUnderLoad(time.mean + by, time.percentile + by)
 
 
 def _does_not_fit(times: UnloadedReplica) -> Reason:
@@ -640,5 +619,5 @@ def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:
         return False
     loaded = server.under(rate, limits.share)
     limit = limits.per_token if decodes else limits.first_token
-    time = loaded.time_per_token if decodes else shifted(loaded.time_to_first_token, times.lag)
-    return limit is None or max(time.mean, time.percentile) <= limit
+    time = loaded.time_per_token if decodes else loaded.time_to_first_token + times.lag
+    return limit is None or time.worst <= limit

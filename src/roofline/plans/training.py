@@ -34,7 +34,6 @@ from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import spelled, takes
-from roofline.sizes import product as product_of
 
 SCHEMA = "roofline/train-search/1"
 
@@ -62,7 +61,7 @@ class TrainingChoice(NamedTuple):
     """A layout's options and its step; ``reason`` says why it is not taken: legal, fit or beaten, and in words."""
 
     options: Mapping[str, Any]
-    answer: Training | None
+    answer: Training | Any  # None of one that is not possible: a type checker takes it for there
     kind: str = ""
     reason: str = ""
 
@@ -111,7 +110,6 @@ class TrainingPlan(Answer):
 
     def _in_words(self, choice: TrainingChoice) -> str:
         found = choice.answer
-        assert found is not None
         many = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
         step = format_amount(found.time, "s")
         return f"{choice.layout}, checkpoint {found.checkpoint}, {many}: {step} a step"
@@ -121,11 +119,8 @@ class TrainingPlan(Answer):
         yield from (Headline(self.model.name, f"trained on {self.on}"), BLANK)
         if not self.fitting:
             yield Sentences(["NOTHING FITS"], "alert")
-            nearest = min(
-                (each for each in self.choices if each.answer is not None),
-                key=lambda each: float(each.answer.memory.total) if each.answer is not None else 0.0,
-                default=None,
-            )
+            possible = [each for each in self.choices if each.answer is not None]
+            nearest = min(possible, key=lambda each: float(each.answer.memory.total), default=None)
             if nearest is not None:
                 yield Sentences([f"nearest: {self._in_words(nearest)}: {nearest.reason}"])
         else:
@@ -149,7 +144,6 @@ class TrainingPlan(Answer):
     def _table(self) -> Table:
         def row(each: TrainingChoice) -> Row:
             found = each.answer
-            assert found is not None
             mfu, over = float(found.mfu), _over(each, self.fitting[0])
             return Row((
                 each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
@@ -157,7 +151,7 @@ class TrainingPlan(Answer):
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
             ))  # fmt: skip
 
-        floors = all(each.answer is None or each.answer.time == each.answer.lower for each in self.fitting)
+        floors = all(each.answer.time == each.answer.lower for each in self.fitting)
         columns = (
             Column("layout", wrap="words"), Column("check-\npoint"), *figures("micro-\nbatches"),
             Column("a step", "right", meaning="lower" if floors else "time"),
@@ -183,7 +177,6 @@ class TrainingPlan(Answer):
 def _asked_alone(choice: TrainingChoice) -> str:
     """The options with which :func:`roofline.train` answers this layout's step."""
     found = choice.answer
-    assert found is not None
     given = {**choice.options, "fsdp": found.ways["fsdp"]}
     ways = {name: size for name, size in given.items() if name not in ("checkpoint", "data") and size != 1}
     if found.bound.machine.slices > 1 or found.ways["data"] > 1:
@@ -255,7 +248,6 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
 def _order(each: TrainingChoice) -> tuple[float, float, float]:
     """The fastest first; of equal ones the least op by op, then the least on the network."""
     found = each.answer
-    assert found is not None
     return float(f"{float(found.time):.9g}"), float(f"{float(found.op_by_op):.9g}"), _network_time(found)
 
 
@@ -266,15 +258,7 @@ def _network_time(found: Training) -> float:
 
 
 def _over(each: TrainingChoice, best: TrainingChoice) -> float:
-    assert each.answer is not None
-    assert best.answer is not None
     return float(each.answer.time) / float(best.answer.time)
-
-
-def _sequences(answer: Training) -> float:
-    """Sequences of a microbatch of each copy of the model."""
-    copies: int = product_of(answer.ways.get(name, 1) for name in ("data", "fsdp", "expert"))
-    return float(answer.batch_tokens) / (float(answer.sequence) * copies * float(answer.microbatches))
 
 
 def _fastest_that_fits(
@@ -291,7 +275,7 @@ def _fastest_that_fits(
                 least = training_question(model, **{**asked, **options}).answer()
         except RooflineError as error:
             return last or TrainingChoice(options, None, "legal", str(error))
-        if (share := _sequences(least)) < 1:
+        if (share := float(least.sequences)) < 1:
             text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
             return last or TrainingChoice(options, None, "legal", text)
         counts = [int(least.microbatches)] if "microbatches" in asked else _numbers(int(share))
@@ -304,10 +288,7 @@ def _fastest_that_fits(
         found.append(TrainingChoice(options, answer))
         if fastest:
             break  # whatever runs more again takes longer
-    if not found:
-        assert last is not None
-        return last
-    return min(found, key=lambda each: each.answer.time if each.answer is not None else 0.0)
+    return min(found, key=lambda each: each.answer.time) if found or last is None else last
 
 
 def _numbers(most: int) -> Any:
@@ -337,21 +318,19 @@ def _fastest_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[i
 def _by_number(model: Model, asked: dict[str, Any], counts: Any) -> tuple[Any, Any, Any, float]:
     """Numbers of microbatches that the schedule takes, each one's time and memory; and the capacity."""
     try:
-        answers = [training_question(model, **{**asked, "microbatches": counts}).answer()]
+        answers = {0: training_question(model, **{**asked, "microbatches": counts}).answer()}
     except RooflineError:  # a schedule that takes some numbers only
         if len(counts) == 1:
             raise
-        answers, legal = [], []
+        answers = {}
         for number in counts:
             with suppress(RooflineError):
-                answers.append(training_question(model, **{**asked, "microbatches": int(number)}).answer())
-                legal.append(number)
-        counts = np.asarray(legal)
+                answers[number] = training_question(model, **{**asked, "microbatches": int(number)}).answer()
+        counts = np.asarray([*answers])
+    each = [(answer.time, answer.memory.total) for answer in answers.values()]
     times, needs = (
-        np.concatenate(
-            [np.broadcast_to(np.asarray(value, dtype=np.float64), counts.size // len(answers)) for value in each]
-        )
-        for each in ([one.time for one in answers], [one.memory.total for one in answers])
+        np.broadcast_to(np.asarray(values, dtype=np.float64).ravel(), counts.shape)
+        for values in zip(*each, strict=True)
     )
-    capacity = answers[0].memory.capacity
+    capacity = answers.popitem()[1].memory.capacity
     return counts, times, needs, float("inf") if capacity is None else float(capacity)
