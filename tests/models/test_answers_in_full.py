@@ -137,12 +137,12 @@ def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
     found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")
     table = 151936 * 1024 * 4 / shared
     sent = {
-        stage.numbers: [op.op.dims["bytes"] for op in stage.bound.ops if "tied table" in op.op.where]
+        stage.numbers: [op.op.dims["bytes"] for op in stage.bound.ops if "stages share" in op.op.where]
         for stage in found.stages
     }
     assert sent.pop((0,)) == sent.pop((3,)) == [table]
     assert not any(sent.values())
-    (op,) = (op for op in found.stages[0].bound.ops if "tied table" in op.op.where)
+    (op,) = (op for op in found.stages[0].bound.ops if "stages share" in op.op.where)
     assert op.times["nvlink"] == pytest.approx(table / 450e9)
 
 

@@ -263,7 +263,9 @@ def test_every_weight_is_read_and_every_layer_is_named(name: str) -> None:
     for op in ops:
         for tensor in op.reads:
             if tensor.role == "weight":
-                read[tensor.ident] = tensor.elements * op.repeat
+                # of weights that layers share a floor reads the part of each use
+                part = tensor.elements if tensor.needed is None else tensor.needed
+                read.setdefault(tensor.ident, part * op.repeat)
     total = sum(read.values())
     blocks = [block for layer in model.layers for block in layer.blocks]
     held = block_parameters(block for block in (*model.before, *blocks) if isinstance(block, IdleBlocks))

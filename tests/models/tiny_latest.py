@@ -99,6 +99,11 @@ LATEST: dict[str, dict[str, Any]] = {
             ("xlm-roberta-xl", "", "XLMRobertaXL", {"type_vocab_size": 2}),
             ("roberta-prelayernorm", "", "RobertaPreLayerNorm", {}),
             ("bert-generation", "", "BertGeneration", {"architectures": ["BertGenerationEncoder"]}),
+            ("albert", "", "Albert", {"embedding_size": 24}),
+            (
+                "albert", " of groups", "Albert",
+                {"num_hidden_layers": 5, "num_hidden_groups": 2, "inner_group_num": 2, "embedding_size": 64},
+            ),
         )
     },
     "rwkv": {

@@ -21,7 +21,7 @@ BATCH, PROMPT = 2, 21
 #: Types that keep no keys there: no decode step is counted.
 NO_CACHE = (
     "bert", "modernbert", "openai-gpt", "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert",
-    "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert",
+    "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert", "albert",
 )  # fmt: skip
 
 

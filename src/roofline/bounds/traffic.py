@@ -200,12 +200,13 @@ def _streamed(ops: Sequence[Op]) -> Keep:
     first: dict[str, int] = {}
     for index, op in enumerate(ops):
         for tensor in (*op.reads, *op.writes):
-            if _is_kept(op, tensor):
+            if _is_kept(op, tensor) or tensor.needed is not None:
                 first.setdefault(tensor.ident, index)
 
     def kept(index: int, op: Op) -> Chosen:
-        weights = [t for t in op.reads if t.role == "weight" and op.kind == "contraction" and len(t.dims) > 1]
-        cached = [t for t in op.reads if _is_kept(op, t) and first[t.ident] == index]
+        new = [t for t in op.reads if first.get(t.ident, index) == index]
+        weights = [_needed(t) for t in new if t.role == "weight" and op.kind == "contraction" and len(t.dims) > 1]
+        cached = [t for t in new if _is_kept(op, t)]
         return [*weights, *cached], [t for t in op.writes if _is_kept(op, t)]
 
     return kept

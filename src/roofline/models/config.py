@@ -34,7 +34,7 @@ from roofline import dtypes
 from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import is_program, read_json
 from roofline.frozen import dataclass, replace
-from roofline.models.description import Block, Cached, Layer, Model
+from roofline.models.description import Block, Cached, Layer, Model, shared_said
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
@@ -152,6 +152,7 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
     notes = [*model.notes, *left]
     if model.extra:
         notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
+    notes += shared_said(model)
     dtype = dtypes.get(str(written)).name if written else "bf16"
     # a section inside text_config is about the language model alone
     beside = quantisation if data.get("quantization_config") else None

@@ -77,6 +77,10 @@ class Block:
         """Parameters that one token uses."""
         return sum(weight.elements for weight in self.weights())
 
+    def parts(self) -> tuple[Block, ...]:
+        """The blocks that stand in it, where it holds others; else itself."""
+        return (self,)
+
 
 class BatchShare(NamedTuple):
     """The part of a step's sequences that one chip works on.
@@ -110,15 +114,60 @@ WHOLE_BATCH = BatchShare()
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: its blocks in order. Equal layers cost the same. ``memory`` is where its weights lie: main or host."""
+    """One layer: its blocks in order. Equal layers cost the same. ``memory`` is where its weights lie: main or host.
+
+    ``shared`` are modules whose weights other layers use too, each with the name of these weights; an empty module is
+    the whole layer. Each layer computes with them; whoever has some of the layers holds the weights once.
+    """
 
     blocks: tuple[Block, ...]
     memory: str = "main"
+    shared: tuple[tuple[str, str], ...] = ()
 
     @property
     def parameters(self) -> int:
         """Parameters of the layer."""
         return block_parameters(self.blocks)
+
+    def shared_as(self, path: str) -> str:
+        """The name of the shared weights that a module of the layer is of; empty where they are the layer's own.
+
+        >>> layer = Layer((), shared=(("mlp", "block 0"),))
+        >>> layer.shared_as("mlp.up_proj"), layer.shared_as("mlp_adapter.up_proj")
+        ('block 0', '')
+        """
+        return next((n for module, n in self.shared if not module or f"{path}.".startswith(f"{module}.")), "")
+
+    def weights(self) -> tuple[tuple[Block, Weight], ...]:
+        """Every parameter tensor, named by its path in the layer, with the block that it is of."""
+        return tuple(
+            (part, weight._replace(name=join_path(part.name, weight.name)))
+            for block in self.blocks
+            for part in block.parts()
+            for weight in part.weights()
+        )
+
+
+class HeldWeight(NamedTuple):
+    """A parameter tensor that layers hold: its block, the layers with one of their own, and the memory it lies in.
+
+    Weights that layers share are held once, by the first of them, under the name ``shared``.
+    """
+
+    block: Block
+    weight: Weight
+    layers: tuple[int, ...]
+    memory: str
+    shared: str
+
+
+def shared_said(model: Model) -> list[str]:
+    """A sentence about weights that several layers use."""
+    sets = [{name for _, name in layer.shared} for layer in model.layers if layer.shared]
+    many = len(set().union(*sets))
+    which = "one set" if many == 1 else f"{many} sets"
+    once = "in memory once, and the floor reads it once a step"
+    return [f"{len(sets)} layers use {which} of weights: each is {once}"] if sets else []
 
 
 def block_parameters(blocks: Iterable[Block]) -> int:
@@ -230,7 +279,15 @@ class Model(Answer):
         """
         head = self.vocabulary * (self.width + self.head_bias) if self.head else 0
         table = 0 if self.tied or not self.embeds else self.vocabulary * self.width
-        return sum(block.active() for block in self.blocks) + head + table
+        seen: set[tuple[str, str]] = set()
+        again = 0
+        for layer in self.layers if any(layer.shared for layer, _ in self.layer_counts()) else ():
+            for block in layer.blocks:
+                named = {(layer.shared_as(w.name), w.name): w.elements for _, w in Layer((block,)).weights()}
+                known = sum(elements for key, elements in named.items() if key in seen)
+                again += min(known, block.active())
+                seen |= {key for key in named if key[0]}
+        return sum(block.active() for block in self.blocks) + head + table - again
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -258,16 +315,17 @@ class Model(Answer):
         True
         """
         counts = {self.embedding_name: self.vocabulary * self.width} if self.embeds else {}
-        for prefix, blocks in (
-            ("", self.before),
-            *(("layers", layer.blocks) for layer in self.layers),
-            ("", self.after),
-            ("", self.final),
-        ):
-            for block in blocks:
-                for weight in block.weights():
-                    path = join_path(prefix, block.name, weight.name)
-                    counts[path] = counts.get(path, 0) + weight.elements
+
+        def add(prefix: str, weight: Weight, times: int) -> None:
+            path = join_path(prefix, weight.name)
+            counts[path] = counts.get(path, 0) + times * weight.elements
+
+        for _, weight in Layer(self.before).weights():
+            add("", weight, 1)
+        for held in self.layer_weights():
+            add("layers", held.weight, len(held.layers))
+        for _, weight in Layer((*self.after, *self.final)).weights():
+            add("", weight, 1)
         head = self.head_name.rpartition(".")[2]
         if self.head and not self.tied:
             counts[head] = self.vocabulary * self.width
@@ -290,6 +348,19 @@ class Model(Answer):
         by_place = section is not None and (weights is None or section.has(dtypes.get(weights).name))
         formats = (self.prefix, self.dtype, Same(section), weights, compute) if by_place else ()
         return _layer_groups(Same(self.layers), self.first, formats)
+
+    def layer_weights(self, weights: str | None = None, among: Sequence[int] | None = None) -> Iterator[HeldWeight]:
+        """Every parameter tensor that layers hold, or those ``among`` them; equal ones together, shared ones once."""
+        seen: set[tuple[str, str]] = set()
+        for _, every, layer in self.layer_groups(weights):
+            numbers = every if among is None else tuple(number for number in every if number in among)
+            for block, weight in layer.weights() if numbers else ():
+                shared = layer.shared_as(weight.name)
+                if not shared:
+                    yield HeldWeight(block, weight, numbers, layer.memory, "")
+                elif (shared, weight.name) not in seen:
+                    seen.add((shared, weight.name))
+                    yield HeldWeight(block, weight, numbers[:1], "main", shared)
 
     @lru_cache(maxsize=KEPT)  # noqa: B019
     def weight_bytes(self, weights: str | None = None) -> int:
@@ -316,21 +387,15 @@ class Model(Answer):
     def _stored_bytes(self, weights: str | None, memory: str) -> int:
         of = self.storages(weights)
 
-        def stored(blocks: Iterable[Block], within: StorageOf) -> Size:
-            return sum(
-                within(join_path(block.name, weight.name), weight).nbytes(weight.shape)
-                for block in blocks
-                for weight in block.weights()
-            )
+        def stored(weight: Weight, place: str = "") -> Size:
+            return of(place)(weight.name, weight).nbytes(weight.shape)
 
-        total: Size = 0
-        for _, numbers, layer in self.layer_groups(weights):
-            if layer.memory == memory:
-                total = total + len(numbers) * stored(layer.blocks, of(f"layers.{numbers[0]}"))
+        held = (each for each in self.layer_weights(weights) if each.memory == memory)
+        total = sum(len(each.layers) * stored(each.weight, f"layers.{each.layers[0]}") for each in held)
         if memory != "main":
             return int(total)
-        total = total + sum(of("")(weight.name, weight).nbytes(weight.shape) for weight in self.tables)
-        total = total + stored((*self.before, *self.after, *self.final), of(""))
+        outside = (weight for _, weight in Layer((*self.before, *self.after, *self.final)).weights())
+        total = total + sum(map(stored, (*self.tables, *outside)))
         return int(total + self._adapter_bytes()) + (0 if self.vision is None else self.vision.weight_bytes())
 
     def _adapter_bytes(self) -> Size:
@@ -338,8 +403,8 @@ class Model(Answer):
         served = self.adapters
         if served is None:
             return 0
-        weights = (weight for layer in self.layers for block in layer.blocks for weight in block.weights())
-        return dtypes.get(self.dtype).nbytes(sum(map(served.elements, weights)))
+        count = sum(len(each.layers) * served.elements(each.weight) for each in self.layer_weights())
+        return dtypes.get(self.dtype).nbytes(count)
 
     @lru_cache(maxsize=KEPT)  # noqa: B019
     def layer_counts(self) -> tuple[tuple[Layer, int], ...]:
@@ -545,8 +610,7 @@ def _layer_groups(
             found.setdefault((id(layer), ()), []).append(number)
             continue
         if id(layer) not in inside:
-            named = ((block.name, weight) for block in layer.blocks for weight in block.weights())
-            inside[id(layer)] = tuple((join_path(name, weight.name), weight) for name, weight in named)
+            inside[id(layer)] = tuple((weight.name, weight) for _, weight in layer.weights())
         of = storage_of(f"layers.{number}")
         stored = tuple(of(path, weight) for path, weight in inside[id(layer)])
         found.setdefault((id(layer), stored), []).append(number)

@@ -8,7 +8,7 @@ place in the model, and gives its tensors identities, so that byte policies can 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from math import prod
 
 from roofline import dtypes
 from roofline.errors import InputError
@@ -123,19 +123,21 @@ class OperationBuilder:
 
     ``step`` is the step that is built, ``stream`` the residual stream, ``ops`` the operations so far, ``weights`` the
     weights of the current block by name, ``memory`` where they lie. ``kept`` holds tensors that a layer leaves for
-    later layers, by name; all groups of layers of one pass share it.
+    later layers, by name; all groups of layers of one pass share it. ``shared_as`` names the weights of a path that
+    other layers use too.
     """
 
     def __init__(
         self, step: ForwardPass, storage_of: StorageOf, where: str, repeat: int, stream: Tensor,
         kept: dict[str, list[Tensor]] | None = None, memory: str = "main",
+        shared_as: Callable[[str], str] = lambda path: "",
     ) -> None:  # fmt: skip
         self.step = step
         self.ops: list[Op] = []
         self.stream = stream
         self.kept = {} if kept is None else kept
         self.weights: dict[str, Weight] = {}
-        self.memory = memory
+        self.memory, self.shared_as = memory, shared_as
         self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""
 
     def inside(self, step: ForwardPass, where: str, repeat: int, stream: Tensor) -> OperationBuilder:
@@ -179,18 +181,27 @@ class OperationBuilder:
     def read_weight(self, weight: Weight, touched: Size | None = None) -> tuple[tuple[Tensor, ...], str]:
         """A weight and its scales as tensors to read, and the arithmetic the checkpoint was made for.
 
-        ``touched`` is how many of its leading entries (experts) are read on average; None: all of them.
+        ``touched`` is how many of its leading entries (experts) are read on average; None: all of them. Of weights that
+        layers share a floor counts one read for all of them.
         """
         path = join_path(self._block, weight.name)
-        storage = self._storage_of(path, weight)
-        ident = join_path(self._where, path)
-        read = None if touched is None else touched * (weight.elements // weight.shape[0])
-        more: dict[str, Any] = {"average": touched is not None}
-        more["level"] = "main" if weight.kind == "adapter" else self.memory
-        tensors = [Tensor(ident, weight.shape, storage.dtype, "weight", touched=read, **more)]
-        for name, dtype, count in storage.beside(weight.shape):
-            some = None if touched is None else exact_div(touched * count, weight.shape[0])
-            tensors.append(Tensor(f"{ident}.{name}", (count,), dtype, "weight", touched=some, **more))
+        storage, shared = self._storage_of(path, weight), self.shared_as(path)
+        ident = join_path(shared or self._where, path)
+        whole = [
+            ("", storage.dtype, weight.shape),
+            *((f".{n}", kind, (c,)) for n, kind, c in storage.beside(weight.shape)),
+        ]
+        tensors = []
+        for name, dtype, shape in whole:
+            count = prod(shape)
+            read = None if touched is None else exact_div(touched * count, weight.shape[0])
+            tensors.append(
+                Tensor(
+                    f"{ident}{name}", shape, dtype, "weight", touched=read, average=bool(shared) or touched is not None,
+                    needed=exact_div(count if read is None else read, self._repeat) if shared else None,
+                    level="main" if shared or weight.kind == "adapter" else self.memory,
+                )
+            )  # fmt: skip
         return tuple(tensors), storage.compute
 
     def read_weights(self, *names: str, touched: Size | None = None) -> list[Tensor]:

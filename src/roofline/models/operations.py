@@ -177,7 +177,7 @@ def forward_pass(
     ):
         if at is ends and ends is not step:
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
-        builder = OperationBuilder(at, of, where, count, stream, kept, layer.memory)
+        builder = OperationBuilder(at, of, where, count, stream, kept, layer.memory, layer.shared_as)
         for block in layer.blocks:
             builder.enter(block.name, block.weights())
             stream = block.run(builder, stream)

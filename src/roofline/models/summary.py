@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.answers import attributes
@@ -28,7 +28,6 @@ from roofline.models.blocks.recurrent import (
     ShortConvolution,
     TimeMix,
 )
-from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
 from roofline.models.serving.step import formats_in_words, needs
@@ -235,10 +234,12 @@ def parameters_by_part(model: Model) -> dict[str, int]:
     True
     """
     counts = {"vocabulary": sum(weight.elements for weight in model.tables)}
-    for block in _inside(model.blocks):
-        for weight in block.weights():
-            part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
-            counts[part] = counts.get(part, 0) + weight.elements
+    outside = (part for block in (*model.before, *model.after, *model.final) for part in _parts(block))
+    whole = [(part, weight, 1) for part in outside for weight in part.weights()]
+    whole += [(each.block, each.weight, len(each.layers)) for each in model.layer_weights()]
+    for block, weight, times in whole:
+        part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
+        counts[part] = counts.get(part, 0) + times * weight.elements
     order = ("attention", "mlp", "experts", "recurrent", "routers", "vocabulary", "biases", "norms", "other")
     return {part: counts[part] for part in order if counts.get(part)}
 
@@ -252,7 +253,8 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
     (True, True)
     """
-    named = {block.name: PARTS[type(block)] for block in _inside(model.blocks) if type(block) in PARTS}
+    every = (part for block in model.blocks for part in _parts(block))
+    named = {part.name: PARTS[type(part)] for part in every if type(part) in PARTS}
     found: dict[str, Size] = {}
     for op in ops:
         amount = op.work.total("flops", "matrix") * op.repeat
@@ -262,15 +264,8 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     return found
 
 
-def _inside(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Blocks, those of branches in place of what holds them."""
-    for block in blocks:
-        if isinstance(block, ParallelBranches):
-            yield from _inside(each for branch in block.branches for each in branch)
-        elif isinstance(block, Encoder):
-            yield from block.blocks
-        else:
-            yield block
+def _parts(block: Block) -> tuple[Block, ...]:
+    return block.blocks if isinstance(block, Encoder) else block.parts()
 
 
 def _part_of(op: Op, named: Mapping[str, str]) -> str:

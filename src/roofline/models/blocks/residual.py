@@ -20,9 +20,9 @@ from typing import ClassVar
 
 from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
-from roofline.models.description import Block, Cached
+from roofline.models.description import Block, Cached, Layer
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, join_path
+from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
@@ -96,13 +96,11 @@ class ParallelBranches(Block):
     branches: tuple[tuple[Block, ...], ...]
     inside: bool = False
 
+    def parts(self) -> tuple[Block, ...]:
+        return tuple(part for branch in self.branches for block in branch for part in block.parts())
+
     def weights(self) -> tuple[Weight, ...]:
-        return tuple(
-            weight._replace(name=join_path(block.name, weight.name))
-            for branch in self.branches
-            for block in branch
-            for weight in block.weights()
-        )
+        return tuple(weight for _, weight in Layer(self.parts()).weights())
 
     def active(self) -> int:
         return sum(block.active() for branch in self.branches for block in branch)
@@ -169,11 +167,7 @@ class IdleBlocks(Block):
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the blocks."""
-        return tuple(
-            weight._replace(name=join_path(block.name, weight.name))
-            for block in self.blocks
-            for weight in block.weights()
-        )
+        return tuple(weight for _, weight in Layer(self.blocks).weights())
 
     def active(self) -> int:
         """Parameters that one token uses: none."""

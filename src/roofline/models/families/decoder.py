@@ -294,6 +294,7 @@ class Decoder:
         ``tied``         whether embedding and head share a table where the configuration says nothing
         ``last_norm``    name of the norm before the head; ``embedding``, ``head``: names of their tables;
                          ``head_bias``: whether the head has a bias; ``prefix``: start of module paths
+        ``shares``       modules of each layer whose weights other layers use too, each with the name of these weights
         ``ends``         further fields of the :class:`~roofline.models.description.Model`
     """
 
@@ -341,6 +342,7 @@ class Decoder:
     embedding: str = "embed_tokens"
     head: str = "lm_head"
     head_bias: Flag = False
+    shares: Callable[[Fields, int], list[tuple[tuple[str, str], ...]]] | None = None
     ends: Callable[[Fields, DecoderSizes], dict[str, Any]] = lambda fields, shape: {}
 
 
@@ -366,7 +368,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     if not row.scaled:
         more["after"] = (layers.norm(row.last_norm),)
     if not row.causal:
-        more |= {"causal": False, "head": False}
+        more |= {"causal": False, "head": False, "tied": False}
     return build_model(
         fields, shape, made, layers.function, row.tied, row.last_norm,
         **{
@@ -414,12 +416,15 @@ class _Layers:
             fields.ignore(row.window[0])  # a window that no layer has changes nothing
         turned = row.rotates(fields, kinds)
         sparse = row.routing.layers(fields, count) if row.routing else [False] * count
+        shared = row.shares(fields, count) if row.shares else [()] * count
         return [
-            self.layer(kind, routes, number, rotates)
-            for number, (kind, routes, rotates) in enumerate(zip(kinds, sparse, turned, strict=True))
+            self.layer(kind, routes, number, rotates, of)
+            for number, (kind, routes, rotates, of) in enumerate(zip(kinds, sparse, turned, shared, strict=True))
         ]
 
-    def layer(self, kind: str, sparse: bool, number: int, rotates: bool = True) -> Layer:
+    def layer(
+        self, kind: str, sparse: bool, number: int, rotates: bool = True, shared: tuple[tuple[str, str], ...] = ()
+    ) -> Layer:
         """One layer of a kind; ``number`` is -1 for a layer that predicts further tokens."""
         row, fields, shape = self.row, self.fields, self.shape
         asked = {**self.attention, **({} if rotates else {"rotary": 0})}
@@ -434,11 +439,11 @@ class _Layers:
         if row.mixer is not None:
             mixer = row.mixer(fields, shape, kind, number, mixer)
         sparse, first = sparse and self.experts is not None, number == 0 and not row.first_norm
-        key = mixer, sparse, first
+        key = mixer, sparse, first, shared
         if key not in self._made:
             feed = self.experts if sparse and self.experts else self.dense()
             blocks = ORDERS[self.order](self.norm, self.names, mixer, feed)
-            self._made[key] = Layer(blocks[1:] if first else blocks)
+            self._made[key] = Layer(blocks[1:] if first else blocks, shared=shared)
         return self._made[key]
 
     def norm(self, name: str, restarts: bool = False) -> Norm:

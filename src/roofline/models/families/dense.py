@@ -446,7 +446,7 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
         before.append(PositionEmbedding("task_type_embeddings", tasks, inside))
     if kind not in _NO_FIRST_NORM:
         before.append(Norm("embeddings.LayerNorm", inside, *_SHIFTED, restarts=True))
-    if inside != width or kind == "rembert":
+    if inside != width or kind in ("rembert", "albert"):
         before.append(Linear("embeddings_project", inside, width, restarts=True))
     return {
         "before": tuple(before), "width": inside,
@@ -462,6 +462,23 @@ _BERT = Decoder(
     gated=False, mlp_bias=True, mlp_names=("", "intermediate", "output"), act="gelu", prefix="bert.",
     embedding="word_embeddings", ends=_bert_ends,
 )  # fmt: skip
+
+
+def _albert(fields: Fields) -> Fields:
+    """Each use of a group runs all of its layers."""
+    inner = fields.size("inner_group_num", default=1)
+    return fields.with_values(
+        num_hidden_layers=fields.layers("num_hidden_layers") * inner,
+        embedding_size=fields.size("embedding_size", default=128),
+    )
+
+
+def _albert_groups(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
+    """The layers of a group share weights with those of the same place in its other uses."""
+    inner, groups = (fields.size(name, default=1) for name in ("inner_group_num", "num_hidden_groups"))
+    uses = layers // inner
+    placed = ((min(number // inner * groups // uses, groups - 1), number % inner) for number in range(layers))
+    return [(("", f"albert_layer_groups.{group}.albert_layers.{at}"),) for group, at in placed]
 
 
 def _modern_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -488,6 +505,11 @@ add({
     "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation": _BERT,
     "roformer": replace(_BERT, rotary=lambda fields, shape: shape.head),
     "megatron-bert xlm-roberta-xl roberta-prelayernorm": replace(_BERT, order="before", last_norm="encoder.LayerNorm"),
+    "albert": replace(
+        _BERT, prepare=_albert, norms=("attention.LayerNorm", "full_layer_layer_norm"),
+        projections=("query", "key", "value", "dense"), mlp_names=("", "ffn", "ffn_output"), act="gelu_new",
+        prefix="albert.", shares=_albert_groups,
+    ),
     "distilbert": replace(
         _BERT, renames={"dim": "hidden_size", "hidden_dim": "intermediate_size", "activation": "hidden_act"},
     ),

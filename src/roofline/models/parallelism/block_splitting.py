@@ -54,7 +54,7 @@ from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
-from roofline.models.weights import Weight, join_path
+from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import Chooser
 from roofline.signatures import either
 from roofline.sizes import ceil_div, product
@@ -423,7 +423,8 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
         adapters = model.adapters
         if adapters is not None:
             for layer, part in zip(model.layers, local.layers, strict=True):
-                adapters = adapters.split(_weights(layer), _weights(part), splitter.ways)
+                whole, own = ([weight for _, weight in each.weights()] for each in (layer, part))
+                adapters = adapters.split(whole, own, splitter.ways)
         local = replace(
             local,
             vocabulary=ceil_div(model.vocabulary, splitter.ways),
@@ -435,21 +436,13 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
     return replace(local, notes=(*local.notes, *splitter.notes), gaps=(*model.gaps, *splitter.gaps))
 
 
-def _weights(layer: Layer) -> list[Weight]:
-    return [
-        weight._replace(name=join_path(block.name, weight.name)) for block in layer.blocks for weight in block.weights()
-    ]
-
-
 def _quantised(model: Model) -> str:
     """The format activations are quantised to before their products with experts' matrices, if they are."""
-    for number, layer in enumerate(model.layers, model.first):
-        for block in layer.blocks:
-            for weight in block.weights():
-                if weight.kind == "expert":
-                    of = model.storages()(f"layers.{number}")(f"{block.name}.{weight.name}", weight)
-                    return of.compute if of.compute.startswith("fp8") else ""
-    return ""
+    expert = next((each for each in model.layer_weights() if each.weight.kind == "expert"), None)
+    if expert is None:
+        return ""
+    of = model.storages()(f"layers.{expert.layers[0]}")(expert.weight.name, expert.weight)
+    return of.compute if of.compute.startswith("fp8") else ""
 
 
 def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> list[str]:

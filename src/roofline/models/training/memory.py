@@ -229,5 +229,5 @@ def adapter_parameters(model: Model, rank: Any) -> Any:
     >>> adapter_parameters(load("llama-3-8b"), 16)
     41943040
     """
-    matrices = (w for layer in model.layers for block in layer.blocks for w in block.weights() if w.kind == "linear")
-    return sum(rank * sum(weight.shape[-2:]) for weight in matrices)
+    matrices = (each for each in model.layer_weights() if each.weight.kind == "linear")
+    return sum(len(each.layers) * rank * sum(each.weight.shape[-2:]) for each in matrices)

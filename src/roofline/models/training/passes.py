@@ -221,7 +221,10 @@ def _named(tensors: Sequence[Tensor], renewed: set[str]) -> tuple[Tensor, ...]:
 def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
     role = "gradient" if tensor.role == "weight" else tensor.role
     ident = f"{tensor.ident.removesuffix(' again')} gradient"
-    return replace(tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype)
+    # of a weight that layers share, each adds to one gradient
+    return replace(
+        tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype, given=tensor.needed
+    )
 
 
 def _product(op: Op, gradients: GradientFormat) -> list[Op]:
@@ -300,8 +303,9 @@ def layer_weights(
 ) -> dict[str, tuple[Size, Size]]:
     """Weights by group of layers: elements of one layer, and how many layers there are; ``experts`` alone or without.
 
-    Of experts' weights those that are touched are read, which tells them from others. ``trained`` leaves the others
-    out; ``in_bytes`` counts the bytes of each in its own format.
+    Weights that the layers of a group share are one by themselves. Of experts' weights those that are touched are
+    read, which tells them from others. ``trained`` leaves the others out; ``in_bytes`` counts the bytes of each in its
+    own format.
     """
     seen: dict[str, dict[str, Tensor]] = {}
     repeats: dict[str, Size] = {}
@@ -314,8 +318,10 @@ def layer_weights(
                 continue
             if tensor.role == "weight" and tensor.ident not in known and experts in (None, routed):
                 known.add(tensor.ident)
-                seen.setdefault(group, {})[tensor.ident] = tensor
-                repeats[group] = op.repeat
+                shared = tensor.needed is not None
+                place = f"{group}, shared" if shared else group
+                seen.setdefault(place, {})[tensor.ident] = tensor
+                repeats[place] = 1 if shared else op.repeat
 
     def amount(tensor: Tensor) -> Size:
         return dtypes.get(tensor.dtype).nbytes(tensor.elements) if in_bytes else tensor.elements

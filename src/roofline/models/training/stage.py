@@ -280,10 +280,10 @@ class WeightCollective(NamedTuple):
 class StepPlan:
     """How a step is done, alike on every stage: formats and policies, microbatches, and the axes chips stand on.
 
-    ``steady`` says that as much waits for its backward pass however many chips share the batch; ``table`` is how many
-    parameters a tied table has; ``saved`` the format that activations wait in, where it is not their own;
-    ``algorithm`` chooses that of each collective, ``share`` is how many sequences a copy has on average. ``frozen`` are
-    the bytes of weights that are not trained, where adapters are in their place.
+    ``steady`` says that as much waits for its backward pass however many chips share the batch; ``saved`` is the format
+    that activations wait in, where it is not their own; ``algorithm`` chooses that of each collective, ``share`` is how
+    many sequences a copy has on average. ``frozen`` are the bytes of weights that are not trained, where adapters are
+    in their place.
     """
 
     policy: Recomputation
@@ -294,7 +294,6 @@ class StepPlan:
     mesh: Any
     stream: Tensor
     steady: bool = False
-    table: Size = 0
     saved: str | None = None
     algorithm: Algorithm = None
     share: Size | None = None
@@ -375,23 +374,28 @@ def operations_of(model: Model, ops: Sequence[Op], held: Sequence[int], first: b
     for index, op in enumerate(ops):
         if op.group:
             repeat = counts[op.group]
-            found += [replace(op, repeat=repeat)] if repeat else []
+            found += [_with_repeat(op, repeat)] if repeat else []
         elif (first and index < inside[0]) or (last and index > inside[-1]):
             found.append(op)
     return tuple(found)
 
 
+def _with_repeat(op: Op, repeat: int) -> Op:
+    """An operation of fewer layers than its group has, which read what they share once as well."""
+
+    def read(tensor: Tensor) -> Tensor:
+        more = None if tensor.needed is None else exact_div(tensor.needed * op.repeat, repeat)
+        return tensor if more is None else replace(tensor, needed=more)
+
+    return op if op.repeat == repeat else replace(op, repeat=repeat, reads=tuple(map(read, op.reads)))
+
+
 def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) -> tuple[int, int]:
     """Parameters a stage holds, and those of experts, apart; a tied table is held at both ends of a pipeline."""
     table = model.vocabulary * model.width
-    total = sum(model.layers[number].parameters for number in held)
-    experts = sum(
-        weight.elements
-        for number in held
-        for block in model.layers[number].blocks
-        for weight in block.weights()
-        if weight.kind == "expert" or (weight.kind == "bias" and len(weight.shape) == 2)
-    )
+    weights = [(each.weight, len(each.layers) * each.weight.elements) for each in model.layer_weights(among=held)]
+    total = sum(count for _, count in weights)
+    experts = sum(count for w, count in weights if w.kind == "expert" or (w.kind == "bias" and len(w.shape) == 2))
     if first:
         total += table + block_parameters(model.before)
     if last:
@@ -401,12 +405,32 @@ def parameters_of(model: Model, held: Sequence[int], first: bool, last: bool) ->
     return total - experts, experts
 
 
+def held_by_several(model: Model, stages: Sequence[Sequence[int]]) -> list[Size]:
+    """For each stage, parameters whose gradients it sends to others that hold the same weights, as often as it does.
+
+    Of k stages each sends 2(k - 1)/k of them. Such are weights that layers share, and a tied table, of both ends.
+    """
+    found: list[Size] = [0] * len(stages)
+    held: dict[tuple[str, str], tuple[int, list[int]]] = {}
+    for number, layers in enumerate(stages):
+        for each in model.layer_weights(among=layers):
+            if each.shared:
+                held.setdefault((each.shared, each.weight.name), (each.weight.elements, []))[1].append(number)
+    if model.tied and model.head:
+        held["", ""] = model.vocabulary * model.width, sorted({0, len(stages) - 1})
+    for elements, numbers in held.values():
+        for number in numbers:
+            found[number] += exact_div(2 * (len(numbers) - 1) * elements, len(numbers))
+    return found
+
+
 def passes(
-    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool]
-) -> Passes:
+    plan: StepPlan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool],
+    exchanged: Size = 0,
+) -> Passes:  # fmt: skip
     """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
 
-    ``ends`` says whether it is the pipeline's first and last stage.
+    ``ends`` says whether it is the pipeline's first and last stage; ``exchanged`` is as in :func:`held_by_several`.
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
     trained = None if plan.frozen is None else adapters(ops)
@@ -414,8 +438,8 @@ def passes(
     for_weights = [op for op in back if op.role == "weight gradient"]
     for_inputs = [op for op in back if op.role != "weight gradient"]
     each, once = _shared(plan, ops, trained)
-    if plan.table and ends[0] != ends[1]:
-        once.append(_table_exchanged(plan))
+    if exchanged:
+        once.append(_exchanged(plan, exchanged))
     ahead, behind = _sent(plan, ends)
     forward += [op for op in each if op.phase == "forward"] + ahead
     for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind
@@ -468,14 +492,15 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
     return found[0], found[1]
 
 
-def _table_exchanged(plan: StepPlan) -> Op:
-    """Both ends of a pipeline send each other their gradients of the tied table: each chip those it looks after."""
-    held = exact_div(plan.table, plan.shards) if plan.zero else plan.table
-    gradients = Tensor("tied table gradient", (held,), plan.formats.gradients, "gradient")
-    other = replace(gradients, ident="tied table gradient of the other end", role="activation")
+def _exchanged(plan: StepPlan, parameters: Size) -> Op:
+    """Stages that hold the same weights send each other their gradients: each chip those it looks after."""
+    held = exact_div(parameters, plan.shards) if plan.zero else parameters
+    gradients = Tensor("shared gradient", (held,), plan.formats.gradients, "gradient")
+    other = replace(gradients, ident="shared gradient of other stages", role="activation")
     axes = plan.axes("pipeline")
     sent = collective_operation("Permute", axes, gradients.traffic_bytes, gradients, other, plan.algorithm)
-    return replace(sent, name="tied table gradients", where="pipeline: tied table gradients")
+    name = "gradients of weights that stages share"
+    return replace(sent, name=name, where=f"pipeline: {name}")
 
 
 def _gathered(plan: StepPlan, ops: Sequence[Op], experts: bool | None) -> dict[str, tuple[Size, Size]]:

@@ -62,6 +62,7 @@ from roofline.models.training.stage import (
     StepPlan,
     check_trained,
     cut,
+    held_by_several,
     operations_of,
     optimizer_named,
     parameters_of,
@@ -288,10 +289,9 @@ class _LaidOutStep(NamedTuple):
         tokens = exact_div(step.tokens, asked.tensor if asked.sequence_parallel else 1)
         stream = Tensor("hidden state", (tokens, local.width), step.activations)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
-        table = local.vocabulary * local.width if local.tied and local.head else 0
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
         plan = StepPlan(
-            chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, table, saved,
+            chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, saved,
             Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
         )  # fmt: skip
         return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
@@ -493,6 +493,7 @@ def _kinds(
     ops = forward(forward_pass(model, step, asked.frozen))
     check_modules(plan.policy, ops)
     held = cut(model, stages, plan.chunks)
+    exchanged = held_by_several(model, held)
     alike: dict[Any, tuple[Size, list[int]]] = {}
     counts = {"stages": stages, "microbatches": plan.microbatches, "chunks": plan.chunks}
     for number, layers in enumerate(held):
@@ -503,7 +504,7 @@ def _kinds(
     for (inside, ends, _), (waiting, numbers) in alike.items():
         layers = held[numbers[0]]
         mine = operations_of(model, ops, layers, *ends)
-        found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends)
+        found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends, exchanged[numbers[0]])
         yield tuple(numbers), (inside, ends), found
 
 
@@ -619,6 +620,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
+        if any(layer.shared for layer, _ in model.layer_counts()):
+            said.append("stages whose layers share weights hold them each, and exchange their gradients")
     if not is_one(plan.microbatches):
         parts = format_amount(plan.microbatches) if is_array(plan.microbatches) else plan.microbatches
         several = "" if is_symbol(plan.microbatches) else f"{parts} "
