@@ -368,7 +368,7 @@ def read(row: Decoder, fields: Fields) -> Model:
     if not row.scaled:
         more["after"] = (layers.norm(row.last_norm),)
     if not row.causal:
-        more |= {"causal": False, "head": False, "tied": False}
+        more |= {"causal": False, "head": False}
     return build_model(
         fields, shape, made, layers.function, row.tied, row.last_norm,
         **{

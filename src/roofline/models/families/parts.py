@@ -181,7 +181,7 @@ def build_model(
         "width": shape.width,
         "vocabulary": shape.vocabulary,
         "after": (Norm(last_norm, shape.width, *norm),),
-        "tied": fields.flag("tie_word_embeddings", tied),
+        "tied": fields.flag("tie_word_embeddings", tied) and more.get("head", True),
         "context": shape.context if isinstance(shape.context, int) else None,
     }
     return Model(
