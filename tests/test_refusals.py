@@ -344,6 +344,27 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "one answer of 101,000 steps (by batch=, context=), and at most 100,000 are taken",
     ),
     (
+        lambda: roofline.train("llama-2-7b", on="h100:8", batch_tokens=65536, sequence=range(1, 100_002)),
+        "one answer of 100,001 steps (by sequence=), and at most 100,000 are taken",
+    ),
+    (
+        lambda: roofline.sweep("llama-2-7b", on="h100", context=64, tensor=list(range(1, 100_002))),
+        "one answer of 100,001 choices (by tensor=), and at most 100,000 are taken; each is a formula of its own",
+    ),
+    (
+        lambda: roofline.sweep("llama-2-7b", on="h100", context=64, sequence=list(range(1, 100_002))),
+        "there is no argument 'sequence'; did you mean 'sequence_parallel'?",
+    ),
+    *(
+        (
+            lambda where=where: roofline.models.disaggregate(
+                "llama-2-7b", prompt=64, output=8, **{"prefill": {"on": "h100"}, "decode": {"on": "h200"}, **where}
+            ),
+            "tensor has several values; give one: this answer is about one configuration",
+        )
+        for where in ({"tensor": [1, 2]}, {"decode": {"on": "h200:2", "tensor": [1, 2]}})
+    ),
+    (
         lambda: roofline.plan("llama-2-7b", on="h100", rate=1, prompt=64, output=16, count=range(1, 20_000)),
         "a plan of 19,999 numbers of chips; at most 10,000, as in 8:4096:*2",
     ),

@@ -32,11 +32,13 @@ from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES,
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.operations import check_options
+from roofline.models.parallelism.layout import Parallelism, refuse_more, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES, stored_formats
 from roofline.models.training.question import parts_that_fit
+from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
 from roofline.quantity import format_number
@@ -291,6 +293,7 @@ def sweep_steps(
     """
     run = GridRun.taken_from(options, progress)
     described = load(model)
+    check_options(options, train_step if phase == "train" else serve_bound)
     idle = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
     if idle is not None:
         hint = "estimate=True adds columns of what to expect, and roofline.llm one step's estimate"
@@ -323,6 +326,9 @@ def sweep_steps(
     chips = list(on) if isinstance(on, list | tuple) else [on]
     choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
+    listed = [name for name, values in choices.items() if len(values) > 1]
+    hint = "each is a formula of its own; give fewer, or some in one sweep and some in another"
+    refuse_more(prod(map(len, choices.values())), listed, "choices", hint=hint)
     refuse_arrays(fixed)
     if phase == "train":
         refuse_algorithm(options, [machine.shape for machine in _machines(choices, fixed)["on"]])

@@ -15,7 +15,7 @@ What a chip then does of a model is in :mod:`roofline.models.parallelism.splitti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline import dtypes
@@ -23,7 +23,7 @@ from roofline.errors import InputError, LayoutError, SizeError, suggest
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
-from roofline.signatures import check_fields, check_methods, takes
+from roofline.signatures import check_fields, check_methods, spelled, takes
 from roofline.sizes import Size, ceil_div, check, is_array
 
 #: Ways in which chips with whole experts get tokens and give results.
@@ -272,6 +272,28 @@ def take_target_options(options: dict[str, Any]) -> dict[str, Any]:
 def is_several(value: Any) -> bool:
     """Whether a size has several values."""
     return isinstance(value, list | tuple | range) or is_array(value)
+
+
+#: Steps of one answer, and layouts of it: each layout is priced apart. A sweep takes millions.
+MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
+
+
+def refuse_more(
+    count: int, names: Iterable[str], what: str = "steps", most: int = MOST_STEPS,
+    hint: str = "give fewer values, or ask roofline sweep llm, which takes millions",
+) -> None:  # fmt: skip
+    """Refuse an answer of more steps than anybody reads, by the names of the sizes that make them.
+
+    >>> refuse_more(2000, ["tensor"], "layouts", MOST_LAYOUTS)
+    Traceback (most recent call last):
+    roofline.errors.SizeError: one answer of 2,000 layouts (by tensor=), and at most 1,000 are taken; \
+give fewer values, or ask roofline sweep llm, which takes millions
+    """
+    if count > most:
+        raise SizeError(
+            f"one answer of {count:,} {what} (by {', '.join(map(spelled, names))}), and at most {most:,} are taken",
+            hint=hint,
+        )
 
 
 def has_several_layouts(options: Mapping[str, Any]) -> bool:

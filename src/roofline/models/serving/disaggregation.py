@@ -28,7 +28,7 @@ from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.layout import Parallelism, check_one_layout, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
@@ -231,6 +231,8 @@ def disaggregate(
         raise InputError(f"{spelled(idle)} is given for prefill and for decode too", hint="leave it out of one place")
     prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
     prefill_batch = single_size("prefill batch", prefill_batch)
+    for given in (options, prefill, decode):
+        check_one_layout(given)
     form = check_form(form, {**options, **prefill, **decode})
     check_steps(output, "an output", "tokens")
     if output < 2:

@@ -16,14 +16,21 @@ from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import estimable, measurable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import CHIPS, OPTIONS, TARGET_OPTIONS, is_several
+from roofline.models.parallelism.layout import (
+    CHIPS,
+    MOST_LAYOUTS,
+    OPTIONS,
+    TARGET_OPTIONS,
+    is_several,
+    refuse_more,
+)
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.served_model import asked_model
@@ -459,10 +466,6 @@ def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
     return many and lists <= {"tensor"} and sizes["prompt"] is None
 
 
-#: Steps of one answer, and layouts of it: each layout is priced apart. A sweep takes millions.
-MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
-
-
 def _check_lists(asked: ServingQuestion) -> None:
     """Refuse lists of sizes or layouts that make one answer of more steps than anybody reads."""
     given = {**asked.sizes, **asked.arguments}
@@ -470,13 +473,8 @@ def _check_lists(asked: ServingQuestion) -> None:
     steps, layouts = 1, 1
     for name, count in listed.items():
         steps, layouts = (steps, layouts * count) if name in OPTIONS else (steps * count, layouts)
-    for what, count, most in (("steps", steps * layouts, MOST_STEPS), ("layouts", layouts, MOST_LAYOUTS)):
-        if count > most:
-            names = ", ".join(map(spelled, listed))
-            raise SizeError(
-                f"one answer of {count:,} {what} (by {names}), and at most {most:,} are taken",
-                hint="give fewer values, or ask roofline sweep llm, which takes millions",
-            )
+    refuse_more(steps * layouts, listed)
+    refuse_more(layouts, listed, "layouts", MOST_LAYOUTS)
 
 
 def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:

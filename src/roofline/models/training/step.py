@@ -41,7 +41,7 @@ from roofline.models.idle import TRAINING, refuse_algorithm, refuse_idle
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
-from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes
+from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes, refuse_more
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.training.answer import Training
@@ -276,8 +276,9 @@ class _LaidOutStep(NamedTuple):
         model = replace(model.in_format(stored), dtype=stored, quantisation=None)
         length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
         total = check("batch_tokens", asked.batch_tokens)
-        if is_array(length) and is_array(total):
-            common_shape({"batch_tokens": total, "sequence": length})
+        sizes = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
+        listed = {name: each for name, each in sizes.items() if is_array(each)}
+        refuse_more(math.prod(common_shape(listed)), listed)
         if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
         local = split_by_layout(model, layout, machine) if layout.chips > 1 else model
