@@ -90,6 +90,13 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "falcon_h1 with biases": (None, 3 * MAMBA2),
     "bamba": (None, 2 * MAMBA2),
     "granitemoehybrid": (None, 2 * MAMBA2),
+    # the same with a state of 10 in 9 layers; with one group in 3
+    "zamba": (
+        9 * (2 * 2 * 128 * 4 * 24 + 2 * T * 128 * 10),
+        9 * (2 * (2 * 2 * 128 * 4) + 2 * ONE * 128 * 10),
+    ),
+    "zamba2": (None, 6 * MAMBA2),
+    "zamba2 of one block with biases": (None, 3 * (MAMBA2 - 2 * (2 * 2 * 4 * 2 * 10))),
     "lfm2": SHORT,
     "lfm3": SHORT_OF_7,
     "lfm3 normed and gated less": SHORT_OF_7,

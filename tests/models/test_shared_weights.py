@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from roofline.bounds.bound import Bound
+from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.models import decode, load, prefill, serve_bound, train
 from roofline.models.description import Model
@@ -42,6 +43,54 @@ def test_albert(name: str) -> None:
     assert (model.parameters, model.active_parameters, model.gaps) == (parameters, parameters - tables, ())
     assert (len(model.layers), model.weight_bytes()) == (shape[1], 2 * parameters)
     assert f"{shape[1]} layers use one set of weights" in " ".join(model.notes)
+
+
+#: Published: Zamba, 7B, one block in 13 layers; Zamba2, 7.4B, two blocks that take turns in 13. Parameters are those
+#: that transformers 5.24 builds and ties.
+ZAMBA = {
+    "model_type": "zamba",
+    "hidden_size": 3712,
+    "num_hidden_layers": 76,
+    "num_attention_heads": 16,
+    "vocab_size": 32000,
+    "intermediate_size": 14848,
+}
+ZAMBA2 = sizes(
+    "zamba2", 3584, 81, 32, 14336, 32000, adapter_rank=128, add_bias_linear=False, attention_head_dim=224,
+    attention_hidden_size=7168, hybrid_layer_ids=[6, *range(11, 78, 6)], mamba_d_conv=4, mamba_d_state=64,
+    mamba_expand=2, mamba_headdim=64, mamba_ngroups=2, n_mamba_heads=112, num_mem_blocks=2, use_mem_rope=True,
+    use_shared_attention_adapter=False, kv_channels=112, num_query_groups=32, num_key_value_heads=32,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "parameters", "kv", "turns"),
+    [(ZAMBA, 7_232_490_496, 13 * 2 * 16 * 464 * 2, [13]), (ZAMBA2, 7_356_749_648, 13 * 2 * 32 * 224 * 2, [7, 6])],
+)
+def test_zamba(data: dict[str, Any], parameters: int, kv: int, turns: list[int]) -> None:
+    model = load(data)
+    assert (model.parameters, model.active_parameters) == (parameters, parameters)
+    assert (model.kv_bytes_per_token(), model.gaps) == (kv, ())
+    assert [count for layer, count in model.layer_counts() if layer.shared] == turns
+    # 2 FLOPs a parameter and use: those that layers share are used by each
+    held = [each for each in model.layer_weights() if each.shared and each.weight.kind == "linear"]
+    uses = {f"block {turn}": count for turn, count in enumerate(turns)}
+    again = sum((uses[each.shared] - 1) * each.weight.elements for each in held)
+    step = decode(model, batch=1, context=1)
+    flops = sum(op.work.total("flops", "matrix") * op.repeat for op in step if op.kind == "contraction")
+    once = sum(w.elements for _, w in matrices(model))
+    assert flops == 2 * (once + again + model.vocabulary * model.width)
+
+
+def matrices(model: Model) -> list[tuple[int, Any]]:
+    return [(n, each.weight) for each in model.layer_weights() if each.weight.kind == "linear" for n in each.layers]
+
+
+def test_stages_after_the_first_lack_the_embedding() -> None:
+    with pytest.raises(InputError, match="a stage of the pipeline needs the embedding from an earlier one"):
+        serve_bound(load(ZAMBA2), "decode", on="h100:2", pipeline=2, context=100)
+    step = train(load(ZAMBA2), on="h100:64", batch_tokens=2**20, tensor=8)
+    assert 0 < step.lower <= step.op_by_op
 
 
 #: Three layers of Llama, whose last two share all weights, or their MLPs.

@@ -257,7 +257,7 @@ def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
         load({"model_type": kind})
 
 
-@pytest.mark.parametrize("kind", ["zamba2", "inkling2_loop"])
+@pytest.mark.parametrize("kind", ["inkling2_loop", "inkling2_loop_text"])
 def test_types_whose_layers_share_weights_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has weights that several of its layers share, which is not modelled"):
         load({"model_type": kind})

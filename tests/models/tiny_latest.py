@@ -106,6 +106,20 @@ LATEST: dict[str, dict[str, Any]] = {
             ),
         )
     },
+    "zamba": small(
+        "zamba", head_dim=..., num_hidden_layers=9, n_mamba_heads=4, mamba_d_state=10, mamba_dt_rank=6,
+        attn_layer_period=4, attn_layer_offset=2, mamba_proj_bias=True, tie_word_embeddings=True,
+    ),
+    "zamba2": small(
+        "zamba2", head_dim=..., num_key_value_heads=4, num_hidden_layers=6, n_mamba_heads=4, mamba_d_state=10,
+        mamba_ngroups=2, num_mem_blocks=2, adapter_rank=6, use_shared_attention_adapter=True, use_mem_rope=True,
+        layers_block_type=["linear_attention", "hybrid", "linear_attention", "hybrid", "hybrid", "linear_attention"],
+        tie_word_embeddings=True,
+    ),
+    "zamba2 of one block with biases": small(
+        "zamba2", head_dim=..., num_hidden_layers=3, n_mamba_heads=8, mamba_d_state=10, add_bias_linear=True,
+        adapter_rank=6, layers_block_type=["hybrid", "linear_attention", "hybrid"], tie_word_embeddings=True,
+    ),
     "rwkv": {
         "model_type": "rwkv", **_OLD, "hidden_size": 64, "num_hidden_layers": 3, "attention_hidden_size": 64,
         "intermediate_size": 80, "context_length": 128, "tie_word_embeddings": False,

@@ -233,6 +233,11 @@ class OperationBuilder:
             out = self._adapt(weight, x, out, rows)
         return out
 
+    def add_low_rank(self, name: str, x: Tensor, out: Tensor, rows: Size) -> Tensor:
+        """Add B·A·x to what a product of ``x`` gave; A and B are the model's own, ``name.0`` and ``name.1``."""
+        made = self.linear(f"{name}.1", self.linear(f"{name}.0", x, rows), rows)
+        return self.elementwise("add", (out, made), f"{name}.add", like=out)
+
     def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size) -> Tensor:
         """Add B·A·x to a product: A is rank x in, B out x rank, both in the format of activations.
 

@@ -188,6 +188,9 @@ class Attention(Block):
         ``parted``        whether queries, keys and values have inputs of their own, each with a norm, and the short
                           convolution has weights that are made of them
         ``relative``      width of what a query makes a bias for each distance of, and the distances; 0: there is none
+        ``outputs``       width of the result; 0: as wide as the input
+        ``adapter_rank``  rank of what is added to the matrices of queries, keys and values, of the layer's own where
+                          layers share these; 0: nothing is
         ``key_bias``      whether keys have a bias where ``bias`` says so
         ``names``         the projections' names; ``out_norm``: a norm before the last one, ``full`` (over all heads
                           together) or ``plain`` (head by head, no scale)
@@ -223,6 +226,8 @@ class Attention(Block):
     made_sinks: bool = False
     parted: bool = False
     relative: tuple[int, int] = (0, 0)
+    outputs: int = 0
+    adapter_rank: int = 0
     key_bias: bool = True
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
@@ -236,12 +241,17 @@ class Attention(Block):
             found.append(Weight(k, (self.kv_heads * self.key, self.inputs)))
         if not self.shared_kv and not self.reads_kv_of:
             found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
-        found.append(Weight(o, (self.inputs, self.heads * self.value)))
+        found.append(Weight(o, (self.outputs or self.inputs, self.heads * self.value)))
         if self.bias:
             biased = (w for w in found[:-1] if self.key_bias or w.name != k)
             found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in biased]
         if self.out_bias:
             found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
+        if self.adapter_rank:
+            made = {"q": self.heads * self.key, "k": self.kv_heads * self.key, "v": self.kv_heads * self.value}
+            for name, count in made.items():
+                found.append(Weight(f"linear_{name}_adapter.0", (self.adapter_rank, self.inputs)))
+                found.append(Weight(f"linear_{name}_adapter.1", (count, self.adapter_rank)))
         if self.query_rank:
             found.append(Weight("inter_norm", (self.query_rank,), "norm"))
         if self.norm in ("head", "full"):
@@ -401,6 +411,11 @@ class Attention(Block):
             return rotate(builder, q, "q_rope", tokens, self.heads, self.rotary) if self.rotary else q, None, None, gate
         k = builder.linear(k_name, of_keys, tokens)
         v = k if self.shared_kv else builder.linear(v_name, of_values, tokens)
+        if self.adapter_rank:
+            q, k, v = (
+                builder.add_low_rank(f"linear_{name}_adapter", of, made, tokens)
+                for name, of, made in (("q", x, q), ("k", of_keys, k), ("v", of_values, v))
+            )
         if self.kv_kernel:
             made = zip("kv", (of_keys, of_values), strict=True) if self.parted else ()
             own = [builder.linear(f"{part}_sconv_proj", each, tokens) for part, each in made]

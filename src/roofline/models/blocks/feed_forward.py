@@ -60,7 +60,8 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 class Mlp(Block):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
-    ``norm`` is a norm before ``down``; ``cut`` sets gate values below a quantile to zero.
+    ``norm`` is a norm before ``down``; ``cut`` sets gate values below a quantile to zero. With an ``adapter_rank`` a
+    product over so many numbers is added to gate and up, by matrices of the layer's own where layers share these.
     """
 
     inputs: int
@@ -71,6 +72,7 @@ class Mlp(Block):
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     norm: bool = False
     cut: bool = False
+    adapter_rank: int = 0
 
     def weights(self) -> tuple[Weight, ...]:
         gate, up, down = self.names
@@ -82,6 +84,9 @@ class Mlp(Block):
             found += [Weight(name, (1,), "other") for name in _OWN]
         if self.norm:
             found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
+        if self.adapter_rank:
+            found.append(Weight("adapter", (self.adapter_rank, self.inputs)))
+            found += [Weight(f"{name}_adapter", (self.hidden, self.adapter_rank)) for name in (gate, up)]
         return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -92,6 +97,13 @@ class Mlp(Block):
         gate, up, down = (join_path(within, name) for name in self.names)
         u = builder.linear(up, x, rows)
         g = builder.linear(gate, x, rows) if self.gated else None
+        if self.adapter_rank and g is not None:
+            narrow = builder.linear(join_path(within, "adapter"), x, rows)
+            made = [builder.linear(f"{name}_adapter", narrow, rows) for name in (gate, up)]
+            g, u = (
+                builder.elementwise("add", (whole, more), f"{more.ident.rpartition('.')[0]}.add", like=whole)
+                for whole, more in zip((g, u), made, strict=True)
+            )
         if self.cut and g is not None:
             g = _cut(builder, g, join_path(within, "cut"))
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))

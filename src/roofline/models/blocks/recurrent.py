@@ -289,7 +289,8 @@ class Mamba1(Block):
         state ← exp(Δ·A)·state + Δ·x·B;  out = state·C + D·x               9 FLOPs a channel and entry of the state
 
     ``rank`` is the width the step widths are made from; ``norms`` normalises it, B and C (Jamba), without a scale
-    where ``plain`` (Falcon Mamba). Chips that split the channels add up their parts of these three over ``axes``.
+    where ``plain`` (Falcon Mamba). With ``heads`` (Zamba) each makes these of its own part of the channels. Chips that
+    split the channels add up their parts of these three over ``axes``.
 
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
@@ -305,14 +306,15 @@ class Mamba1(Block):
     norms: bool = False
     plain: bool = False
     state: str = "fp32"
+    heads: int = 1
     axes: tuple[Any, ...] = ()
     algorithm: Any = None
 
     def weights(self) -> tuple[Weight, ...]:
-        made = self.rank + 2 * self.state_size
+        made = self.heads * (self.rank + 2 * self.state_size)
         found = [
             Weight("in_proj", (2 * self.inner, self.inputs)),
-            Weight("x_proj", (made, self.inner)),
+            Weight("x_proj", (made, self.inner // self.heads)),
             Weight("dt_proj", (self.inner, self.rank)),
             Weight("dt_proj.bias", (self.inner,), "bias"),
             Weight("conv1d", (self.inner, 1, self.kernel), "other"),
@@ -344,7 +346,7 @@ class Mamba1(Block):
         both = builder.linear("in_proj", x, tokens)
         half = Tensor(both.ident, (tokens, self.inner), both.dtype)
         mixed = builder.convolve(half, self.inner, self.kernel)
-        made = builder.linear("x_proj", mixed, tokens)
+        made = builder.linear("x_proj", mixed, tokens, copies=self.heads)
         if self.axes:
             from roofline.models.blocks.collectives import collective_operation
 
@@ -353,8 +355,8 @@ class Mamba1(Block):
             builder.add(summed, "x_proj.all_reduce")
         for name, width in self._norms.items():
             made = builder.norm("rms_norm", made, name, tokens, width)
-        narrow = Tensor(made.ident, (tokens, self.rank), made.dtype)
-        steps = builder.linear("dt_proj", narrow, tokens)
+        narrow = Tensor(made.ident, (tokens, self.heads * self.rank), made.dtype)
+        steps = builder.linear("dt_proj", narrow, tokens, copies=self.heads)
         steps = builder.elementwise("softplus", (steps,), "dt")
         read = [mixed, steps, made, *builder.read_weights("A_log", "D")]
         state, kept = builder.states("state", (step.batch, self.inner, self.state_size), self.state)

@@ -71,16 +71,20 @@ class Norm(Block):
 class ResidualAdd(Block):
     """Add a branch's result to the residual stream.
 
-    With ``gated`` channels each of the two is multiplied by a number for each channel first, made of one vector.
+    With ``gated`` channels each of the two is multiplied by a number for each channel first, made of one vector. What
+    the next block alone reads is ``inside``: the stream stays.
     """
 
     runs_whole: ClassVar[bool] = True
     gated: int = 0
+    inside: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         return (Weight("gate", (self.gated,), "other"),) if self.gated else ()
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        if self.inside:
+            return builder.elementwise("add", (x, builder.stream), "")
         if self.gated:
             read, out = (x, builder.stream, *builder.read_weights("gate")), builder.output("", *x.dims)
             builder.stream = builder.vector("elementwise", read, out, "", 3 * out.elements, out.elements)
@@ -157,6 +161,34 @@ class PositionEmbedding(Block):
         builder.stream = builder.elementwise("add", (x, rows), "add", like=x)
         builder.mark_by_sequence()
         return builder.stream
+
+
+_EMBEDDED = "the embedding"
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEmbedding(Block):
+    """Leave the embedding for later layers, which read it beside the hidden state."""
+
+    runs_whole: ClassVar[bool] = True
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        builder.kept[_EMBEDDED] = [x]
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatenateEmbedding(Block):
+    """Put the embedding beside the hidden state: the result is twice as wide."""
+
+    runs_whole: ClassVar[bool] = True
+    width: int
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        out = builder.output("", x.dims[0], 2 * self.width)
+        read = (x, *builder.from_earlier(_EMBEDDED))
+        builder.add(Op("", "copy", Work(), read, (out,), {"elements": out.elements}), "")
+        return out
 
 
 @dataclass(frozen=True, slots=True)

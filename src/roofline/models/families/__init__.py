@@ -27,7 +27,7 @@ _OTHERS = {
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "weights that several of its layers share, which is not modelled": (
-        "zamba", "zamba2", "inkling2_loop", "inkling2_loop_text",
+        "inkling2_loop", "inkling2_loop_text",
     ),
     "layers that are not modelled": (
         "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",

@@ -23,7 +23,16 @@ from roofline.models.blocks.recurrent import (
     ShortConvolution,
     TimeMix,
 )
-from roofline.models.blocks.residual import AttentionResidual, IdleBlocks, Norm, ParallelBranches, ResidualAdd
+from roofline.models.blocks.residual import (
+    AttentionResidual,
+    ConcatenateEmbedding,
+    IdleBlocks,
+    KeepEmbedding,
+    Linear,
+    Norm,
+    ParallelBranches,
+    ResidualAdd,
+)
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import (
@@ -470,6 +479,104 @@ def read_inkling2(fields: Fields) -> Model:
     last = AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
     before = (*rows_beyond_the_head(width, rows - said), *model.before)
     return replace(model, layers=layers, before=before, after=(last, *model.after))
+
+
+# Zamba: in some layers a transformer block, whose weights they share, reads the embedding beside the hidden state
+
+
+def _zamba_kinds(fields: Fields, layers: int) -> list[str]:
+    """Kinds as listed, else by period and offset behind the first three (Zamba), or as Zamba2's class says."""
+    names = "attn_layer_period", "attn_layer_offset"
+    listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
+    given = fields.listed("hybrid_layer_ids")
+    fields.ignore(*names)
+    if listed is not None:
+        kinds = [{"mamba": "linear_attention"}.get(kind, kind) for kind in listed[:layers]]
+    elif given is not None:
+        kinds = ["hybrid" if number in given else "linear_attention" for number in range(layers)]
+    elif fields.kind == "zamba":
+        period, offset = fields.size(names[0], default=6), fields.get(names[1], 4)
+        placed = [number == 2 or (number > 2 and (number - 3) % period == offset) for number in range(layers)]
+        kinds = ["hybrid" if each else "linear_attention" for each in placed]
+    else:
+        hybrid = (*range(6, 43, 6), 47, 51)
+        kinds = ["hybrid" if number in hybrid else "linear_attention" for number in range(layers)]
+    unknown = next((kind for kind in kinds if kind not in ("linear_attention", "hybrid")), None)
+    if unknown is not None:
+        raise fields.not_understood(f"layer type {unknown!r}", "'hybrid', 'linear_attention' or 'mamba'")
+    return kinds
+
+
+def _zamba_transformer(fields: Fields, shape: DecoderSizes, name: str) -> tuple[Block, ...]:
+    """The blocks that layers share, and adapters of each layer's own (Zamba2)."""
+    width, is_second = shape.width, fields.kind == "zamba2"
+    rank = fields.size("adapter_rank", default=128) if is_second else 0
+    head = 2 * width // shape.heads if is_second else shape.head
+    attention = Attention(
+        f"{name}.self_attn", 2 * width, shape.heads, shape.kv_heads, head, head, outputs=width,
+        rotary=head if fields.flag("use_mem_rope", False) else 0,
+        adapter_rank=rank if fields.flag("use_shared_attention_adapter", False) else 0,
+    )  # fmt: skip
+    mlp = Mlp(
+        f"{name}.feed_forward", width, fields.size("intermediate_size", "ffn_hidden_size", default=4 * width),
+        activation=activation(fields, "hidden_act", default="gelu"), bias=fields.flag("add_bias_linear", False),
+        adapter_rank=rank,
+    )  # fmt: skip
+    return (
+        ConcatenateEmbedding(f"{name}.concatenate", width), Norm(f"{name}.input_layernorm", 2 * width), attention,
+        Norm(f"{name}.pre_ff_layernorm", width), mlp, Linear("linear", width, width, bias=False),
+        ResidualAdd("add_transformer", inside=True),
+    )  # fmt: skip
+
+
+def _zamba_mixer(fields: Fields, name: str) -> Block:
+    if fields.kind == "zamba":
+        heads = fields.size("n_mamba_heads", default=2)
+        return replace(_mamba1(fields, "mamba_", name), norms=False, heads=heads)
+    width, heads = fields.size("hidden_size"), fields.size("n_mamba_heads", default=8)
+    inner = width * fields.size("mamba_expand", default=2)
+    fields.ignore("use_conv_bias", "mamba_headdim")
+    bias = fields.flag("add_bias_linear", False)
+    return Mamba2(
+        name, width, heads, divide_evenly(fields, inner, heads, "{total} channels do not divide into {parts} heads"),
+        fields.size("mamba_ngroups", default=1), fields.size("mamba_d_state", default=64),
+        fields.size("mamba_d_conv", default=4), bias, out_bias=bias,
+    )  # fmt: skip
+
+
+@family("zamba", "zamba2")
+def read_zamba(fields: Fields) -> Model:
+    """Read mixers, some with a transformer block before them: one for all (Zamba), or some that take turns."""
+    width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
+    shape = DecoderSizes(fields.with_values(head_dim=fields.size("attention_head_dim", default=2 * width // heads)))
+    name = "shared_transf" if fields.kind == "zamba" else "shared_transformer"
+    fields.ignore("attention_hidden_size", "attention_head_dim", "kv_channels", "num_query_groups")
+    turns = fields.size("num_mem_blocks", default=1)
+    transformer = _zamba_transformer(fields, shape, name)
+    modules = dict.fromkeys(
+        weight.name.removesuffix(".bias")
+        for _, weight in Layer(transformer).weights()
+        if weight.name.startswith(name) and "adapter" not in weight.name
+    )
+    made: dict[int, Layer] = {}
+
+    def layer(turn: int) -> Layer:
+        """A layer with the block of a turn, or without one."""
+        place = "mamba_decoder." if turn >= 0 else ""
+        before = transformer if turn >= 0 else ()
+        mixer = _zamba_mixer(fields, f"{place}mamba")
+        blocks = (*before, Norm(f"{place}input_layernorm", width), mixer, ResidualAdd("add"))
+        return Layer(blocks, shared=tuple((module, f"block {turn}") for module in modules) if before else ())
+
+    layers: list[Layer] = []
+    uses = 0
+    for kind in _zamba_kinds(fields, shape.layers):
+        turn = uses % turns if kind == "hybrid" else -1
+        uses += kind == "hybrid"
+        layers.append(made.setdefault(turn, made.get(turn) or layer(turn)))
+    return build_model(
+        fields, shape, layers, tied=True, last_norm="final_layernorm", before=(KeepEmbedding("embedding"),)
+    )
 
 
 # Nemotron-H: one block a layer; Nemotron-NAS: attention and MLP of each layer's own

@@ -232,8 +232,13 @@ def _sizes(note: str = "", gap: str = "", shared: Mapping[str, str] = MappingPro
 
 def _mamba1(splitter: BlockSplitter, block: Any) -> Any:
     axes = splitter.axes if splitter.ways > 1 else ()
+    if block.heads > 1:
+        heads = splitter.divide_or_share("heads of Mamba channels", block.heads)
+        if splitter.ways > block.heads:
+            splitter.gap("chips that share a head of Mamba channels add up its steps, B and C, which is not counted")
+        block, axes = replace(block, heads=heads), ()
     inner = splitter.divide_or_pad("Mamba channels", block.inner)
-    return replace(block, inner=inner, axes=axes, algorithm=splitter.algorithm)
+    return replace(block, inner=-(-inner // block.heads) * block.heads, axes=axes, algorithm=splitter.algorithm)
 
 
 def _real_gated(splitter: BlockSplitter, block: Any) -> Any:
