@@ -71,6 +71,9 @@ BLOCK = 16_384
 #: Operations of a closed form up to which sympy looks for its largest or smallest part.
 SHORT = 12
 
+#: Times that an open number of chips is doubled where it is looked at.
+MOST_DOUBLINGS = 21
+
 #: What to do with a size that the mesh axes which shard it do not divide.
 UNEVEN = ("error", "pad")
 
@@ -292,6 +295,46 @@ def _exact_symbol() -> Any:
     return ExactSize
 
 
+def chip_count(name: str, least: int, most: int | None, step: int) -> Any:
+    """Make the symbol of a number of chips: ``least``, ``least + step`` … up to ``most``, all multiples of ``step``.
+
+    >>> n = chip_count("n", 16, 64, 8)
+    >>> n.values, multiple_of(n / 2), multiple_of(symbol("B")), has_exact(n)
+    ((16, 24, 32, 40, 48, 56, 64), 4, 1, True)
+    >>> chip_count("n", 16, None, 8).values[-3:]
+    (4194304, 8388608, 16777216)
+    """
+    return _chip_count(least, most, step)(name, positive=True, integer=True)
+
+
+@cache
+def _chip_count(least: int, most: int | None, step: int) -> Any:
+    doubled = (least << power for power in range(MOST_DOUBLINGS))
+    every = range(least, most + 1, step) if most is not None and most <= least + 64 * step else None
+
+    class ChipCount(_exact_symbol()):  # type: ignore[misc]
+        """A number of chips, of which ``values`` are all there are, or a few of many."""
+
+        values = tuple(every or (each for each in doubled if most is None or each <= most))
+        multiple = step
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            return chip_count, (self.name, least, most, step)
+
+    return ChipCount
+
+
+def chip_counts(form: Any) -> list[Any]:
+    """The numbers of chips that are open in a size."""
+    return [each for each in form.free_symbols if hasattr(each, "multiple")] if is_symbol(form) else []
+
+
+def multiple_of(form: Any) -> Any:
+    """What a symbolic size is a multiple of: its factor, times that of its number of chips."""
+    factor, rest = form.as_coeff_Mul()
+    return factor * getattr(rest, "multiple", 1)
+
+
 class Definitions(dict[Any, Any]):
     """Long parts of closed forms, by the symbols that stand for them; of parts alike there is one.
 
@@ -325,7 +368,7 @@ def is_exact(form: Any) -> bool:
 
 def has_exact(form: Any) -> bool:
     """Whether exact sizes are in a closed form."""
-    return any(type(each) is _exact_symbol() for each in form.free_symbols)
+    return any(isinstance(each, _exact_symbol()) for each in form.free_symbols)
 
 
 def check(name: str, value: Any) -> Size:

@@ -307,7 +307,7 @@ def test_a_program_says_of_what_it_is_and_imports_what_it_needs() -> None:
     space: dict[str, Any] = {}
     exec(printed, space)
     assert space["bound"].__doc__.startswith(
-        "mixtral-8x7b decode on NVIDIA H100 SXM5 80GB: times and memory of one chip."
+        "mixtral-8x7b decode on 2 x NVIDIA H100 SXM5 80GB: times and memory of one chip."
     )
     assert "Takes batch, context as plain numbers." in space["bound"].__doc__
     assert "Rates are in B/s, FLOP/s, hops/s." in space["bound"].__doc__

@@ -90,8 +90,10 @@ def test_bad_shapes(shape):
 
 
 @pytest.mark.parametrize("shape", ["n", "a"])
-def test_an_open_number_of_chips_is_of_a_line(shape):
-    with pytest.raises(HardwareError, match=r"does not read; a number, as in h100:8; a line may leave it open"):
+def test_an_open_number_of_chips_is_of_a_formula(shape):
+    with pytest.raises(
+        HardwareError, match=r"does not read; a number, as in h100:8; roofline.formula\(\) leaves it open"
+    ):
         chip(f"h100:{shape}")
 
 

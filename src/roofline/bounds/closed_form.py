@@ -57,7 +57,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import SAID_IN_PYTHON, either
-from roofline.sizes import check, is_array, is_symbol, symbol
+from roofline.sizes import check, is_array, is_one, is_symbol, product, symbol
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
@@ -72,8 +72,8 @@ LARGEST_SIZE, LOOKED_AT = 2**40, 3000
 #: primes (H. Weyl, Math. Ann. 77, 1916).
 SAMPLES, _PRIMES = 1024, (2, 3, 5, 7, 11, 13, 17, 19)
 
-#: Characters of a form that is shown whole.
-LONGEST_FORM = 200
+#: Characters of a form that is shown whole, and of the size at which another resource binds.
+LONGEST_FORM, LONGEST_ROOT = 200, 100
 
 
 class FormulaFlip(NamedTuple):
@@ -96,7 +96,7 @@ class Formula(Answer):
     ``sizes`` and ``rates`` are its symbols; ``point`` the sizes at which it is evaluated. ``terms`` are the times of
     the resources, ``forms`` its other columns: ``lower`` (where that is more than the largest term), ``op_by_op``,
     ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
-    the symbols that stand for them.
+    the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds.
     """
 
     expression: str
@@ -113,6 +113,7 @@ class Formula(Answer):
     incomplete: tuple[str, ...] = ()
     ways: tuple[Formula, ...] = ()
     definitions: Mapping[Any, Any] = field(default_factory=dict)
+    case: ValidRange | None = None
     _kept: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
@@ -159,12 +160,13 @@ class Formula(Answer):
                 rates,
                 dict(self.forms),
                 times,
-                self.conditions,
+                () if self.ways and self.case else self.conditions,
                 self.from_zero,
                 tuple(way.compile() for way in self.ways),
                 self.definitions,
                 self.incomplete,
                 self.assumptions,
+                self.case,
             )
         compiled: Compiled = self._kept["compiled"]
         return compiled
@@ -194,7 +196,7 @@ class Formula(Answer):
     def _values(self) -> dict[str, float]:
         """Every column by one pass through the forms: at one point that is shorter than to compile them."""
         if self.ways:
-            return min((way.values() for way in self.ways), key=lambda values: values["lower"])
+            return min((way.values() for way in self._ways_at_point()), key=lambda values: values["lower"])
         known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.sizes.items()}
         known |= {rate.symbol: rate.value for rate in self.rates.values()}
         times = {f"time.{name}": time for name, time in self.times.items()}
@@ -203,6 +205,15 @@ class Formula(Answer):
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
         return dict.fromkeys(found, math.nan) if self.invalid else found
+
+    def _ways_at_point(self) -> list[Formula]:
+        """Of several ways those whose case the point is."""
+        return [way for way in self.ways if way.is_case_of(self.point)] or list(self.ways)
+
+    def is_case_of(self, point: Mapping[str, Any]) -> bool:
+        """Whether sizes are of its case, where it is one of several."""
+        known = {symbol: point[name] for name, symbol in self.sizes.items() if name in point}
+        return self.case is None or self.case.holds.subs(known) in (True, None)
 
     @property
     def binding(self) -> str | None:
@@ -276,8 +287,11 @@ class Formula(Answer):
     def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
         import numpy as np
 
-        f, names = self.compile(), list(self.times)
+        f, step = self.compile(), 1
+        names = f.resources
         tried = np.unique(np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)))
+        steps = [getattr(way.sizes[name], "multiple", 1) for way in self.ways if name in way.sizes]
+        tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
 
         def codes(values: Any) -> Any:
             found = f.evaluate({**self.point, name: values}, ("bound_by",))
@@ -285,13 +299,18 @@ class Formula(Answer):
             return codes if found.invalid_rows is None else np.where(found.invalid_rows, -1, codes)
 
         seen = codes(tried)
+        if len(steps) > 1:  # numbers of chips between whole nodes are none of the formula's
+            tried, seen = tried[seen >= 0], seen[seen >= 0]
         for place in np.flatnonzero((np.diff(seen) != 0) & (seen[1:] >= 0) & (seen[:-1] >= 0)).tolist():
             low, high = int(tried[place]), int(tried[place + 1])
-            while high - low > 1:
-                middle = (low + high) // 2
+            step = max(each for each in (1, *steps) if low % each == high % each == 0)
+            while high - low > step:
+                middle = low + (high - low) // (2 * step) * step
                 low, high = (middle, high) if codes(np.array([float(middle)]))[0] == seen[place] else (low, middle)
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
-            yield FormulaFlip(name, high, before, after, self.crossing(name, before, after))
+            at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
+            known = before in at.times and after in at.times
+            yield FormulaFlip(name, high, before, after, at.crossing(name, before, after) if known else None)
 
     def _open_flips(self) -> Iterator[FormulaFlip]:
         """Where two terms take equally long, at the first size that is open: the one that grows with it binds after."""
@@ -362,7 +381,8 @@ class Formula(Answer):
             f"way_{number}": (way._printed(language, f"way_{number}"), [*way.sizes, *way.rates])
             for number, way in enumerate(self.ways, 1)
         }
-        return fastest_source(language, called, arguments, ways)
+        cases = [each.case for each in self.ways if each.case is not None]
+        return fastest_source(language, called, arguments, ways, cases)
 
     def _printed(self, language: str, called: str) -> str:
         columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.times.items()}
@@ -380,7 +400,7 @@ class Formula(Answer):
         """What a program of it says: of what on what, and in which units."""
         of_one = ": times and memory of one chip" if self.machine.mesh is not None else ""
         return [
-            f"{self.expression} on {self.machine.name}{of_one}.",
+            f"{self.expression} on {self.of_chips}{of_one}.",
             f"Takes {', '.join(self.sizes)} as plain numbers.",
             "Gives seconds (time_…, lower, op_by_op, upper) and bytes (memory…).",
             f"Rates are in {', '.join(sorted({rate.unit for rate in self.rates.values()}))}.",
@@ -390,6 +410,8 @@ class Formula(Answer):
         yield r"\begin{aligned}"
         yield self._aligned()
         yield r"\end{aligned}"
+        if self.case is not None:
+            yield f"% for {self.case.reason}"
         for rate in self.rates.values():
             yield f"% {text(rate.symbol, 'latex')} = {format_amount(rate.value, rate.unit)} ({rate.resource})"
         for flip in self.flips():
@@ -451,11 +473,21 @@ class Formula(Answer):
             else None,
             "steps": list(self.steps()),
             "least": {name: 0 if name in self.from_zero else 1 for name in self.sizes},
-            "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self.conditions],
+            "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self._valid_ranges()],
             "javascript": self.printed("javascript"),
             "assumptions": list(self.assumptions),
             "incomplete": list(self.incomplete),
         }
+
+    def _valid_ranges(self) -> Iterator[ValidRange]:
+        """Where it holds: of several cases, in any of them."""
+        from sympy import Or
+
+        cases = [(way.case.holds, way.case.reason) for way in self.ways if way.case is not None]
+        yield from self.conditions
+        if cases:
+            named = [holds.xreplace({each: symbol(each.name) for each in holds.free_symbols}) for holds, _ in cases]
+            yield ValidRange(Or(*named), f"none of {'; '.join(reason for _, reason in cases)}")
 
     def _term_record(self, term: FormulaTerm, values: Mapping[str, float]) -> dict[str, Any]:
         return {
@@ -471,14 +503,20 @@ class Formula(Answer):
             ],
         }  # fmt: skip
 
+    @property
+    def of_chips(self) -> str:
+        """The machine, with the number of chips where there are several."""
+        chips = product(self.machine.shape) * self.machine.slices
+        return self.machine.name if is_one(chips) else f"{chips} x {self.machine.name}"
+
     def one_line(self) -> str:
         """How many terms it has, and which one binds."""
         binds = f", {self.binding} binds" if self.binding else ""
-        return f"Formula: {self.expression} on {self.machine.name}, {len(self.terms)} terms{binds}"
+        return f"Formula: {self.expression} on {self.of_chips}, {len(self.terms)} terms{binds}"
 
     def sections(self) -> Iterator[Section]:
         """The terms with the binding one marked, the three bounds, flips, elasticities, rates, and what was assumed."""
-        yield from (Headline(self.expression, f"on {self.machine.name}"), BLANK)
+        yield from (Headline(self.expression, f"on {self.of_chips}"), BLANK)
         yield Sentences([*self.said, *self._bounds_in_words()])
         yield from (BLANK, self._terms_table(), BLANK)
         flips = self._flips_in_words()
@@ -499,6 +537,8 @@ class Formula(Answer):
             yield f"lower = what the stages of the pipeline come to; {printed} prints it"
         else:
             yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
+        if self.case is not None and "memory" in self.forms:
+            yield f"memory = {written_amount(self.forms['memory'])} bytes a chip"
         at = ", ".join(f"{name} {format_number(value)}" for name, value in self.point.items())
         if self.invalid:
             yield f"at {at} the formula does not hold: {self.invalid[0]}"
@@ -506,7 +546,12 @@ class Formula(Answer):
             values = self.values()
             times = {name: format_amount(values[name], "s") for name in BOUNDS}
             rest = f"{times['op_by_op']} op by op, {times['upper']} if nothing overlaps"
-            yield f"{f'at {at}: ' if at else ''}{times['lower']} at best, {rest}"
+            held = (
+                f"; {format_amount(values['memory'], 'B')} a chip"
+                if self.case is not None and "memory" in values
+                else ""
+            )
+            yield f"{f'at {at}: ' if at else ''}{times['lower']} at best, {rest}{held}"
 
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""
@@ -552,7 +597,7 @@ class Formula(Answer):
             if flip.value is None:
                 lines.append(f"{flip.after} and {flip.before} take equally long at {flip.size} = {flip.form}")
                 continue
-            form = "" if flip.form is None or len(str(flip.form)) > 60 else f"  ({flip.size} = {flip.form})"
+            form = "" if flip.form is None or len(str(flip.form)) > LONGEST_ROOT else f"  ({flip.size} = {flip.form})"
             place = f"{flip.size} {format_number(flip.value)}"
             lines.append(f"{flip.after} binds from {place} on, {flip.before} before{form}")
         if not self.is_numeric:
@@ -583,8 +628,11 @@ class Formula(Answer):
     def _validity(self) -> list[tuple[str, str]]:
         from sympy import Piecewise
 
-        every = ", ".join(name for name in self.sizes if name not in self.from_zero)
-        lines = [f"for whole {every} from 1 on"] if every else []
+        cases = [way.case for way in self.ways if way.case is not None]
+        of_cases = {str(size) for case in cases for size in case.holds.free_symbols}
+        every = ", ".join(name for name in self.sizes if name not in (*self.from_zero, *of_cases))
+        lines = [f"for {'; '.join(case.reason for case in cases)}"] if cases else []
+        lines += [f"for whole {every} from 1 on"] if every else []
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
         chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.times.values())
@@ -671,6 +719,24 @@ def fastest(ways: Sequence[Formula]) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
     note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
     return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note), _kept={})
+
+
+def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:
+    """One formula of several, each of which holds where its case says of the size ``name``.
+
+    Its terms are those of the case of this ``value``, or of the last one.
+    """
+    usual = symbol(name, exact=True)
+    point = {} if value is None else {name: check(name, value)}
+    ways = []
+    for each, case in forms:
+        own = next((size for size in case.holds.free_symbols if size.name == name), usual)
+        sizes = {name: own, **{n: size for n, size in each.sizes.items() if n != name}}
+        ways.append(replace(each, sizes=sizes, point={**each.point, **point}, case=case, _kept={}))
+    shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
+    rates = {n: rate for way in ways for n, rate in way.rates.items()}
+    note = f"the terms are those of {shown.case.reason if shown.case else name}"
+    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note), _kept={})
 
 
 def compiled_bound(bound: Bound) -> Compiled:

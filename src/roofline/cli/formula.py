@@ -60,7 +60,7 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
             show(each)
             continue
         if len(found) > 1:
-            click.echo(f"{COMMENT[language]} {each.expression} on {each.machine.name}")
+            click.echo(f"{COMMENT[language]} {each.expression} on {each.of_chips}")
         click.echo(each.printed(language, "bound" if len(found) == 1 else _name_of(each, index)))
 
 
@@ -77,25 +77,19 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
             f"size {several} has several values", hint="a formula is shown at one; roofline sweep takes several"
         )
     options["on"] = on
+    from roofline.hardware.open_counts import open_shape
+    from roofline.models.closed_form import formula
     from roofline.models.config import is_model
 
     if text is not None and is_model(text):
-        from roofline.models.closed_form import formula
-
-        if sizes:
-            name = next(iter(sizes))
+        chips = (open_shape(on) or ("", (), ""))[2]
+        name = next((name for name in sizes if name != chips), None)
+        if name is not None:
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
         phase, arguments = model_arguments(options, several=False)
-        return formula(text, phase, **arguments)
-    from roofline.bounds.api import question
-    from roofline.bounds.closed_form import question_formula
-    from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
-
+        return formula(text, phase, **arguments, **sizes)
     without_model(options)
-    asked = question(text, sizes=sizes, **question_arguments(options, sizes))
-    refuse_idle(asked)
-    refuse_idle_on_plan(asked)
-    return question_formula(asked, every=True)
+    return formula(text, sizes=sizes, **question_arguments(options, sizes))
 
 
 @command_named("solve", "for time equal bandwidth on set over flops bytes dtype policy latex json")

@@ -426,6 +426,9 @@ def _flat(form: Any) -> Any:
 def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:
     """Gather in a sum what no array is in: each factor becomes a symbol of its own, worked out once."""
     import sympy
+    from sympy.core.relational import Relational
+    from sympy.functions.elementary.piecewise import ExprCondPair
+    from sympy.logic.boolalg import BooleanFunction
 
     def named(part: Any) -> Any:
         if part.is_Number:
@@ -433,7 +436,8 @@ def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) ->
         return constants.setdefault(part, sympy.Symbol(f"k_{len(constants)}", real=True))
 
     def inside(part: Any) -> Any:
-        if not part.free_symbols & varying:
+        is_number = not isinstance(part, Relational | BooleanFunction | ExprCondPair)
+        if is_number and not part.free_symbols & varying:
             return named(part) if part.free_symbols else part
         if part.is_Atom:
             return part
@@ -459,6 +463,7 @@ def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
     """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
     import sympy
     from sympy.core.relational import Relational
+    from sympy.logic.boolalg import BooleanFunction
 
-    unevaluated = isinstance(part, Relational | sympy.Piecewise)
+    unevaluated = isinstance(part, Relational | BooleanFunction | sympy.Piecewise)
     return part.func(*args, evaluate=False) if unevaluated else part.func(*args)

@@ -56,7 +56,7 @@ class Compiled:
 
     ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
-    others. Of several ``ways`` each row takes the one with the least ``lower``.
+    others. Of several ``ways`` each row takes the one with the least ``lower`` of those whose ``case`` it is.
     ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
     forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed,
     ``assumptions`` hold of every row.
@@ -73,6 +73,7 @@ class Compiled:
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     incomplete: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    case: ValidRange | None = None
     _made: dict[Any, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -144,10 +145,22 @@ class Compiled:
         [9.0, 16.0]
         """
         made = {key: code.printed for key, code in self._made.items() if key != "conditions"}
-        conditions = tuple((text, each.reason) for text, each in zip(_texts(self), self.conditions, strict=True))
+        holds = [*self.conditions, *([self.case] if self.case else [])]
+        conditions = tuple((text, each.reason) for text, each in zip(_texts(self, holds), holds, strict=True))
         names = tuple(tuple(each) for each in (self.sizes, self.forms, self.times))
         said = tuple(map(str, self.incomplete)), tuple(map(str, self.assumptions))
-        return _arrived, (self.name, names, dict(self.rates), conditions, self.from_zero, self.ways, said, made)
+        is_case = self.case is not None
+        return _arrived, (
+            self.name,
+            names,
+            dict(self.rates),
+            conditions,
+            is_case,
+            self.from_zero,
+            self.ways,
+            said,
+            made,
+        )
 
 
 class Evaluated(Columns):
@@ -328,17 +341,22 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
 
     tries = []
     for way in function.ways:
+        if way.case is not None and not _holds(way, way.case, given).any():
+            continue
         names = ("lower", *(name for name in wanted if name in way.columns and name != "lower"))
         own = {name: value for name, value in given.items() if name in way.sizes or name in way.rates}
         codes = np.array([function.resources.index(name) for name in way.resources], np.int8)
-        tries.append((_filler(way, own, names, shape), names, codes))
+        tries.append((way, own, _filler(way, own, names, shape), names, codes))
 
     def fill(where: tuple[Any, ...], outs: Sequence[Any]) -> None:
         least = np.full(outs[0].shape, np.inf)
-        for run, names, codes in tries:
+        for way, own, run, names, codes in tries:
             found = {name: np.empty(least.shape, np.int8 if name == "bound_by" else np.float64) for name in names}
             run(where, list(found.values()))
             better = ~(found["lower"] >= least)
+            if way.case is not None:
+                here = {name: _part(value, where, shape) if is_array(value) else value for name, value in own.items()}
+                better &= _holds(way, way.case, here)
             np.copyto(least, found["lower"], where=better)
             for name, out in zip(wanted, outs, strict=True):
                 column = codes[found[name]] if name == "bound_by" else found.get(name, 0.0)
@@ -419,11 +437,17 @@ def _invalid_rows(function: Compiled, given: Mapping[str, Any], shape: tuple[int
         if bad is not None:
             found.append((bad, reason))
     with np.errstate(all="ignore"):
-        for condition, holds in zip(function.conditions, _condition_tests(function), strict=True):
-            each = [np.asarray(given[name], dtype=np.float64) for name in function.sizes]
-            bad = ~np.asarray(holds(*each), dtype=bool)
-            if bad.any():
-                found.append((bad, condition.reason))
+        for condition in function.conditions:
+            found.append((~_holds(function, condition, given), condition.reason))
+        cases = [(way, _holds(way, way.case, given)) for way in function.ways if way.case is not None]
+        for way, here in cases:
+            found += [(here & ~_holds(way, condition, given), condition.reason) for condition in way.conditions]
+        if cases:
+            listed = "; ".join(way.case.reason for way, _ in cases if way.case is not None)
+            found.append(
+                (~np.logical_or.reduce(np.broadcast_arrays(*(here for _, here in cases))), f"none of {listed}")
+            )
+    found = [(bad, reason) for bad, reason in found if bad.any()]
     if not found:
         return None, {}
     every, counts = np.zeros(shape, bool), {}
@@ -453,32 +477,36 @@ def _outside(value: Any, least: int | None) -> Any:
     return None
 
 
-def _texts(function: Compiled) -> tuple[str, ...]:
-    """The conditions as functions of sizes in source; they have come so where the formula has travelled."""
+def _texts(function: Compiled, conditions: Sequence[ValidRange]) -> tuple[str, ...]:
+    """Conditions as functions of sizes in source; they have come so where the formula has travelled."""
     show = printer("numpy").doprint
     if not all(function.sizes.values()):
-        return tuple(condition.holds for condition in function.conditions)
+        return tuple(condition.holds for condition in conditions)
     arguments = ", ".join(show(symbol) for symbol in function.sizes.values())
-    return tuple(f"lambda {arguments}: {show(condition.holds)}" for condition in function.conditions)
+    return tuple(f"lambda {arguments}: {show(condition.holds)}" for condition in conditions)
 
 
 def _arrived(
     name: str, names: tuple[tuple[str, ...], ...], rates: dict[str, float], conditions: Sequence[tuple[str, str]],
-    from_zero: tuple[str, ...], ways: tuple[Compiled, ...], said: tuple[tuple[str, ...], tuple[str, ...]],
-    made: Mapping[Any, Printed],
+    is_case: bool, from_zero: tuple[str, ...], ways: tuple[Compiled, ...],
+    said: tuple[tuple[str, ...], tuple[str, ...]], made: Mapping[Any, Printed],
 ) -> Compiled:  # fmt: skip
     """A formula that has travelled: the code of its columns, and the names of what it is made of."""
     sizes, forms, times = (dict.fromkeys(each) for each in names)
-    holds = tuple(ValidRange(text, reason) for text, reason in conditions)
+    holds = [ValidRange(text, reason) for text, reason in conditions]
+    case = holds.pop() if is_case else None
     codes = {key: printed.executed(name) for key, printed in made.items()}
-    return Compiled(name, sizes, rates, forms, times, holds, from_zero, ways, {}, *said, codes)
+    return Compiled(name, sizes, rates, forms, times, tuple(holds), from_zero, ways, {}, *said, case, codes)
 
 
-def _condition_tests(function: Compiled) -> tuple[Callable[..., Any], ...]:
-    if "conditions" not in function._made:
-        function._made["conditions"] = tuple(map(_executed, _texts(function)))
-    tests: tuple[Callable[..., Any], ...] = function._made["conditions"]
-    return tests
+def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) -> Any:
+    """Where a condition of a function holds, of its sizes."""
+    import numpy as np
+
+    tests = function._made.setdefault("conditions", {})
+    if condition.holds not in tests:
+        (tests[condition.holds],) = map(_executed, _texts(function, [condition]))
+    return np.asarray(tests[condition.holds](*(np.asarray(given[n], np.float64) for n in function.sizes)), dtype=bool)
 
 
 def _executed(source: str) -> Any:

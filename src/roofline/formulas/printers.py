@@ -191,6 +191,12 @@ def _numpy() -> Any:
                 chosen = f"numpy.where({self._print(case.cond)}, {self._print(case.expr)}, {chosen})"
             return chosen
 
+        def _print_And(self, form: Any) -> str:  # of parts that are not of one shape
+            return " & ".join(f"({self._print(each)})" for each in form.args)
+
+        def _print_Or(self, form: Any) -> str:
+            return " | ".join(f"({self._print(each)})" for each in form.args)
+
         def _print_Pow(self, form: Any, **options: Any) -> str:
             base, exponent = form.as_base_exp()
             inside = self.parenthesize(base, PRECEDENCE["Pow"])
@@ -242,6 +248,12 @@ def _words() -> Any:
 
         def _print_ceiling(self, form: Any) -> str:
             return f"ceil({self._print(form.args[0])})"
+
+        def _print_And(self, form: Any) -> str:
+            return " and ".join(map(self._print, sorted(form.args, key=str)))
+
+        def _print_Or(self, form: Any) -> str:
+            return " or ".join(map(self._print, sorted(form.args, key=str)))
 
         def _print_Piecewise(self, form: Any) -> str:
             *cases, last = form.args
@@ -351,11 +363,15 @@ def javascript_source(
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
 
 
-def fastest_source(language: str, name: str, arguments: Sequence[str], ways: Mapping[str, tuple[str, Any]]) -> str:
+def fastest_source(
+    language: str, name: str, arguments: Sequence[str], ways: Mapping[str, tuple[str, Any]],
+    cases: Sequence[tuple[Any, str]] = (),
+) -> str:  # fmt: skip
     """A function that asks several others inside it, and returns what has the least ``lower``.
 
     ``arguments`` are as they stand in its head, with their defaults; ``ways`` the sources of the others by name, and
-    which of the arguments each takes.
+    which of the arguments each takes. Where ``cases`` say when each holds and in words which they are, it is asked
+    where it does.
 
     >>> way = 'def one(B):\\n    return {"lower": 2*B}'
     >>> print(fastest_source("python", "best", ["B"], {"one": (way, ["B"])}))
@@ -368,18 +384,27 @@ def fastest_source(language: str, name: str, arguments: Sequence[str], ways: Map
     starts_with_math = any(source.startswith("import math") for source, _ in ways.values())
     if language == "python":
         calls = [f"{way}({', '.join(f'{each}={each}' for each in taken)})" for way, (_, taken) in ways.items()]
-        head, last = (
-            f"def {name}({', '.join(arguments)}):",
-            f'return min(({", ".join(calls)},), key=lambda way: way["lower"])',
-        )
+        head = f"def {name}({', '.join(arguments)}):"
+        last = [f'return min(({", ".join(calls)},), key=lambda way: way["lower"])']
+        if cases:
+            last = [
+                f"if {text(holds, language)}:\n        return {call}"
+                for (holds, _), call in zip(cases, calls, strict=True)
+            ]
+            last.append(f'raise ValueError("none of {"; ".join(says for _, says in cases)}")')
         indent, end, start = "    ", [], ["import math", "", ""] if starts_with_math else []
     else:
         calls = [f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()]
         head = f"function {name}({{{', '.join(arguments)}}}) {{"
-        last = f"return [{', '.join(calls)}].reduce((best, way) => way.lower < best.lower ? way : best);"
+        last = [f"return [{', '.join(calls)}].reduce((best, way) => way.lower < best.lower ? way : best);"]
+        if cases:
+            last = [
+                f"if ({text(holds, language)}) return {call};" for (holds, _), call in zip(cases, calls, strict=True)
+            ]
+            last.append(f'throw new RangeError("none of {"; ".join(says for _, says in cases)}");')
         indent, end, start = "  ", ["}"], []
     inside = [line for source in sources for line in source.splitlines()]
-    return "\n".join([*start, head, *(f"{indent}{line}" for line in [*inside, last]), *end])
+    return "\n".join([*start, head, *(f"{indent}{line}" for line in [*inside, *last]), *end])
 
 
 def _identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:

@@ -53,7 +53,7 @@ from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, Me
 from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
 from roofline.hardware.network import links_inside_out, segment_over, switch_axes
 from roofline.signatures import spelled
-from roofline.sizes import Size, check, is_array, is_one, is_symbol, product
+from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product
 from roofline.statements import assume
 
 
@@ -211,10 +211,15 @@ def torus_axes(
         # the axis goes on inside each slice
         inside = {n: size // machine.slices if n == across else size for n, size in whole.items()}
     numbers = machine.shape and all(isinstance(size, int) for size in sizes.values())
-    shape: Sequence[Size] = machine.shape if numbers else tuple(inside.values())
+    whole_slice = not numbers and len(inside) == 1 and any(map(chip_counts, machine.shape))
+    shape: Sequence[Size] = machine.shape if numbers or whole_slice else tuple(inside.values())
     _check_shape(machine, [link for link, _ in own], shape)
     physical = _physical(own, shape, wrap)
-    taken = _taken(machine, inside, physical) if numbers else {n: [a] for n, a in zip(inside, physical, strict=False)}
+    if whole_slice:
+        taken = dict.fromkeys(inside, physical)
+    else:
+        each = {n: [a] for n, a in zip(inside, physical, strict=False)}
+        taken = _taken(machine, inside, physical) if numbers else each
     axes = _named(inside, taken)
     if across is not None:
         between = _between(machine, links, across, machine.slices)
@@ -239,7 +244,8 @@ def _physical(own: Sequence[tuple[Link, int]], shape: Sequence[Size], wrap: bool
     left = list(shape)
     for link, tier in own:
         sizes, left = left[: TORUS_DIMENSIONS[link.topology]], left[TORUS_DIMENSIONS[link.topology] :]
-        closes = WRAP_RULES[link.wrap or "full axis"](link, sizes) if wrap is None else [wrap for _ in sizes]
+        known = [getattr(size, "values", (size,))[0] for size in sizes]  # all of an open number close, or none
+        closes = WRAP_RULES[link.wrap or "full axis"](link, known) if wrap is None else [wrap for _ in sizes]
         for size, closed in zip(sizes, closes, strict=True):
             found.append(SliceAxis(link, tier, size, len(found), closed, size, closed))
     return found
@@ -387,7 +393,7 @@ def _notes(axes: Sequence[MeshAxis], wrap: bool | None) -> tuple[str, ...]:
     for level in (part for axis in axes for part in axis.segments if part.topology == "torus"):
         if wrap is not None:
             said.append(f"axis {level.place}: {'with' if wrap else 'without'} wrap-around, as asked")
-        elif is_symbol(level.size):
+        elif is_symbol(level.size) and not chip_counts(level.size):
             said.append(f"axis {level.place}: taken to have wrap-around and an even size above 2")
         elif is_array(level.wrap):
             said.append(f"axis {level.place}: a ring where a slice of its size closes, else a line without wrap-around")

@@ -30,7 +30,18 @@ from roofline.errors import HardwareError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import AxisSegment, MeshAxis
 from roofline.hardware.machine import Link, Machine
-from roofline.sizes import Size, ceil_div, floor_div, is_array, is_one, is_symbol, maximum, product
+from roofline.sizes import (
+    Size,
+    ceil_div,
+    chip_counts,
+    floor_div,
+    is_array,
+    is_one,
+    is_symbol,
+    maximum,
+    multiple_of,
+    product,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +204,7 @@ def switch_axes(
             raise HardwareError(
                 f"axis {name} of {size} chips has no link on {machine.key} beside those inside it", hint=hint
             )
-        if is_symbol(size):
+        if is_symbol(size) and not chip_counts(size):
             notes.append(_said(name, size, segments))
         made[name] = MeshAxis(name, size, segments)
         before = before * size
@@ -209,7 +220,7 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
     for tier, link in enumerate(links):
         room = _room(link, before * below, tier)
         outer = 1 if room is None or is_symbol(left) else ceil_div(left, room)
-        here = ceil_div(left, outer)
+        here = left if is_one(outer) else ceil_div(left, outer)
         if is_symbol(left) and is_one(room):
             outer, here = left, 1
         elif is_symbol(left) and tier + 1 < len(links) and _fills(left, room):
@@ -234,7 +245,7 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
 
 def _fills(size: Any, room: Size | None) -> bool:
     """Whether a symbolic number of chips is of whole units: 8·n chips where a unit has room for 8."""
-    return isinstance(room, int) and (size.as_coeff_Mul()[0] / room).is_Integer
+    return isinstance(room, int) and (multiple_of(size) / room).is_Integer
 
 
 def _said(name: str, size: Size, segments: Sequence[AxisSegment]) -> str:

@@ -27,7 +27,7 @@ from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.letters import plain
-from roofline.signatures import NAMED_FIGURES, either, takes
+from roofline.signatures import NAMED_FIGURES, call, takes
 
 _SHAPE = r"[0-9]+(?:[xX×][0-9]+)*"
 _FILE = r"(?is)(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?"
@@ -206,7 +206,6 @@ def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
         several = re.search(r"\d[\s,]+[A-Za-z][\w.-]*:", written)  # the shape of one, then another one
         hint = "name machines one by one" if several else "write sizes joined by x, such as v5e:4x4 or h100:8"
         if written.isalpha():  # as in h100:n
-            opened = either(f"--mesh X={written}", f"mesh={{'X': {written!r}}}")
-            hint = f"a number, as in h100:8; a line may leave it open ({opened}), and a sweep takes several targets"
+            hint = f"a number, as in h100:8; {call('formula')} leaves it open, and a sweep takes several targets"
         raise HardwareError(f"shape {quoted(written)} of {quoted(target)} does not read", hint=hint)
     return tuple(int(size) for size in sizes), int(count)

@@ -16,24 +16,25 @@ Millions of configurations are priced by it too, compiled once and evaluated blo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
-from roofline.bounds.closed_form import Formula, fastest, formula_of, question_formula
+from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
+from roofline.hardware.open_counts import open_counts, open_shape
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import TARGET_OPTIONS, is_several
+from roofline.models.parallelism.layout import CHIPS, TARGET_OPTIONS, check_one_layout, is_several, take_target_options
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
@@ -46,6 +47,9 @@ from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int", checkpoint="str | int")
 
+#: The number of chips at which a formula of an open one is shown.
+USUAL_CHIPS = 64
+
 #: The phases that have a formula.
 ALL_PHASES = (*PHASES, "train")
 
@@ -56,7 +60,6 @@ SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASE
 OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
 
 
-@plain_numbers
 @takes(serve_bound, training_question, but=("symbolic",))
 def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
     """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.
@@ -64,11 +67,60 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
     Sizes that are given are the point at which it is shown; one that is needed and not given is an example, which the
     answer says. ``options`` are those of :func:`roofline.models.serve_bound` or :func:`roofline.models.train`.
     """
+    return _model_formula(model, phase, on=on, chips=None, **options)
+
+
+@plain_numbers
+def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: int | None, **options: Any) -> Formula:
     if phase not in ALL_PHASES:
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
     _check_single(options)
     described = load(model)
-    return fastest(_ways(described, phase, on, options))
+    if open_shape(on) is None:
+        return fastest(_ways(described, phase, on, options))
+    parts = _chips_around(options, phase)
+    return _over_chips(on, options, parts, lambda machine, rest: fastest(_ways(described, phase, machine, rest)), chips)
+
+
+def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
+    """Chips inside each part of an open number of them, and parts outside it: copies, or chips that share weights."""
+    check_one_layout(options)
+    ways = {name: options.get(name) or 1 for name in (*CHIPS, "fsdp") if name != "kv_parallel"}
+    if options.get("data") and (phase != "train" or options.get("fsdp")):
+        raise InputError(f"{spelled('data')} leaves no number of chips open", hint="leave it out, or give the number")
+    copy = ways["tensor"] * ways["context_parallel"]
+    copy *= max(ways["expert"] // copy, 1)
+    if phase != "train":
+        return copy * ways["pipeline"], 1
+    if options.get("fsdp"):
+        return copy * ways["fsdp"] * ways["pipeline"], 1
+    return copy, ways["data"] * ways["pipeline"]
+
+
+def _over_chips(
+    on: Any, options: Mapping[str, Any], around: tuple[int, int], make: Callable[[Machine, dict[str, Any]], Formula],
+    chips: int | None,
+) -> Formula:  # fmt: skip
+    """The closed form in an open number of chips: made on each kind of machine that they are, one case each."""
+    rest, read = dict(options), open_shape(on)
+    assert read is not None
+    of_target = take_target_options(rest)
+    of_target |= of_target.pop("set", None) or {}
+    forms, refused = [], []
+    inside, outside = around
+    ranges = open_counts(on, inside=inside, outside=outside, **of_target)
+    for each in ranges:
+        try:
+            forms.append((make(each.machine, dict(rest)), ValidRange(each.holds, each.says)))
+        except RooflineError as error:
+            refused.append((each.says, error))
+    if not forms:
+        raise refused[-1][1]
+    shown = [each for each in ranges if all(each.says != said for said, _ in refused)]
+    usual = USUAL_CHIPS if any(USUAL_CHIPS in each for each in shown) else shown[-1].most or shown[-1].least
+    found = of_cases(read[2], usual if chips is None else chips, forms)
+    said = [f"not for {says}: {error.message}" for says, error in refused]
+    return replace(found, said=(*found.said, *said))
 
 
 def _check_single(options: Mapping[str, Any]) -> None:
@@ -87,7 +139,7 @@ def serving_formula(found: Serving, phase: str = "decode") -> Formula:
 
 
 @takes(question, model_formula, TRAINING_SIZES)
-def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Formula:
+def formula(subject: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Formula:
     """The closed form of a line of notation, or of a step of a model: terms, what binds, where that flips.
 
     It is a function of its sizes; ``compile()`` makes one of arrays (also of rates, for millions of rows),
@@ -107,23 +159,53 @@ def formula(subject: Model | str, phase: str = "decode", **arguments: Any) -> Fo
     >>> step.binding, {name: round(each.at, 2) for name, each in step.elasticities()["lower"].items()}
     ('hbm', {'batch': 0.36, 'context': 0.36, 'W_hbm': -1.0, 'P_bf16_cuda': 0.0, 'P_bf16': 0.0})
 
+    The number of chips may be open, as in ``"h100:n"`` or ``"v5e:nxn"``: then it is a size too.
+
+    >>> step = formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
+    >>> [(flip.before, flip.after, flip.value) for flip in step.flips() if flip.size == "n"]
+    [('tensor', 'nic', 464)]
+    >>> step(n=[1, 8, 64, 1024])["lower"].round(2).tolist()
+    [51.7, 6.46, 0.81, 0.11]
+
     ``phase`` is that of a model: prefill, decode, mixed or train, ``count`` says which pairs of query and key count,
     ``causal`` or ``full``. The rest is as in :func:`roofline.bound`, or as in
     :func:`roofline.llm` and :func:`roofline.train`.
     """
-    if isinstance(subject, str) and not is_model(subject):
+    opened = open_shape(arguments.get("on"))
+    chips = None if opened is None else _number_of_chips(opened[2], arguments)
+    if subject is None or (isinstance(subject, str) and not is_model(subject)):
         if phase != "decode":
             raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
-        asked = question(subject, **arguments)
-        refuse_idle(asked)
-        refuse_idle_on_plan(asked)
-        return question_formula(asked, every=True)
+        if opened is None:
+            return _line_formula(subject, arguments)
+        if arguments.get("mesh"):
+            raise InputError(f"{spelled('mesh')} names the axes of a number of chips", hint="leave it out, or give one")
+        target_text = arguments.pop("on")
+        return _over_chips(
+            target_text, arguments, (1, 1), lambda on, asked: _line_formula(subject, {**asked, "on": on}), chips
+        )
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)
-    if phase == "train":
+    if phase == "train" and opened is None:
         given = {name: arguments[name] for name in TARGET_OPTIONS if name in arguments}
         refuse_algorithm(arguments, [target(arguments.get("on"), **given).shape])
-    return model_formula(described, phase, **arguments)
+    return _model_formula(described, phase, chips=chips, **{"on": None, **arguments})
+
+
+def _number_of_chips(name: str, arguments: dict[str, Any]) -> int | None:
+    """The number at which a formula of an open number of chips is shown, taken out of its arguments."""
+    sizes = dict(arguments.pop("sizes", None) or {})
+    found = arguments.pop(name, sizes.pop(name, None))
+    if sizes:
+        arguments["sizes"] = sizes
+    return None if found is None else int(check(name, found))
+
+
+def _line_formula(line: str | None, arguments: Mapping[str, Any]) -> Formula:
+    asked = question(line, **arguments)
+    refuse_idle(asked)
+    refuse_idle_on_plan(asked)
+    return question_formula(asked, every=True)
 
 
 def step_function(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Compiled:
@@ -242,7 +324,10 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     point["sequence"] = given.get("sequence", min(point["sequence"], model.context or point["sequence"]))
     sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
     found = training_question(model, on=on, symbolic=True, **{**rest, **sizes}).answer()
-    return _training_form(found, sizes, point, _examples(point, given), rest)
+    said = _examples(point, given)
+    if found.ways["pipeline"] == 1 and rest.get("microbatches") is None:
+        said.append("the whole batch in one microbatch, also where it does not fit; microbatches says how many")
+    return _training_form(found, sizes, point, said, rest)
 
 
 def training_formula(answer: Training) -> Formula:
@@ -276,7 +361,8 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
     copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
     rounds = copies * (found.ways["pipeline"] if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
-    return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {rounds:,} sequences")]
+    several = rounds if is_symbol(rounds) else f"{rounds:,}"
+    return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {several} sequences")]
 
 
 COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory")

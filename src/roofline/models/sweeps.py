@@ -533,7 +533,7 @@ class StepTable(BlockTable):
         if machine.shape or self.phase == "train":
             return prod((*machine.shape, machine.slices))
         asked = self._asked(choice)
-        return Parallelism.on(machine, **take_layout_options(asked)).chips * machine.pooled
+        return int(Parallelism.on(machine, **take_layout_options(asked)).chips * machine.pooled)
 
     def _machine(self, choice: int) -> Machine:
         if choice not in self._machines:

@@ -57,7 +57,7 @@ from roofline.models.parallelism.layout import SHARED, Parallelism
 from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import Chooser
 from roofline.signatures import either
-from roofline.sizes import ceil_div, product
+from roofline.sizes import ceil_div, is_one, product
 
 #: What each collective is called in a model's operations.
 NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter"}
@@ -356,7 +356,7 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     """
     named = {axis.name: axis for axis in machine.mesh or ()}
     algorithm = Chooser(ways.algorithm, machine, compares)
-    axes = {name: (named[name],) if size > 1 else () for name, size in ways.axes.items()}
+    axes = {name: () if is_one(size) else (named[name],) for name, size in ways.axes.items()}
     axes["tensor"] = (*axes["tensor"], *axes["kv"])
     exchange = None
     if ways.sends and ways.expert > 1:

@@ -24,7 +24,7 @@ from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.signatures import check_fields, check_methods, spelled, takes
-from roofline.sizes import Size, ceil_div, check, is_array
+from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_one, is_symbol
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -91,7 +91,7 @@ class Parallelism:
     kv: int = 1
     context: int = 1
     expert: int = 1
-    data: int = 1
+    data: Size = 1
     pipeline: int = 1
     micro_batches: int | None = None
     balance: str = "layers"
@@ -132,14 +132,14 @@ a divisor of 8: 1, 2, 4, 8
                 )
         elif have is None:
             data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
-        elif have % one:
+        elif not is_symbol(have) and have % one:
             whole = f"{machine.target} with its {have}"
             raise LayoutError(
                 f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number", hint=_fits(have, one)
             )
         else:
-            data = have // one
-        if data > 1:
+            data = exact_div(have, one)
+        if not is_one(data):
             left = f"{data} copies of {_product(named)}" if one > 1 else f"{data} copies"
             made = replace(made, notes=(f"{left}, each with its part of the batch",))
         made = replace(made, data=data)
@@ -153,7 +153,7 @@ a divisor of 8: 1, 2, 4, 8
         return self
 
     @property
-    def chips(self) -> int:
+    def chips(self) -> Size:
         """Chips in all."""
         return self.tensor * self.context * self.data * self.pipeline
 
@@ -168,12 +168,12 @@ a divisor of 8: 1, 2, 4, 8
         return max(self.expert // (self.tensor * self.context), 1)
 
     @property
-    def copies(self) -> int:
+    def copies(self) -> Size:
         """Copies of the model that share nothing."""
-        return self.data // self.sharing
+        return exact_div(self.data, self.sharing)
 
     @property
-    def axes(self) -> dict[str, int]:
+    def axes(self) -> dict[str, Size]:
         """The mesh, from the outside in: copies, stages, copies that share experts, parts of sequences, tensor."""
         return {
             "data": self.copies,
@@ -199,7 +199,7 @@ a divisor of 8: 1, 2, 4, 8
 
     def sizes(self) -> dict[str, int]:
         """Numbers of chips other than 1, by name."""
-        return {name: getattr(self, OPTIONS[name]) for name in CHIPS if getattr(self, OPTIONS[name]) > 1}
+        return {name: getattr(self, OPTIONS[name]) for name in CHIPS if not is_one(getattr(self, OPTIONS[name]))}
 
     def _known(self) -> None:
         for name, value, known in (
@@ -228,7 +228,8 @@ a divisor of 8: 1, 2, 4, 8
         if self.kv > 1 and self.context > 1:
             raise InputError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
         inside = self.tensor * self.context
-        if self.tensor % self.expert and (self.expert % inside or self.data % (self.expert // inside)):
+        uneven = 0 if is_symbol(self.data) else self.data % max(self.expert // inside, 1)
+        if self.tensor % self.expert and (self.expert % inside or uneven):
             ways = {n for n in range(1, self.tensor + 1) if self.tensor % n == 0}
             ways |= {inside * n for n in range(1, self.data + 1) if self.data % n == 0}
             raise InputError(

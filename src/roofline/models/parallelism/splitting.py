@@ -43,7 +43,7 @@ from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.signatures import spelled
-from roofline.sizes import Codes, check, common_shape, is_array, is_symbol
+from roofline.sizes import Codes, check, common_shape, is_array, is_one, is_symbol
 
 
 def split_into_stages(
@@ -263,7 +263,7 @@ def _stages(
 
     if ways.expert > 1 and not has_experts(model):
         raise InputError(f"{model.name} has no experts to spread over {ways.expert} chips", hint="leave expert out")
-    wanted = {name: size for name, size in ways.axes.items() if size > 1}
+    wanted = {name: size for name, size in ways.axes.items() if not is_one(size)}
     named = machine
     if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):
         named = name_axes(machine, wanted)

@@ -316,7 +316,7 @@ def _costs(asked: ServingStep) -> Costs:
     from roofline.models.parallelism.block_splitting import split_by_layout
 
     ways = asked.ways
-    named = name_axes(asked.machine, {name: size for name, size in ways.axes.items() if size > 1})
+    named = name_axes(asked.machine, {name: size for name, size in ways.axes.items() if not is_one(size)})
     local = split_by_layout(asked.model, replace(ways, pipeline=1), named)
     layers, beside = [0.0] * len(asked.model.layers), [0.0, 0.0]
     numbers = {label: found for label, found, _ in local.layer_groups()}

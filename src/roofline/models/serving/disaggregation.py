@@ -265,7 +265,7 @@ def disaggregate(
 
 
 def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
-    return Parallelism.on(machine, **take_layout_options(dict(options))).chips * machine.pooled
+    return int(Parallelism.on(machine, **take_layout_options(dict(options))).chips * machine.pooled)
 
 
 def link_bandwidth(machine: Machine) -> float | None:

@@ -119,7 +119,7 @@ class PlacedModel:
     def chips(self) -> int:
         """Chips in all, those of a pool as well."""
         machine = self.machine
-        return product(machine.shape) * machine.slices if machine.shape else self.ways.chips * machine.pooled
+        return int(product(machine.shape) * machine.slices if machine.shape else self.ways.chips * machine.pooled)
 
     @property
     def target(self) -> str:

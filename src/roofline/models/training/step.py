@@ -115,8 +115,8 @@ def chips_by_use(
     checked: dict[str, Any] = {name: check(name, size) for name, size in given.items() if size is not None}
     if given["data"] is None:
         others = math.prod((*checked.values(), machine.slices if fsdp is None else check("fsdp", fsdp)))
-        left = machine.slices if fsdp is None else chips // others
-        checked = {"data": left if chips % others == 0 else 1, **checked}
+        left = machine.slices if fsdp is None else exact_div(chips, others)
+        checked = {"data": left if is_symbol(chips) or chips % others == 0 else 1, **checked}
     stages, pieces = checked["pipeline"], check("chunks", chunks)
     if stages * pieces > layers:
         raise SizeError(
@@ -124,11 +124,11 @@ def chips_by_use(
         )
     if fsdp is None:
         taken = math.prod(checked.values())
-        rest, over = divmod(chips, taken)
+        rest, over = (chips / taken, 0) if is_symbol(chips) else divmod(chips, taken)
         if over and machine.shape:
             named = " · ".join(f"{name} {size}" for name, size in checked.items() if size > 1)
             raise LayoutError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
-        fsdp = max(rest, 1) if machine.shape else 1
+        fsdp = rest if is_symbol(rest) else max(rest, 1) if machine.shape else 1
     return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
 
 
@@ -302,7 +302,7 @@ class _LaidOutStep(NamedTuple):
         conventions, plan = self.asked.conventions, self.plan
         vision = "the vision tower is not in it: the language part is trained"
         gaps = [*missing("field", self.local.gaps), *([Gap("model", vision)] if self.model.vision else [])]
-        more = {name: size for name, size in self.ways.items() if size > 1}
+        more = {name: size for name, size in self.ways.items() if not is_one(size)}
         return Case(
             (),
             self.machine,
@@ -610,7 +610,7 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     said.append("every pair of query and key" if asked.count == "full" else "causal attention")
     said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
-    if plan.shards > 1:
+    if not is_one(plan.shards):
         turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
         said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}{turns}")
     if ways["expert"] > 1:
@@ -630,7 +630,7 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
         on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
-    across = axis_across_slices(machine, {name: int(size) for name, size in ways.items()})
+    across = axis_across_slices(machine, ways)
     if across is not None:
         said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
     said += [*model.beyond_training(laid.length), *model.notes]

@@ -32,7 +32,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import permutations
 from typing import Any
 
 from roofline.errors import InputError, suggest
@@ -44,7 +45,7 @@ from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, defa
 from roofline.ops.collectives.registry import KINDS, find_algorithm
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_quantity
-from roofline.sizes import Size, is_array, is_symbol, maximum
+from roofline.sizes import Size, chip_counts, is_array, is_symbol, maximum
 from roofline.work import Key, Work
 
 #: One algorithm for all collectives that it does, or one for each kind.
@@ -109,14 +110,15 @@ class Chooser:
         self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str
     ) -> CollectiveCost:
         assert self.machine is not None
-        if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
-            return _of_each_mesh(kind, axes, nbytes, self.machine, density, dtype)
-        by_size = _regimes(kind, tuple(axes), self.machine, density, dtype)
 
         def count(name: str) -> CollectiveCost:
             return cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
 
-        return _of_each_size(by_size, nbytes, count, self.machine)
+        if any(chip_counts(axis.size) for axis in axes):
+            return _of_each_count(_open_regimes(kind, tuple(axes), self.machine, density, dtype), nbytes, count)
+        if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
+            return _of_each_mesh(kind, axes, nbytes, self.machine, density, dtype)
+        return _of_each_size(_regimes(kind, tuple(axes), self.machine, density, dtype), nbytes, count, self.machine)
 
     def _passed_over(self, found: CollectiveCost) -> CollectiveCost:
         """Say of a collective which algorithm was asked for that does no such collective here."""
@@ -272,6 +274,104 @@ def _of_each_size(
     where = [f"{name} from {format_quantity(start, 'B')}" for name, start in zip(names[1:], starts[1:], strict=True)]
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {', '.join([names[0], *where])}"
     return replace(first, algorithm=" or ".join(names), work=Work(pieces), note=note)
+
+
+class _OpenRegimes(NamedTuple):
+    """The regimes at numbers of chips that are open: ``at`` gives those of one, ``lines`` every algorithm's times."""
+
+    count: Any
+    at: Callable[[int], tuple[Regime, ...]]
+    lines: tuple[_Line, ...]
+
+
+@lru_cache(maxsize=256)
+def _open_regimes(
+    kind: str, axes: tuple[MeshAxis, ...], machine: Machine, density: Density, dtype: str
+) -> _OpenRegimes:
+    (n,) = {each for axis in axes for each in chip_counts(axis.size)}
+
+    @cache
+    def at(value: int) -> tuple[Regime, ...]:
+        def put(size: Any) -> Any:
+            return int(size.subs(n, value)) if is_symbol(size) else size
+
+        def placed(each: Any) -> Any:
+            return replace(each, size=put(each.size), below=put(each.below))
+
+        known = (replace(a, size=put(a.size), segments=tuple(map(placed, a.segments))) for a in axes)
+        return _regimes(kind, tuple(known), machine, density, dtype)
+
+    names = dict.fromkeys(regime.algorithm for value in n.values for regime in at(value))
+    works = {name: cost(kind, axes, _LARGE, algorithm=name, density=density, dtype=dtype).work for name in names}
+    return _OpenRegimes(n, at, tuple(_line(name, work, machine) for name, work in works.items()))
+
+
+def _of_each_count(regimes: _OpenRegimes, nbytes: Size, count: Callable[[str], CollectiveCost]) -> CollectiveCost:
+    """Count by the fastest algorithm at each number of chips that is open, and at each size where that is open too."""
+    n = regimes.count
+    is_open = is_symbol(nbytes) and bool(nbytes.free_symbols - {n})
+
+    def names(value: int) -> tuple[str, ...]:
+        if is_open:
+            return tuple(regime.algorithm for regime in regimes.at(value))
+        size = float(nbytes.subs(n, value)) if is_symbol(nbytes) else nbytes
+        return (max((r for r in regimes.at(value) if r.start <= size), key=lambda r: r.start).algorithm,)
+
+    runs = [[n.values[0]]]
+    for value in n.values[1:]:
+        if names(value) == names(runs[-1][-1]):
+            runs[-1].append(value)
+        else:
+            low, high = runs[-1][-1], value
+            while high - low > n.multiple:
+                middle = low + (high - low) // (2 * n.multiple) * n.multiple
+                low, high = (middle, high) if names(middle) == names(low) else (low, middle)
+            runs.append([high, *([value] if value > high else [])])
+    pieces: list[tuple[CollectiveCost, Any]] = []
+    for run, after in zip(runs, [*runs[1:], None], strict=True):
+        inside = True if after is None else n < after[0]
+        starts = _open_starts(regimes, run) if is_open else [0]
+        ends = [*(nbytes < start for start in starts[1:]), True]
+        pieces += [(count(name), _both(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
+    first = pieces[0][0]
+    if len(pieces) == 1:
+        return replace(first, note=f"{first.note}; the fastest at every {n} here")
+    from sympy import Piecewise
+
+    keys = dict.fromkeys(key for each, _ in pieces for key in each.work)
+    work = Work({key: Piecewise(*((each.work[key], holds) for each, holds in pieces)) for key in keys})
+    named = list(dict.fromkeys(each.algorithm for each, _ in pieces))
+    note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size and {n}: {', '.join(named)}"
+    return replace(first, algorithm=" or ".join(named), work=work, note=note)
+
+
+def _both(one: Any, other: Any) -> Any:
+    from sympy import And
+
+    return And(one, other)
+
+
+def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> list[Any]:
+    """From how many bytes on each algorithm is the fastest, in the number of chips: the form that agrees at all."""
+    n = regimes.count
+    forms = [line.hop_time / other.busiest for line in regimes.lines for other in regimes.lines]
+    pairs = permutations(regimes.lines, 2)
+    sums = [(a.hop_time - b.hop_time, b.together - a.together) for a, b in pairs if a.together != b.together]
+    forms += [hops / gap for hops, gap in sums]
+    starts: list[Any] = [0]
+    for index in range(1, len(regimes.at(run[0]))):
+        known = {value: regimes.at(value)[index].start for value in run}
+
+        def agrees(form: Any, known: Mapping[int, float] = known) -> bool:
+            values = ((form.subs(n, each) if is_symbol(form) else form, start) for each, start in known.items())
+            return all(abs(value - start) <= 1e-9 * start for value, start in values)
+
+        found = next(filter(agrees, forms), None)
+        if found is None:
+            hint = f"give {n} a number: the size at which the fastest algorithm changes has no one form in it"
+            raise InputError(f"an open number of chips {n} has no closed form here", hint=hint)
+        starts.append(found)
+    return starts
 
 
 def _of_each_mesh(

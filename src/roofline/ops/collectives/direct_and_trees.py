@@ -65,7 +65,7 @@ from roofline.ops.collectives.rings import (
     usable_links,
 )
 from roofline.ops.collectives.routing import TopKRouting
-from roofline.sizes import Size, exact_div, is_symbol, minimum
+from roofline.sizes import Size, chip_counts, exact_div, is_symbol, minimum
 from roofline.work import Work
 
 
@@ -192,7 +192,7 @@ def double_binary_tree(call: CollectiveCall) -> Work:
         if call.kind == "Broadcast":
             wire, hops = call.nbytes, doublings(n)
         else:
-            neighbours = 4 if is_symbol(n) else minimum(4, n)
+            neighbours = 4 if is_symbol(n) and not chip_counts(n) else minimum(4, n)
             wire, hops = exact_div(call.nbytes * neighbours, 2), 2 * halvings(n)
         work += Work.wire(segment.place, wire * more_than_one(n)) + Work.hops(segment.place, hops)
     return work

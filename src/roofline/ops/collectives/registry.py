@@ -38,6 +38,7 @@ from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import (
     Size,
     ceil_div,
+    chip_counts,
     exact_div,
     floor_div,
     is_array,
@@ -151,12 +152,12 @@ def ring_distances(n: Size) -> Size:
 
 
 def doublings(n: Size) -> Size:
-    """⌈log₂ n⌉: steps until data that doubles in each step is that of all n chips; log₂ n for a symbol.
+    """⌈log₂ n⌉: steps until data that doubles in each step is that of all n chips; log₂ n for a symbol of any chips.
 
     >>> [doublings(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 2, 3, 4]
     """
-    if is_symbol(n):
+    if is_symbol(n) and not chip_counts(n):
         return log2(n)
     if isinstance(n, int):
         return (n - 1).bit_length()
@@ -164,12 +165,12 @@ def doublings(n: Size) -> Size:
 
 
 def halvings(n: Size) -> Size:
-    """⌊log₂ n⌋: depth of a binary tree of n chips; log₂ n for a symbol.
+    """⌊log₂ n⌋: depth of a binary tree of n chips; log₂ n for a symbol of any chips.
 
     >>> [halvings(n) for n in (1, 2, 3, 8, 9)]
     [0, 1, 1, 3, 3]
     """
-    if is_symbol(n):
+    if is_symbol(n) and not chip_counts(n):
         return log2(n)
     if isinstance(n, int):
         return n.bit_length() - 1

@@ -95,7 +95,8 @@ def usable_links(segment: AxisSegment) -> Size:
     """Links a chip sends on at once: both ways round a ring, one way on a line, a link to every chip of a mesh."""
     if segment.topology == "torus":
         return segment.directions
-    return maximum(1, segment.size - 1) if segment.topology == "mesh" else 1
+    links = segment.size - 1 if is_symbol(segment.size) else maximum(1, segment.size - 1)
+    return links if segment.topology == "mesh" else 1
 
 
 def _around(segment: AxisSegment) -> Size:
@@ -295,7 +296,7 @@ def flat_ring(call: CollectiveCall) -> Work:
         further = exact_div(n, call.groups[at + 1].below) if at + 1 < len(call.groups) else 0
         carried = leaving if segment.nested else leaving - further
         work += Work.wire(segment.place, exact_div(call.nbytes * rounds(call) * (n - 1) * carried, n * n))
-        work += Work.hops(segment.place, (leaving - further - (at == 0)) * rounds(call))
+        work += Work.hops(segment.place, (leaving - further - int(at == 0)) * rounds(call))
     return work
 
 

@@ -1,0 +1,183 @@
+"""A formula in an open number of chips is at each number what is asked of that many chips, or says why not."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import random
+import subprocess
+
+import numpy as np
+import pytest
+
+import roofline
+from roofline.errors import RooflineError
+from roofline.hardware import chip
+from roofline.hardware.open_counts import open_counts
+from roofline.models import serve_bound
+from roofline.models.training.step import train
+from roofline.ops.collectives.choice import Chooser
+from roofline.ops.collectives.registry import KINDS
+from roofline.sizes import symbol
+
+BOUNDS = ("lower", "op_by_op", "upper")
+
+
+def agree(formula, sizes, answer, memory=None):
+    """The formula as a function, and as a program in Python, gives the three bounds and the memory of an answer."""
+    space = {}
+    exec(formula.printed("python"), space)
+    for found in (formula(**sizes), space["bound"](**sizes)):
+        for name in BOUNDS:
+            assert float(found[name]) == pytest.approx(float(getattr(answer, name)), rel=1e-9), (name, sizes)
+        if memory is not None:
+            assert float(found["memory"]) == pytest.approx(float(memory), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "on", "options", "numbers"),
+    [
+        ("llama-3-8b", "h100:{}", {}, [1, 2, 3, 8, 16, 64, 256, 1024]),
+        ("llama-3-70b", "v5p:{0}x{0}x{0}", {}, [1, 2, 4, 12, 16]),
+        ("llama-3-8b", "v5e:{}", {}, [1, 2, 4, 8, 16]),
+        ("llama-3-8b", "v5e:16x{}", {"tensor": 4}, [1, 2, 8]),
+        ("llama-3-70b", "h100:{}", {"tensor": 8}, [8, 16, 64, 1024]),
+        ("llama-3-8b", "dgx-h100:{}", {"fsdp": 8}, [8, 16, 512, 1024]),
+        ("qwen3-8b", "a100:{}", {"data": 4}, [4, 8, 16, 32, 64]),
+        ("llama-3-8b", "h100:{}", {"pipeline": 4}, [4, 16, 64]),
+        ("mixtral-8x7b", "h100:{}", {"expert": 8}, [8, 16, 64]),
+        ("llama-3-8b", "mi300x:{}", {}, [1, 2, 5, 8]),
+    ],
+)
+def test_a_training_step_of_n_chips(model, on, options, numbers):
+    found = roofline.formula(model, "train", on=on.format("n"), **options)
+    for n in numbers:
+        sizes = {"batch_tokens": 2048 * 512 * 16 * 4, "sequence": 2048}
+        answer = train(model, on=on.format(n), **sizes, **options)
+        agree(found, {"n": n, **sizes}, answer, answer.memory.total)
+
+
+@pytest.mark.parametrize(
+    ("model", "phase", "options", "numbers"),
+    [
+        ("llama-3-70b", "decode", {"tensor": 8}, [8, 16, 64]),
+        ("llama-3-8b", "prefill", {}, [1, 2, 8, 32]),
+        ("mixtral-8x7b", "decode", {"expert": 8}, [8, 24]),
+    ],
+)
+def test_a_step_of_serving_on_n_chips(model, phase, options, numbers):
+    found = roofline.formula(model, phase, on="h100:n", **options)
+    sizes = {"batch": 100, "context" if phase == "decode" else "prompt": 3000}
+    for n in numbers:
+        answer = serve_bound(model, phase, on=f"h100:{n}", **sizes, **options)
+        agree(found, {"n": n, **sizes}, answer, answer.footprint.total)
+
+
+@pytest.mark.parametrize("on", ["h100:{}", "dgx-h100:{}", "v5p:{}", "mi300x:{}", "l4:{}"])
+@pytest.mark.parametrize("line", ["AllReduce_X(bf16[N])", "AllGather_X(bf16[N, D_X])"])
+def test_a_line_on_n_chips(on, line):
+    found = roofline.formula(line, on=on.format("n"))
+    for n in (2, 4, 8, 16, 512):
+        sizes = {"N": 1000 * n, **({"D": 64 * n} if "D_X" in line else {})}
+        if not any(way.is_case_of({"n": n}) for way in found.ways):
+            assert math.isnan(found(n=n, **sizes)["lower"])
+            continue
+        agree(found, {"n": n, **sizes}, roofline.bound(line, on=on.format(n), **sizes))
+
+
+@pytest.mark.parametrize("on", ["h100:n", "dgx-h100:n", "v5p:nxnxn", "v5e:n", "a100:n", "gb200:n", "v6e:16xn", "l4:n"])
+def test_the_algorithm_of_a_collective_is_the_fastest_at_each_number(on):
+    chosen, V = random.Random(on), symbol("V", exact=True)
+    for each in open_counts(on):
+        for kind in KINDS if hasattr(each.size, "values") else ():
+            for size in (3e6, V, 5e8 / each.size):
+                found = Chooser(None, each.machine).cost(kind, each.machine.mesh.axes, size, 1)
+                n = chosen.choice([value for value in each.size.values if value <= 4096])
+                put = {each.size: n, V: 10 ** chosen.uniform(2, 10)}
+                known, one = float(size.subs(put)) if hasattr(size, "subs") else size, chip(on.replace("n", str(n)))
+                if on.startswith(("dgx", "gb")):
+                    one = chip(f"{on.partition(':')[0]}:{n}")
+                expected = Chooser(None, one).cost(kind, one.mesh.axes, known, 1)
+                for key, amount in expected.work.items():
+                    assert float(
+                        found.work[key].subs(put) if hasattr(found.work[key], "subs") else found.work[key]
+                    ) == (pytest.approx(float(amount))), (on, each.says, kind, n, known)
+
+
+def test_what_n_may_be_is_said_and_kept():
+    found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20, n=16)
+    assert [way.case.reason for way in found.ways] == ["n = 1", "n = 2 to 8", "n = 16, 24 …"]
+    columns = found(n=[1, 12, 16])
+    assert np.isnan(columns["lower"]).tolist() == [False, True, False]
+    assert columns.invalid == {"none of n = 1; n = 2 to 8; n = 16, 24 …": 1}
+    assert found.values()["lower"] == pytest.approx(float(columns["lower"][2]))
+    assert not roofline.formula("llama-3-8b", "train", on="h100:n", n=12).is_numeric
+    space = {}
+    exec(found.printed("python"), space)
+    with pytest.raises(ValueError, match="none of n = 1; n = 2 to 8"):
+        space["bound"](n=12, batch_tokens=2**20, sequence=4096)
+    assert found.to_dict()["valid"][-1]["reason"].startswith("none of n = 1")
+    assert "% for n = 16, 24" in found.printed("latex")
+
+
+def test_a_program_in_javascript_takes_the_case_of_n():
+    found = roofline.formula("AllReduce_X(bf16[N])", on="h100:n")
+    calls = "bound({n: 4, N: 1000}).lower, bound({n: 64, N: 1e8}).lower"
+    script = f"{found.printed('javascript')}\nconsole.log(JSON.stringify([{calls}]))"
+    printed = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True).stdout
+    numbers = [float(found(n=n, N=size)["lower"]) for n, size in ((4, 1000), (64, 1e8))]
+    assert json.loads(printed) == pytest.approx(numbers)
+
+
+def test_a_compiled_formula_travels_with_its_cases():
+    function = roofline.formula("AllReduce_X(bf16[N])", on="h100:n").compile()
+    sizes = {"n": np.array([4.0, 9.0, 64.0]), "N": 1e6}
+    here = function(["lower"], **sizes)["lower"]
+    there = pickle.loads(pickle.dumps(function))(**sizes)["lower"]
+    assert np.array_equal(here, there, equal_nan=True)
+
+
+def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
+    found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
+    (flip,) = (flip for flip in found.flips() if flip.size == "n")
+    at = found(n=[flip.value - 8, flip.value])
+    assert at["bound_by"].tolist() == [flip.before, flip.after] == ["tensor", "nic"]
+    values = {each.symbol: each.value for each in found.rates.values()}
+    values |= {found.sizes[name]: value for name, value in found.point.items()}
+    assert flip.value - 8 < float(flip.form.subs(values)) <= flip.value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("llama-3-8b", "train", {"fsdp": 8, "data": 2}), "data= leaves no number of chips open"),
+        (("llama-3-8b", "decode", {"data": 2}), "data= leaves no number of chips open"),
+        (("AllReduce_X(bf16[N])", "decode", {"mesh": {"X": 8}}), "mesh= names the axes of a number of chips"),
+        (("llama-3-8b", "train", {"n": 2.5}), "size n is 2.5"),
+        (("llama-3-8b", "train", {"m": 2}), "there is no argument 'm'"),
+    ],
+)
+def test_what_leaves_nothing_open_is_refused(arguments, message):
+    subject, phase, options = arguments
+    with pytest.raises(RooflineError, match=message):
+        roofline.formula(subject, phase, on="h100:n", **options)
+
+
+@pytest.mark.parametrize(
+    ("on", "message"),
+    [
+        ("h100:nxn", "chips of NVIDIA H100 SXM5 80GB stand in a row; as in h100:n"),
+        ("h100:8:n", "shape '8:n' of 'h100:8:n' does not read"),
+        ("nope:n", "unknown chip 'nope'"),
+        ("v5p:nxnxnxn", "no v5p:nxnxnxn has a multiple of 1 chips"),
+    ],
+)
+def test_no_such_target(on, message):
+    with pytest.raises(RooflineError, match=message):
+        roofline.formula("llama-3-8b", "train", on=on)
+
+
+def test_other_questions_take_a_number():
+    with pytest.raises(RooflineError, match=r"leaves it open"):
+        roofline.bound("AllReduce_X(bf16[N])", on="h100:n")
