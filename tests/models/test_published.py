@@ -111,6 +111,22 @@ _CODE: dict[str, tuple[int, int, dict[str, Any]]] = {
         "model_type": "roberta", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
         "intermediate_size": 3072, "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
     }),
+    # published: 137M; 434M; 109M
+    "nomic-embed-text-v1.5": (136_731_648, 0, {
+        "model_type": "nomic_bert", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_inner": 3072, "vocab_size": 30528,
+        "n_positions": 512, "activation_function": "swiglu", "qkv_proj_bias": False, "mlp_fc1_bias": False,
+        "mlp_fc2_bias": False, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0, "type_vocab_size": 2,
+    }),
+    "gte-large-en-v1.5": (434_139_136, 0, {
+        "model_type": "new", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
+        "intermediate_size": 4096, "vocab_size": 30528, "max_position_embeddings": 512, "type_vocab_size": 2,
+        "pack_qkv": True, "layer_norm_type": "layer_norm", "position_embedding_type": "rope",
+    }),
+    "all-mpnet-base-v2": (109_486_464, 0, {
+        "model_type": "mpnet", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "vocab_size": 30527, "max_position_embeddings": 514,
+        "relative_attention_num_buckets": 32,
+    }),
     "xlm-roberta-large": (559_890_432, 0, {
         "model_type": "xlm-roberta", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
         "intermediate_size": 4096, "vocab_size": 250002, "max_position_embeddings": 514, "type_vocab_size": 1,

@@ -86,6 +86,22 @@ def matrices(model: Model) -> list[tuple[int, Any]]:
     return [(n, each.weight) for each in model.layer_weights() if each.weight.kind == "linear" for n in each.layers]
 
 
+@pytest.mark.parametrize("uses", [1, 2])
+def test_mobile_layers_run_twice(uses: int) -> None:
+    """Published: 124.6M with 30 layers, and as many with layers that are used twice in turn."""
+    data = sizes(
+        "mobilellm", 576, 30, 9, 1536, 32000, num_key_value_heads=3, head_dim=64, share_embedding=True,
+        layer_sharing=uses == 2, tie_word_embeddings=False, torch_dtype="float16",
+    )  # fmt: skip
+    model = load(data)
+    assert (model.parameters, len(model.layers), model.gaps) == (124_635_456, 30 * uses, ())
+    assert model.kv_bytes_per_token() == 30 * uses * 2 * 3 * 64 * 2
+    flops = sum(op.work.total("flops", "matrix") * op.repeat for op in decode(model, batch=1, context=1))
+    norms = 61 * 576
+    layers = 124_635_456 - 32000 * 576 - norms
+    assert flops == 2 * (uses * layers + 32000 * 576) + uses * 30 * 9 * 4 * 64 * 2
+
+
 def test_stages_after_the_first_lack_the_embedding() -> None:
     with pytest.raises(InputError, match="a stage of the pipeline needs the embedding from an earlier one"):
         serve_bound(load(ZAMBA2), "decode", on="h100:2", pipeline=2, context=100)

@@ -99,6 +99,13 @@ LATEST: dict[str, dict[str, Any]] = {
             ("xlm-roberta-xl", "", "XLMRobertaXL", {"type_vocab_size": 2}),
             ("roberta-prelayernorm", "", "RobertaPreLayerNorm", {}),
             ("bert-generation", "", "BertGeneration", {"architectures": ["BertGenerationEncoder"]}),
+            ("mpnet", "", "MPNet", {}),
+            ("esm", "", "Esm", {}),
+            ("esm", " that rotates", "Esm", {"position_embedding_type": "rotary", "emb_layer_norm_before": True}),
+            ("splinter", "", "Splinter", {}),
+            ("nomic_bert", "", "NomicBert", {}),
+            ("gte", "", "Gte", {"type_vocab_size": 0}),
+            ("jina_embeddings_v3", "", "JinaEmbeddingsV3", {"type_vocab_size": 3}),
             ("albert", "", "Albert", {"embedding_size": 24}),
             (
                 "albert", " of groups", "Albert",

@@ -60,8 +60,9 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 class Mlp(Block):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
-    ``norm`` is a norm before ``down``; ``cut`` sets gate values below a quantile to zero. With an ``adapter_rank`` a
-    product over so many numbers is added to gate and up, by matrices of the layer's own where layers share these.
+    ``norm`` is a norm before ``down``, which alone has a bias where ``down_bias``; ``cut`` sets gate values below a
+    quantile to zero. With an ``adapter_rank`` a product over so many numbers is added to gate and up, by matrices of
+    the layer's own where layers share these.
     """
 
     inputs: int
@@ -73,13 +74,14 @@ class Mlp(Block):
     norm: bool = False
     cut: bool = False
     adapter_rank: int = 0
+    down_bias: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         gate, up, down = self.names
         found = [Weight(gate, (self.hidden, self.inputs))] if self.gated else []
         found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
-        if self.bias:
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
+        if self.bias or self.down_bias:
+            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in (found if self.bias else found[-1:])]
         if self.activation == "xielu":
             found += [Weight(name, (1,), "other") for name in _OWN]
         if self.norm:

@@ -284,7 +284,7 @@ class Decoder:
         ``mixer``        replaces attention, by kind and number of the layer
         ``mlp``          name of the MLP's module, ``mlp_names`` of its matrices; ``gated``, ``mlp_norm`` as in
                          :class:`~roofline.models.blocks.feed_forward.Mlp`
-        ``mlp_bias``     whether its matrices have biases
+        ``mlp_bias``     whether its matrices have biases; ``down_bias``: whether the last alone has one
         ``hidden``       fields of its width, by default ``hidden_times`` the model's
         ``act_fields``   fields of the activation, ``act`` where there is none
         ``routing``      its experts
@@ -326,6 +326,7 @@ class Decoder:
     mlp: str = "mlp"
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     mlp_bias: Flag = ("mlp_bias", False)
+    down_bias: bool = False
     mlp_norm: bool = False
     gated: bool = True
     hidden: tuple[str, ...] = ("intermediate_size",)
@@ -457,7 +458,8 @@ class _Layers:
             usual = None if row.hidden_times is None else row.hidden_times * width
             hidden = self.fields.size(*row.hidden, default=usual) if row.hidden else usual or width
             bias = flag(self.fields, row.mlp_bias)
-            self._dense = Mlp(row.mlp, width, hidden, row.gated, self.act, bias, row.mlp_names, row.mlp_norm)
+            more = {"down_bias": row.down_bias}
+            self._dense = Mlp(row.mlp, width, hidden, row.gated, self.act, bias, row.mlp_names, row.mlp_norm, **more)
         return self._dense
 
 

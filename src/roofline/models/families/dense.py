@@ -6,6 +6,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.frozen import replace
+from roofline.models.blocks.encoder import DistanceBiasedAttention
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
 from roofline.models.families.decoder import (
@@ -43,8 +44,23 @@ _WINDOWS = replace(LLAMA, kinds=switched(on=True))
 _ONE_FULL_OF_FOUR = replace(LLAMA, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0))
 _QWEN_WINDOWS = switched(full=lambda fields, number: number < fields.count("max_window_layers"))
 
+
+def _mobile(fields: Fields) -> Fields:
+    """With ``layer_sharing`` each layer runs twice in turn; ``share_embedding`` ties the head to the table."""
+    uses = 2 if fields.flag("layer_sharing", False) else 1
+    tied = fields.flag("share_embedding", False) or fields.flag("tie_word_embeddings", False)
+    layers = fields.layers("num_hidden_layers")
+    fields = fields.with_values(_layers=uses * layers)
+    return fields.with_values(num_hidden_layers=fields.layers("_layers"), tie_word_embeddings=tied)
+
+
+def _in_pairs(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
+    return [(("", f"layer {n // 2}"),) if fields.flag("layer_sharing", False) else () for n in range(layers)]
+
+
 add({
     "llama smollm3 granite iquestcoder": LLAMA,
+    "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
     "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
@@ -420,11 +436,13 @@ add({
 
 #: Encoders without token types; without a pooler; without a norm of their tables, which stands behind the last layer,
 #: as it does in those whose norms stand before the blocks; those whose positions begin at 2.
-_NO_TYPES = ("distilbert", "bert-generation")
-_NO_POOLER = (*_NO_TYPES, "electra", "roformer")
+_NO_TYPES = ("distilbert", "bert-generation", "mpnet")
+_NO_POOLER = ("distilbert", "bert-generation", "electra", "roformer", "splinter", "nomic_bert", "gte", "new")
+_ONE_TYPE = ("gte", "new", "jina_embeddings_v3")
+_ROTATED = ("nomic_bert", "gte", "new", "jina_embeddings_v3")
 _NO_FIRST_NORM = ("megatron-bert", "xlm-roberta-xl")
 _NORMS_FIRST = (*_NO_FIRST_NORM, "roberta-prelayernorm")
-_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm")
+_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm", "mpnet")
 
 
 def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -437,9 +455,10 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     positions: Block = PositionEmbedding("position_embeddings", rows, inside)
     if kind == "roformer":
         positions = IdleBlocks("encoder", (PositionEmbedding("embed_positions", rows, shape.head),))
-    before = [positions]
-    if kind not in _NO_TYPES:
-        types = fields.size("type_vocab_size", default=2)
+    before = [] if kind in _ROTATED else [positions]
+    said = fields.get("type_vocab_size") is not None
+    types = fields.count("type_vocab_size") if said else 2 - (kind in _ONE_TYPE)
+    if kind not in _NO_TYPES and types:
         before.append(PositionEmbedding("token_type_embeddings", types, inside))
     if fields.flag("use_task_id", False):
         tasks = fields.size("task_type_vocab_size", default=3)
@@ -454,6 +473,34 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
         "context": rows - 2 if kind in _FROM_2 else rows,
         **({} if kind in _NORMS_FIRST else {"after": ()}),
     }  # fmt: skip
+
+
+def _esm_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Positions where nothing rotates, and a head that finds contacts in attention maps, which no plain step runs."""
+    width, rows = shape.width, fields.size("max_position_embeddings", default=1026)
+    maps = shape.layers * shape.heads
+    before: list[Block] = [IdleBlocks("contact_head", (Linear("regression", maps, 1),))]
+    if fields.get("position_embedding_type", "absolute") == "absolute":
+        before.append(PositionEmbedding("position_embeddings", rows, width))
+    if fields.flag("emb_layer_norm_before", False):
+        before.append(Norm("embeddings.layer_norm", width, *_SHIFTED, restarts=True))
+    return {"before": tuple(before), "final": (Linear("pooler", width, width, "tanh"),), "context": rows - 2}
+
+
+def _nomic(fields: Fields) -> Fields:
+    """Names of its own code: biases are off, and half of a SwiGLU's two parts is said."""
+    act = fields.text("activation_function")
+    return fields.renamed(n_inner="intermediate_size").with_values(
+        **({"hidden_act": "silu" if act == "swiglu" else act} if act else {}),
+        max_position_embeddings=fields.size("max_position_embeddings", "n_positions", default=2048),
+    )
+
+
+def _distances(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    """A number for each head and distance is added to the scores, of one table for all layers."""
+    own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
+    buckets = fields.size("relative_attention_num_buckets", default=32)
+    return DistanceBiasedAttention(**own, buckets=buckets, holds=number == 0)
 
 
 _BERT = Decoder(
@@ -501,8 +548,26 @@ _MODERN = Decoder(
     embedding="embeddings.tok_embeddings", ends=_modern_ends,
 )  # fmt: skip
 
+_JINA = replace(
+    _BERT, norms=("post_attention_layernorm", "post_mlp_layernorm"), attention="self_attn",
+    projections=("q_proj", "k_proj", "v_proj", "o_proj"), rotary=lambda fields, shape: shape.rotary, mlp_names=_FC,
+)  # fmt: skip
+
 add({
-    "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation": _BERT,
+    "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation splinter": _BERT,
+    "mpnet": replace(_BERT, projections=("q", "k", "v", "o"), mixer=_distances),
+    "esm": replace(
+        _BERT, order="before", last_norm="encoder.emb_layer_norm_after", act_fields=(), prefix="esm.", ends=_esm_ends,
+        rotary=lambda fields, shape: shape.head if fields.get("position_embedding_type") == "rotary" else 0,
+    ),
+    "jina_embeddings_v3": _JINA,
+    "gte new": replace(
+        _JINA, gated=True, mlp_bias=False, down_bias=True, mlp_names=("gate_proj", "up_proj", "down_proj"),
+    ),
+    "nomic_bert": replace(
+        _JINA, prepare=_nomic, bias=("qkv_proj_bias", False), gated=True, mlp_bias=("mlp_fc1_bias", False),
+        mlp_names=("gate_proj", "up_proj", "down_proj"), act="silu",
+    ),
     "roformer": replace(_BERT, rotary=lambda fields, shape: shape.head),
     "megatron-bert xlm-roberta-xl roberta-prelayernorm": replace(_BERT, order="before", last_norm="encoder.LayerNorm"),
     "albert": replace(
