@@ -62,6 +62,100 @@ def test_regions_are_followed_back_to_the_elements_that_a_result_takes(total):
         assert (left == _held(asked, shape) & ~_held((part,), shape)).all()
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_windows_reach_the_elements_that_a_part_of_their_results_is_made_of(seed):
+    """Convolutions with pads, strides, gaps and groups, plain, transposed and of JAX: by the gradient, of ones."""
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    draw = random.Random(seed)
+    groups, taps, stride, dilation = draw.choice((1, 2)), draw.randint(1, 4), draw.randint(1, 3), draw.randint(1, 2)
+    pad, transposed = draw.randint(0, dilation * (taps - 1)), draw.random() < 0.4
+    x = torch.ones(2, 4, 13, requires_grad=True)
+    weight = torch.ones(4 if transposed else 6, (6 if transposed else 4) // groups, taps, requires_grad=True)
+    convolve = torch.nn.functional.conv_transpose1d if transposed else torch.nn.functional.conv1d
+    how = {"stride": stride, "padding": pad, "dilation": dilation, "groups": groups}
+    out = convolve(x, weight, **how)
+    if not out.shape[2]:
+        return
+    box = tuple((first, draw.randint(first + 1, n), 1) for first, n in ((draw.randrange(n), n) for n in out.shape))
+    part = tuple(slice(*edges) for edges in box)
+    out[part].sum().backward()
+    spans = [
+        [(int(at.min()), int(at.max()) + 1) if at.numel() else (0, 0) for at in tensor.grad.nonzero(as_tuple=True)]
+        for tensor in (x, weight)
+    ]
+    windows = regions.Reach(
+        *((out, x)[:: 1 if transposed else -1][k].shape[2] for k in (0, 1)), taps, stride, pad, dilation
+    )
+    found = regions.convolved((box,), tuple(weight.shape), [windows], groups, transposed)
+    for region, span, tensor in zip(found, spans, (x, weight), strict=True):
+        held = _held(region, tuple(tensor.shape))
+        exact = tensor.grad.numpy() != 0
+        assert (held | ~exact).all()  # nothing that counts is left out
+        ends = [(int(at.min()), int(at.max()) + 1) if at.size else (0, 0) for at in held.nonzero()]
+        assert dilation > 1 or stride > 1 or ends == span or tensor is weight
+    if not transposed:
+
+        def program(x, w):
+            lanes = jax.lax.conv_general_dilated(
+                x,
+                w,
+                (stride,),
+                [(pad, pad)],
+                rhs_dilation=(dilation,),
+                dimension_numbers=("CWN", "WIO", "NWC"),
+                feature_group_count=groups,
+            )
+            return lanes[part[0], part[2], part[1]] + 1.0
+
+        shapes = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((4, 13, 2), (taps, 4 // groups, 6))]
+        mine = trace(program, *shapes, frontend="jax")
+        theirs = trace(lambda x, w: convolve(x, w, **how)[part] + 1.0, torch.ones(2, 4, 13), weight.detach())
+        assert mine.bytes("minimal") == theirs.bytes("minimal")
+
+
+JAX_PARTS = {
+    "rows of a scan": (lambda lax, jnp, x: lax.scan(lambda c, r: (c + r, c * r), x[0], x)[1][:4], 4 * 8),
+    "rows of a map": (lambda lax, jnp, x: lax.map(lambda r: r * 2, x)[5:9], 4 * 8),
+    "columns of a map": (lambda lax, jnp, x: lax.map(lambda r: r * 2, x)[:, :2], 16 * 2),
+    "last rows of a scan backwards": (
+        lambda lax, jnp, x: lax.scan(lambda c, r: (c + r, c * r), jnp.zeros(8), x, reverse=True)[1][12:], 4 * 8
+    ),
+    "columns of what a scan carries": (lambda lax, jnp, x: lax.scan(lambda c, r: (c + r, r), x[0], x)[0][:3], 16 * 3),
+    "a loop": (lambda lax, jnp, x: lax.fori_loop(0, 3, lambda i, c: c * 0.9 + i, x)[2:5], 3 * 8),
+    "a loop until": (
+        lambda lax, jnp, x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1].sum(1, keepdims=True) + c[1]),
+                                           (0, x))[1][2:5, :2], 3 * 8
+    ),
+    "a loop that turns": (
+        lambda lax, jnp, x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.flip(c[1], 0)), (0, x))[1][:2],
+        2 * 2 * 8,
+    ),
+    "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8),
+    "a pool": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")[:2], 4 * 8),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JAX_PARTS)
+def test_a_part_of_what_a_loop_a_branch_or_windows_give_is_made_of_a_part(name):
+    jax = pytest.importorskip("jax")
+    program, read = JAX_PARTS[name]
+    x = jax.ShapeDtypeStruct((16, 8), "float32")
+    given = jax.eval_shape(lambda x: program(jax.lax, jax.numpy, x), x).size
+    traced = trace(lambda x: program(jax.lax, jax.numpy, x) + 1.0, x, frontend="jax")
+    assert traced.bytes("minimal") == 4 * (read + given)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_loop_that_fills_a_cache_row_by_row_writes_every_row(steps):
+    jax = pytest.importorskip("jax")
+
+    def fill(cache, row):
+        return jax.lax.fori_loop(0, steps, lambda i, c: jax.lax.dynamic_update_slice(c, row, (i, 0)), cache)
+
+    traced = trace(fill, jax.ShapeDtypeStruct((16, 32), "float32"), jax.ShapeDtypeStruct((1, 32), "float32"))
+    assert traced.bytes("minimal") == 4 * 32 * (1 + steps)
+
+
 def _jax_steps(draw, shape):
     """A way to move elements, drawn for a shape."""
     jnp, lax = pytest.importorskip("jax.numpy"), pytest.importorskip("jax.lax")

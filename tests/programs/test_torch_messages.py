@@ -88,7 +88,8 @@ def test_inputs_are_read_as_the_notation_reads_them():
 
 
 def test_backward_needs_something_to_differentiate():
-    with pytest.raises(InputError, match="nothing that came out requires a gradient; trace without backward"):
+    said = "nothing that came out requires a gradient; trace without backward, or with input_gradients=True"
+    with pytest.raises(InputError, match=said):
         trace(torch.relu, "fp32[3]", backward=True)
     with pytest.raises(InputError, match="unknown optimizer 'adamv'; did you mean 'adam'"):
         trace(nn.Linear(3, 3), "fp32[2, 3]", optimizer="adamv")

@@ -154,3 +154,9 @@ def test_sizes_that_are_open_without_end():
     names = ", ".join(f"D{n}" for n in range(11))
     with pytest.raises(SizeError, match="more than 10 open sizes; give some of them a number"):
         trace(nn.ReLU(), f"fp32[{names}]")
+
+
+def test_a_part_of_an_open_size_meets_numbers_that_the_program_makes():
+    traced = trace(lambda x: x[:, ::2] @ torch.ones(8, 5), "fp32[B, 6, 8]")
+    assert traced.flops() == 2 * 3 * 8 * 5 * symbol("B")
+    assert traced.bytes("minimal") == 4 * (3 * 8 + 3 * 5) * symbol("B")

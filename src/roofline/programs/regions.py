@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.frozen import replace
+from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, pieces
 from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum, product
 from roofline.work import Op, Tensor
@@ -340,6 +341,52 @@ def repeated(region: Region, shape: Sequence[int]) -> Region:
     return found
 
 
+def windowed(edges: Edges, windows: Reach) -> Edges:
+    """Of a dimension over which windows slide, from what the first of these results reaches to what the last does.
+
+    >>> windowed((2, 6, 1), Reach(16, 16, 3, 1, 1)), windowed((0, 4, 2), Reach(16, 8, 1, 2))
+    ((1, 7, 1), (0, 9, 4))
+    """
+    length, _, taps, stride, low, dilation, base = windows
+    first, many = edges[0] * stride - low, _places(edges)
+    if taps == 1 and base == 1 and low == 0:
+        return edge(first, many, edges[2] * stride)
+    last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
+    return (maximum(0, -(-first // base)), minimum(length, last // base + 1), 1)
+
+
+def under_windows(region: Region, places: Sequence[Reach]) -> Region:
+    """Of a tensor over whose last dimensions windows slide."""
+
+    def back(box: Box) -> list[Box]:
+        rest = len(box) - len(places)
+        return [(*box[:rest], *(windowed(*each) for each in zip(box[rest:], places, strict=True)))]
+
+    return each(region, back)
+
+
+def convolved(
+    region: Region, kernel: Sequence[int], places: Sequence[Reach], groups: int = 1, transposed: bool = False
+) -> tuple[Region, Region]:
+    """Of an image [B, C, spatial…] and of a kernel [O, C/groups, taps…], transposed [C, O/groups, taps…].
+
+    The windows of a transposed one slide over its result: they are those of a plain one over an image with gaps.
+    """
+    first, second = kernel[:2]
+    made, given = (second, first // groups) if transposed else (first // groups, second)
+
+    def channels(box: Box) -> Box:
+        return ((box[1][0] // made * given, ((box[1][1] - 1) // made + 1) * given, 1),)
+
+    image = each(region, lambda box: [(box[0], *channels(box), *box[2:])])
+    taps = box_of(kernel[2:])
+    if not transposed:
+        return under_windows(image, places), each(region, lambda box: [(box[1], (0, second, 1), *taps)])
+    of_kernel = each(region, lambda box: [(*channels(box), box[1] if groups == 1 else (0, second, 1), *taps)])
+    spread = [Reach(n, out, k, 1, d * (k - 1) - low, d, stride) for out, n, k, stride, low, d, _ in places]
+    return under_windows(image, spread), of_kernel
+
+
 def picked(region: Region, axis: int, places: Sequence[int]) -> Region:
     """Of a tensor that known places along an axis are picked of."""
     held = np.asarray(places)
@@ -509,7 +556,8 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         left, total = amounts[base], sum(moved * often for moved, often in parts.values())
         if total == left or is_surely(le, total, left):
             continue
-        for ident, (moved, often) in parts.items():
+        rarest_last = sorted(parts.items(), key=lambda part: bool(part[1][1] == 1))  # what is left over of many reads
+        for ident, (moved, often) in rarest_last:
             if often != 1 and any(map(is_symbol, (moved, often, left))):
                 break
             limits[ident] = minimum(moved, left // often)

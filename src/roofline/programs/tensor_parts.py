@@ -45,6 +45,7 @@ import numpy as np
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
+from roofline.ops.basic import UNKNOWN
 from roofline.sizes import Size, ceil_div, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -348,7 +349,7 @@ def _needing(tensor: Tensor, elements: Size) -> Tensor:
 
 
 def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
-    """The operations; of a result that nothing uses, beside others of its operation, nothing is given back.
+    """The operations; of a result that nothing uses nothing is given back, where the program has results.
 
     The values of a sort of which the order alone is taken are written by its kernel, and are no part of the floor.
 
@@ -359,11 +360,13 @@ def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
     used = {t.ident for op in ops for t in op.reads} | results
 
     def written(op: Op) -> Op:
-        spare = [t.ident not in used and t.role == "activation" for t in op.writes]
-        if all(spare) or not any(spare) or op.name.endswith("backward"):
+        spare = [t.ident not in used and t.role == "activation" and "[" not in t.ident for t in op.writes]
+        if not any(spare) or op.name.endswith("backward"):
             return op
-        if op.kind == "copy" and len(op.reads) == 1:  # parts of one tensor: others of it are not read
-            parts = [t.elements for t, is_spare in zip(op.writes, spare, strict=True) if not is_spare]
+        if all(spare) and (op.kind in ("collective", UNKNOWN) or not results):
+            return op
+        if not all(spare) and op.kind == "copy" and len(op.reads) == 1:  # parts of one tensor, of which some are read
+            parts = [t.elements for t, s in zip(op.writes, spare, strict=True) if not s]
             op = needing(op, {op.reads[0].ident: sum(parts[1:], parts[0])})
         return replace(op, writes=tuple(replace(t, given=0) if s else t for t, s in zip(op.writes, spare, strict=True)))
 

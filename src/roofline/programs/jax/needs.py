@@ -6,7 +6,7 @@
 >>> needed_of(program.jaxpr, [None], [None])
 [(((0, 5, 1),),)]
 
-Of loops, branches and what a rule does not follow all is needed (``programs.regions``).
+Of what a rule does not follow all is needed (``programs.regions``).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from roofline.frozen import NamedTuple
+from roofline.ops.pricing import Reach
 from roofline.programs import regions
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
 from roofline.programs.jax.registry import find, scanned, size_of
@@ -135,8 +136,6 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         jaxpr, held = open_jaxpr(inside)
         numbers = [*map(held_numbers, held or ()), *given]
         return needed_of(jaxpr, numbers, wanted)[len(jaxpr.constvars) :]
-    if eqn.primitive.name == "scan":
-        return [*_of_steps(eqn.params, given), *everything][: len(everything)]
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
     if rule is None:
@@ -166,6 +165,68 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
         known = _numbers(body, _given(body, numbers))
         carried = [number_of(atom, known) for atom in body.outvars[:moving]]
     return found
+
+
+def _of_loop(each: _Equation) -> Iterator[Region]:
+    """Of a scan what its steps need: of what it scans over the rows up to the last that counts, or these rows alone."""
+    (shared, moving), (body, _) = scanned(each.params), open_jaxpr(each.params["jaxpr"])
+    results, stacked = each.wanted[:moving], each.wanted[moving:]
+    inside = [regions.each(region, lambda box: [box[1:]]) for region in stacked]
+    consts, carried, moved, is_carried = _steady(body, shared, results, inside)
+    length = _sizes([each.params["length"]])
+    steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacked))
+    if any(region != regions.NOTHING for region in results):
+        steps = WHOLE
+    elif is_carried:
+        steps = regions.up_to(steps, length, 0, bool(each.params.get("reverse")))
+    yield from _of_steps(each.params, each.numbers) or consts
+    yield from carried
+    for region, shape in zip(moved, each.ins[shared + moving :], strict=True):
+        rows = [
+            row + box for row in regions.box_in(steps, length) or () for box in regions.box_in(region, shape[1:]) or ()
+        ]
+        yield WHOLE if steps is region is WHOLE else regions.union(rows)
+
+
+def _steady(
+    body: Any, shared: int, carried: Sequence[Region], others: Sequence[Region]
+) -> tuple[list[Region], list[Region], list[Region], bool]:
+    """What any step of a loop needs of what is the same in each, of what it is handed on, and of the rest.
+
+    The last says whether a step needs anything of the one before.
+    """
+    held = list(carried)
+    for _ in range(_MOST_ROUNDS):
+        asked = needed_of(body, [None] * len(body.invars), [*held, *others])[len(body.constvars) :]
+        own = asked[shared : shared + len(held)]
+        more = [regions.union(before, now) for before, now in zip(held, own, strict=True)]
+        if more == held:
+            break
+        held = more
+    else:
+        held = [region if region == regions.NOTHING else WHOLE for region in held]
+        asked = needed_of(body, [None] * len(body.invars), [*held, *others])[len(body.constvars) :]
+    return asked[:shared], held, asked[shared + len(held) :], any(region != regions.NOTHING for region in own)
+
+
+#: What a loop's steps hand on is followed so many times; then all of it is needed.
+_MOST_ROUNDS = 8
+
+
+def _of_while(each: _Equation) -> Iterator[Region]:
+    """Of a loop until a condition what this and its steps need."""
+    test, many = open_jaxpr(each.params["cond_jaxpr"])[0], each.params["cond_nconsts"]
+    asked = needed_of(test, [None] * len(test.invars), [WHOLE])[len(test.constvars) :]
+    carried = [regions.union(*pair) for pair in zip(each.wanted, asked[many:], strict=True)]
+    consts, held, _, _ = _steady(open_jaxpr(each.params["body_jaxpr"])[0], each.params["body_nconsts"], carried, [])
+    yield from (*asked[:many], *consts, *held)
+
+
+def _of_branches(each: _Equation) -> Iterator[Region]:
+    """Of a choice between programs what any of them needs."""
+    programs = [open_jaxpr(branch)[0] for branch in each.params["branches"]]
+    asked = [needed_of(one, each.numbers[1:], each.wanted)[len(one.constvars) :] for one in programs]
+    yield from (WHOLE, *(regions.union(*of) for of in zip(*asked, strict=True)))
 
 
 #: The least that JAX takes an open size for.
@@ -355,6 +416,30 @@ def _multiplied(each: _Equation) -> Iterator[Region]:
         )
 
 
+def _convolved(each: _Equation) -> Iterator[Region]:
+    """Of the image and the kernel of a convolution, whose dimensions stand in any order."""
+    params, layout = each.params, each.params["dimension_numbers"]
+    if params["batch_group_count"] != 1:
+        return
+    orders = (layout.lhs_spec, layout.out_spec, layout.rhs_spec)
+    image, out, kernel = (
+        [shape[d] for d in order] for order, shape in zip(orders, (each.ins[0], each.outs[0], each.ins[1]), strict=True)
+    )
+    pads = [int(low) for low, _ in params["padding"]]
+    facts = zip(params["window_strides"], pads, params["rhs_dilation"], params["lhs_dilation"], strict=True)
+    places = [Reach(*of) for of in zip(image[2:], out[2:], kernel[2:], *zip(*facts, strict=True), strict=True)]
+    in_order = regions.moved(each.region, [layout.out_spec.index(d) for d in range(len(out))])
+    found = regions.convolved(in_order, kernel, places, params["feature_group_count"])
+    yield from map(regions.moved, found, (layout.lhs_spec, layout.rhs_spec))
+
+
+def _windowed(each: _Equation) -> Iterator[Region]:
+    names = ("window_dimensions", "window_strides", "padding", "window_dilation", "base_dilation")
+    facts = zip(each.ins[0], each.outs[0], *(each.params[name] for name in names), strict=True)
+    places = [Reach(n, r, taps, step, int(pad[0]), apart, base) for n, r, taps, step, pad, apart, base in facts]
+    yield regions.under_windows(regions.union(*map(regions.box_in, each.wanted, each.outs)), places)
+
+
 def _barrier(each: _Equation) -> Iterator[Region]:
     yield from each.wanted
 
@@ -392,5 +477,7 @@ _RULES: dict[str, Callable[[_Equation], Iterator[Region]]] = {
     "sort": _worked_along("dimension", kept=True),
     **dict.fromkeys(REDUCTIONS, _worked_along("axes", kept=False)),
     **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), _alike),
-    "select_n": _selected,
+    "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
+    "conv_general_dilated": _convolved,
+    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),
 }  # fmt: skip

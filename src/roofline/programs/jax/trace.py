@@ -377,7 +377,7 @@ def _loop_state(walker: JaxprWalker, state: Sequence[Operand]) -> list[Operand]:
             found.append(None)
             continue
         carried = replace(walker.tensor(Value(tensor.dims, tensor.dtype)), role=tensor.role)
-        if tensor.ident in walker.written:
+        if tensor.ident in walker.written or tensor.ident in walker.updated:
             walker.same.setdefault(carried.ident, tensor.ident)
         walker.written.add(carried.ident)
         found.append(carried)

@@ -57,6 +57,7 @@ class JaxprWalker:
     same: dict[str, str] = field(default_factory=dict)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    updated: set[str] = field(default_factory=set)
     used: set[Any] = field(default_factory=set)
     sharded: list[UncountedOperation] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
@@ -183,6 +184,7 @@ class JaxprWalker:
         repeat = op.repeat * context.repeat
         self.ops.append(replace(op, where=context.scope, repeat=repeat, phase=phase, options=options))
         self.written |= {tensor.ident for tensor in op.writes}
+        self.updated |= {tensor.ident.partition("[+")[0] for tensor in op.writes if "[+" in tensor.ident}
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 

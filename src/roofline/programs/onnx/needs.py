@@ -11,6 +11,7 @@ from typing import Any
 
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
+from roofline.programs.onnx.rules.contractions import windows_of
 from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
 from roofline.programs.regions import WHOLE, Region
 from roofline.sizes import maximum, minimum
@@ -24,6 +25,7 @@ class _Node(NamedTuple):
     outs: Sequence[tuple[int, ...]]
     values: Sequence[Any]
     wanted: Sequence[Region]
+    node: str = ""
 
     @property
     def region(self) -> Region:
@@ -88,7 +90,7 @@ def _operands(
         return everything
     numbers = [values.get(word) for word in node.input]
     try:
-        found = list(rule(_Node(attributes(node), ins, outs, numbers, wanted)))
+        found = list(rule(_Node(attributes(node), ins, outs, numbers, wanted, node.op_type)))
     except TypeError:  # a comparison that depends on an open size
         if all(type(size) is int for shape in (*ins, *outs) for size in shape or ()):
             raise
@@ -234,6 +236,19 @@ def _linear(each: _Node) -> Iterator[Region]:
     yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins[2:] if shape is not None)
 
 
+def _convolved(each: _Node) -> Iterator[Region]:
+    (image, kernel), out, transposed = each.ins[:2], each.outs[0], each.node == "ConvTranspose"
+    seen, slid = (out[2:], image[2:]) if transposed else (image[2:], out[2:])
+    places = windows_of(each.attributes, seen, slid, kernel[2:])
+    yield from regions.convolved(each.region, kernel, places, each.attributes.get("group", 1), transposed)
+    yield from (regions.each(each.region, lambda box: [(box[1],)]) for _ in each.ins[2:])
+
+
+def _pooled(each: _Node) -> Iterator[Region]:
+    places = windows_of(each.attributes, each.ins[0][2:], each.outs[0][2:], each.attributes["kernel_shape"])
+    yield regions.under_windows(each.region, places)
+
+
 _RULES: dict[str, Callable[[_Node], Iterator[Region]]] = {
     **dict.fromkeys((*NAMES, *OTHERS, "Gelu", "Cast", "Mean", "Sum", "Max", "Min"), _alike),
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout"), _reshaped),
@@ -241,5 +256,6 @@ _RULES: dict[str, Callable[[_Node], Iterator[Region]]] = {
     "Tile": lambda each: iter([regions.repeated(each.region, each.ins[0])]), "Pad": _padded, "Gather": _gathered,
     **dict.fromkeys(REDUCTIONS, _reduced), **dict.fromkeys(("Softmax", "LogSoftmax"), _normed),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normed_from), "CumSum": _running,
+    **dict.fromkeys(("Conv", "ConvTranspose"), _convolved), **dict.fromkeys(("MaxPool", "AveragePool"), _pooled),
     **dict.fromkeys(("ArgMax", "ArgMin"), _chosen), "MatMul": _multiplied, "Gemm": _linear,
 }  # fmt: skip

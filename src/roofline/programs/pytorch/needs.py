@@ -18,6 +18,7 @@ from roofline.frozen import replace
 from roofline.programs import regions
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, pieces
 from roofline.sizes import Size, is_symbol
@@ -343,6 +344,24 @@ def _multiplied(call: Call, region: Region) -> Needs:
         yield bias, regions.aligned(region, bias.shape, out)
 
 
+def _convolved(call: Call, region: Region) -> Needs:
+    x, weight = call.operands(0, 1)
+    if x.rank != weight.rank or isinstance(call.stated("padding", 0), str):
+        return
+    places, transposed = convolution_places(call, x, weight, call.results[0])
+    found = regions.convolved(region, weight.shape, places, int(call.stated("groups", 1)), transposed)
+    yield from zip((x, weight), found, strict=True)
+    bias = call.operand("bias")
+    if bias is not None:
+        yield bias, regions.each(region, lambda box: [(box[1],)])
+
+
+def _pooled(call: Call, region: Region) -> Needs:
+    places = pool_places(call)
+    if places:
+        yield _first(call), regions.under_windows(region, places)
+
+
 _RULES: dict[str, Callable[[Call, Region], Needs]] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"), _alike),
     "cat": _joined, "stack": _stacked, "repeat": _repeated, "flip": _flipped, "roll": _rolled,
@@ -352,4 +371,5 @@ _RULES: dict[str, Callable[[Call, Region], Needs]] = {
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
     ),
     **dict.fromkeys(("mm", "bmm", "matmul", "addmm", "baddbmm", "linear"), _multiplied),
+    **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
 }  # fmt: skip

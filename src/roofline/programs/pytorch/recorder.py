@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
@@ -432,7 +433,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         total = sum(tensor.nbytes if tensor.layout == torch.strided else 0 for tensor in tensors)
         if traits.value_asked:
             return func(*args, **kwargs)
-        if traits.heavy or traits.random or total > LARGEST_CONSTANT or _is_backward():
+        open_size = self.recorder.open and any(isinstance(n, torch.SymInt) for n in tree_leaves((args, kwargs)))
+        if traits.heavy or traits.random or total > LARGEST_CONSTANT or open_size or _is_backward():
             return self._on_shapes(traits, func, args, kwargs, tensors)
         if not traits.is_view and not traits.mutated and total > 4096:
             shapes = map_tensors((args, _on(kwargs, "meta")), self.recorder.shape_of)

@@ -215,7 +215,9 @@ def run_program(
         return result
     outs = _differentiable(result)
     if not outs:
-        raise InputError("nothing that came out requires a gradient", hint="trace without backward")
+        more = either("--input-gradients", "input_gradients=True")
+        hint = f"trace without backward, or with {more} for those of inputs"
+        raise InputError("nothing that came out requires a gradient", hint=hint)
     torch.autograd.backward(outs, gradients(outs))
     if stepper is not None:
         stepper.step()

@@ -6,7 +6,7 @@ operators are of the domain ``com.microsoft``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from roofline.frozen import NamedTuple, replace
@@ -63,11 +63,9 @@ def _convolved(call: Call) -> Op:
     transposed = call.name == "ConvTranspose"
     place = 3 if call.name == "QLinearConv" else 1
     x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
-    groups, spatial = call.count("group", 1), len(weight) - 2
+    groups = call.count("group", 1)
     slid, seen = (x[2:], out[2:]) if transposed else (out[2:], x[2:])
-    stride, dilation = (list(call.get(word) or [1] * spatial) for word in ("strides", "dilations"))
-    low = _low(call, seen, slid, weight[2:], stride, dilation)
-    places = [Reach(seen[d], slid[d], weight[2 + d], stride[d], low[d], dilation[d]) for d in range(spatial)]
+    places = windows_of(call.attributes, seen, slid, weight[2:])
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
     first, second = weight[:2]
@@ -85,7 +83,7 @@ def _convolved(call: Call) -> Op:
         places=() if transposed else places,
         valid_taps=valid_taps_of(places),
         bias=call.writes[0].elements if bias else 0,
-        note="padded positions of a convolution are counted" if any(low) else "",
+        note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
     )
 
 
@@ -100,27 +98,24 @@ def deformed(call: Call) -> Priced:
     return replace(op, name=call.name, reads=call.reads, work=work, note="")
 
 
-def _low(call: Call, seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[Any], stride: Any, dilation: Any) -> Any:
-    """Padding before the first element, as written or as SAME works it out."""
-    spatial = len(taps)
-    word = call.get("auto_pad", "NOTSET")
-    if not word.startswith("SAME"):
-        return list(call.get("pads") or [0] * (2 * spatial))[:spatial]
-    found = []
-    for d in range(spatial):
+def windows_of(
+    attributes: Mapping[str, Any], seen: Sequence[Any], slid: Sequence[Any], taps: Sequence[Any]
+) -> list[Reach]:
+    """The windows in each dimension, by attributes; padding before the first as written or as SAME works it out."""
+    spatial, word = len(taps), attributes.get("auto_pad") or b"NOTSET"
+    stride, dilation = (list(attributes.get(name) or [1] * spatial) for name in ("strides", "dilations"))
+    low = list(attributes.get("pads") or [0] * (2 * spatial))[:spatial]
+    for d in range(spatial) if word.startswith(b"SAME") else ():
         whole = max(0, (slid[d] - 1) * stride[d] + (taps[d] - 1) * dilation[d] + 1 - seen[d])
-        found.append((whole + (word == "SAME_LOWER")) // 2)
-    return found
+        low[d] = (whole + (word == b"SAME_LOWER")) // 2
+    return [Reach(*each) for each in zip(seen, slid, taps, stride, low, dilation, strict=True)]
 
 
 @rule("MaxPool", "AveragePool", "LpPool")
 def pool(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
     taps, seen, slid = call.get("kernel_shape"), call.shape(0)[2:], call.writes[0].dims[2:]
-    stride, dilation = (list(call.get(word) or [1] * len(taps)) for word in ("strides", "dilations"))
-    low = _low(call, seen, slid, taps, stride, dilation)
-    places = [Reach(*each) for each in zip(seen, slid, taps, stride, low, dilation, strict=True)]
-    return _pooled(call, product(taps), places=places)
+    return _pooled(call, product(taps), places=windows_of(call.attributes, seen, slid, taps))
 
 
 @rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")

@@ -18,8 +18,18 @@ MIXED = 2 * 4
 _WINDOW = (("stride", 1), ("padding", 0), ("dilation", 1))
 
 
-@rule("convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution",
-      "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")  # fmt: skip
+CONVOLUTIONS = (
+    "convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution", "conv1d",
+    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+)  # fmt: skip
+POOLS = (
+    "max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "max_pool2d", "max_pool1d", "max_pool3d", "mkldnn_max_pool2d", "mkldnn_max_pool3d",
+    "fractional_max_pool2d", "fractional_max_pool3d",
+)  # fmt: skip
+
+
+@rule(*CONVOLUTIONS)
 def convolution(call: Call) -> Priced:
     """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
     x, weight = call.operands(0, 1)
@@ -78,13 +88,8 @@ def _convolution(
     bias: bool = False,
     name: str = "",
 ) -> Op:
-    transposed = call.name.startswith("conv_transpose") or bool(call.stated("transposed", False))
-    groups = int(call.stated("groups", 1))
-    spatial = weight.rank - 2
-    stride, pad, dilation = (_each(call.stated(word, default), spatial) for word, default in _WINDOW)
-    inner, outer = x.shape[-spatial:], out.shape[-spatial:]
-    slid, seen = (inner, outer) if transposed else (outer, inner)
-    places = [Reach(seen[d], slid[d], weight.shape[2 + d], stride[d], pad[d], dilation[d]) for d in range(spatial)]
+    places, transposed = convolution_places(call, x, weight, out)
+    groups, spatial = int(call.stated("groups", 1)), len(places)
     found, slid_over = call.read(*reads), (out if transposed else x).tensor
     over = next((place for place, tensor in enumerate(found) if tensor is slid_over), len(found))
     first, second = weight.shape[:2]
@@ -93,7 +98,7 @@ def _convolution(
         found,
         writes,
         batch=x.shape[0] if x.rank == spatial + 2 else 1,
-        positions=product(slid),
+        positions=product(at.results for at in places),
         out_per_group=second if transposed else exact_div(first, groups),
         in_per_group=exact_div(first, groups) if transposed else second,
         kernel=product(weight.shape[2:]),
@@ -103,8 +108,21 @@ def _convolution(
         over=over,
         valid_taps=valid_taps_of(places),
         bias=out.elements if bias else 0,
-        note="padded positions of a convolution are counted" if any(pad) else "",
+        note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
     )
+
+
+def convolution_places(
+    call: Call, x: TensorOperand, weight: TensorOperand, out: TensorOperand
+) -> tuple[list[Reach], bool]:
+    """The windows of a convolution in each dimension, and whether it is transposed: they then slide over its result."""
+    transposed = call.name.startswith("conv_transpose") or bool(call.stated("transposed", False))
+    spatial = weight.rank - 2
+    stride, pad, dilation = (_each(call.stated(word, default), spatial) for word, default in _WINDOW)
+    inner, outer = x.shape[-spatial:], out.shape[-spatial:]
+    slid, seen = (inner, outer) if transposed else (outer, inner)
+    taps = weight.shape[2:]
+    return [Reach(seen[d], slid[d], taps[d], stride[d], pad[d], dilation[d]) for d in range(spatial)], transposed
 
 
 def _each(value: Any, spatial: int) -> tuple[int, ...]:
@@ -170,20 +188,23 @@ def aligned(call: Call) -> Priced:
     return call.for_each("resample", size, (MIXED + 1) * each)
 
 
-@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d_with_indices", "avg_pool1d", "avg_pool2d",
-      "avg_pool3d", "max_pool2d", "max_pool1d", "max_pool3d", "mkldnn_max_pool2d", "mkldnn_max_pool3d",
-      "fractional_max_pool2d", "fractional_max_pool3d")  # fmt: skip
+@rule(*POOLS)
 def pool(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
     size = call.stated("kernel_size")
-    spatial = int(call.name[call.name.index("pool") + 4])
+    spatial = _spatial(call)
     window = product(size) if len(size) == spatial else size[0] ** spatial
     results = call.results[0].elements
-    return _pooled(call, results, window, places=_pool_places(call, size, spatial))
+    return _pooled(call, results, window, places=pool_places(call))
 
 
-def _pool_places(call: Call, size: Sequence[int], spatial: int) -> list[Reach]:
+def _spatial(call: Call) -> int:
+    return int(call.name[call.name.index("pool") + 4])
+
+
+def pool_places(call: Call) -> list[Reach]:
     """The windows of a pooling in each dimension; none where an argument is not told or they lie at random."""
+    size, spatial = call.stated("kernel_size"), _spatial(call)
     told = [call.get("stride", None), *(call.get(word, default) for word, default in _WINDOW[1:])]
     if any(value is UNTOLD for value in told) or call.name.startswith("fractional") or not call.args[0].shape:
         return []
