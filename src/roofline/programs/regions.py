@@ -38,7 +38,7 @@ import numpy as np
 from roofline.frozen import replace
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, pieces
-from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum, product
+from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 Box: TypeAlias = tuple[Edges, ...]
@@ -345,7 +345,7 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
     """Of a dimension over which windows slide, from what the first of these results reaches to what the last does.
 
     >>> windowed((2, 6, 1), Reach(16, 16, 3, 1, 1)), windowed((0, 4, 2), Reach(16, 8, 1, 2))
-    ((1, 7, 1), (0, 9, 4))
+    ((1, 7, 1), (0, 5, 4))
     """
     length, _, taps, stride, low, dilation, base = windows
     first, many = edges[0] * stride - low, _places(edges)
@@ -551,13 +551,21 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
                     held[base][tensor.ident] = (moved, op.repeat)
                 elif not is_surely(le, moved, before[0]):
                     held[base][tensor.ident] = (maximum(moved, before[0]), before[1])
-    limits: dict[str, Size] = {}
+    limits: dict[str, Size | None] = {}
     for base, parts in held.items():
         left, total = amounts[base], sum(moved * often for moved, often in parts.values())
         if total == left or is_surely(le, total, left):
             continue
-        rarest_last = sorted(parts.items(), key=lambda part: bool(part[1][1] == 1))  # what is left over of many reads
-        for ident, (moved, often) in rarest_last:
+        loops = any(often != 1 for _, often in parts.values())
+        shares = {ident: _whole_quotient(moved * left, total) for ident, (moved, _) in parts.items() if loops}
+        if shares and None not in shares.values():
+            limits |= shares
+            continue
+        opened = any(is_symbol(often) for _, often in parts.values())
+        for ident, (moved, often) in sorted(parts.items(), key=lambda part: bool(part[1][1] == 1) is not opened):
+            if is_zero(left):
+                limits[ident] = 0
+                continue
             if often != 1 and any(map(is_symbol, (moved, often, left))):
                 break
             limits[ident] = minimum(moved, left // often)
@@ -568,6 +576,16 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         return tensor if limit is None else replace(tensor, needed=minimum(_moved(tensor), limit))
 
     return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)
+
+
+def _whole_quotient(amount: Size, of: Size) -> Size | None:
+    """A quotient, where it is whole for every size."""
+    if not (is_symbol(amount) or is_symbol(of)):
+        return amount // of if amount % of == 0 else None
+    import sympy
+
+    found = sympy.cancel(amount / of)
+    return found if sympy.denom(found) == 1 and found.is_polynomial() else None
 
 
 def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Collection[str]) -> tuple[Op, ...]:

@@ -348,8 +348,10 @@ def _needing(tensor: Tensor, elements: Size) -> Tensor:
     return replace(tensor, needed=minimum(elements, *held) if held else elements)
 
 
-def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
+def without_unused(ops: Sequence[Op], results: Set[str], stacked: bool = False) -> tuple[Op, ...]:
     """The operations; of a result that nothing uses nothing is given back, where the program has results.
+
+    Where results are ``stacked`` of rows under names of their own, only such beside others of their operation are.
 
     The values of a sort of which the order alone is taken are written by its kernel, and are no part of the floor.
 
@@ -363,7 +365,7 @@ def without_unused(ops: Sequence[Op], results: Set[str]) -> tuple[Op, ...]:
         spare = [t.ident not in used and t.role == "activation" and "[" not in t.ident for t in op.writes]
         if not any(spare) or op.name.endswith("backward"):
             return op
-        if all(spare) and (op.kind in ("collective", UNKNOWN) or not results):
+        if all(spare) and (stacked or not results or op.kind in ("collective", UNKNOWN)):
             return op
         if not all(spare) and op.kind == "copy" and len(op.reads) == 1:  # parts of one tensor, of which some are read
             parts = [t.elements for t, s in zip(op.writes, spare, strict=True) if not s]
@@ -380,7 +382,7 @@ def _in_format(part: Tensor, dtype: str) -> Size:
 
 
 def given_back(
-    ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({})
+    ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({}), stacked: bool = False
 ) -> tuple[Op, ...]:
     """The operations, what they give back written for good though the program reads it too.
 
@@ -395,7 +397,7 @@ def given_back(
     """
     read = {t.ident for op in ops for t in op.reads} & results
     asked = read | parts.keys()
-    ops = without_unused(ops, results | parts.keys()) if results or parts else ops
+    ops = without_unused(ops, results | parts.keys(), stacked) if results or parts else ops
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in asked and t.touched is None}
 
     def kept(place: int, tensor: Tensor) -> Tensor:

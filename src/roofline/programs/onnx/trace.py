@@ -97,7 +97,7 @@ def trace(
     written = [walk.known[item.name] for item in given if item.name in walk.known]
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        given_back(needed_at_most(walk.settled(), walk.amounts(model.graph)), walk.results(model.graph)),
+        given_back(needed_at_most(walk.settled(), walk.amounts(model.graph)), walk.results(model.graph), stacked=True),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),

@@ -79,7 +79,7 @@ def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)])
     pairs, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
     if score is not None and getattr(score, "__name__", "") != "_identity":
-        note += ("; " if note else "") + "the score function of flex attention is not counted"
+        note += ("; " if note else "") + "the score function of flex attention is not counted, nor what it reads"
     sizes = sizes._replace(pairs=pairs, note=note)
     stats = (q.shape[:-1], torch.float32)
     outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
