@@ -87,6 +87,17 @@ def test_axes_to_use_that_are_used_anyway_are_idle() -> None:
     assert bound(line, on="v5e:4x2", **SIZES, mesh={"X": 4, "Y": 2}, use=("X", "Y")).lower > 0
 
 
+@pytest.mark.parametrize("command", ["bound", "shard", "advise", "plot", "sweep", "formula"])
+def test_an_algorithm_of_a_collective_that_no_plan_has_is_idle(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = () if command == "formula" else ("B=64", "D=8192", "F=8192")
+    line = "bf16[B, D_X] * bf16[D_X, F]"
+    assert main([command, line, "--on", "h100:8", "--sharp", *sizes]) == 2
+    assert "algorithm= (or sharp) has no effect: no collective here is of that kind" in capsys.readouterr().err
+    assert main([command, f"{line} -> bf16[B, F]", "--on", "h100:8", "--sharp", *sizes]) == 0
+
+
 @pytest.mark.parametrize("option", ["--dark", "--width=400"])
 def test_a_look_of_a_picture_needs_its_file(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", "--on", "h100", option]) == 2

@@ -14,6 +14,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.quantity import format_amount
 
+ALGORITHM = "algorithm= (or sharp) has no effect"
 GATHER = "AllGather_X(bf16[B_X, D])"
 REDUCE = "AllReduce_X(bf16[B, D] {U_X})"
 SHUFFLE = "AllToAll_{X,J}(bf16[I_X, J])"
@@ -226,7 +227,10 @@ SIZES = ("B=512", "D=8")
             "in-switch does not do AllGather over X: it does AllReduce, Broadcast, Reduce; those that do: ",
         ),
         ((REDUCE, "--on", "v5e:8", "--sharp", *SIZES), "in-switch does not do AllReduce over X: ici has no switches "),
-        ((GATHER, "--on", "h100:8", "--sharp", *SIZES), "AllReduce is given an algorithm, and this is an AllGather"),
+        (
+            (GATHER, "--on", "h100:8", "--sharp", *SIZES),
+            f"{ALGORITHM}: no collective here is of that kind; leave it out",
+        ),
         ((GATHER, "--on", "v5e:8", "--algorithm", "AllGathr=line", *SIZES), "unknown collective 'AllGathr'; did you "),
         ((GATHER, "--on", "v5e:8", "--density", "0.5", *SIZES), "--density has no effect: nothing here is an AllToAll"),
         ((GATHER, "--on", "v5e:8", "--plan", "1", *SIZES), "--plan has no effect: a collective alone has one plan"),

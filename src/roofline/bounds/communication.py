@@ -54,7 +54,7 @@ from roofline.ops.collectives.cost import (
     limit_reason,
     reducing_links,
 )
-from roofline.ops.collectives.registry import KINDS, bus_share, link_groups
+from roofline.ops.collectives.registry import bus_share, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
@@ -736,8 +736,6 @@ def comm(
 def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -> str | Mapping[str, str] | None:
     """Map the algorithm asked for to this collective; ``sharp`` means in-switch."""
     if not sharp:
-        if algorithm and not isinstance(algorithm, str) and kind not in algorithm and set(algorithm) <= set(KINDS):
-            raise InputError(f"{' and '.join(algorithm)} is given an algorithm, and this is {_an(kind)}")
         return {kind: algorithm} if isinstance(algorithm, str) else algorithm
     if kind != "AllReduce":
         raise InputError(f"the switches add up an AllReduce, and this is {_an(kind)}", hint="leave sharp out")

@@ -432,6 +432,20 @@ def _is_sharded(asked: Question) -> bool:
     return asked.is_sharded
 
 
+def _chooses(asked: Question) -> bool:
+    """Whether an algorithm is of collectives that its plan has, or one of the plans shown; one word is of all kinds."""
+    wanted = asked.conventions.algorithm
+    if not asked.is_sharded or isinstance(wanted, str):
+        return asked.is_sharded
+    from roofline.bounds.sharding_plans import SHOWN_PLANS, ranked
+
+    found = [plan.bound for plan in ranked(asked)[:SHOWN_PLANS]] if asked.conventions.plan is None else [asked.answer()]
+    kinds = {
+        part.op.options["collective"] for each in found if each for part in each.ops if part.op.kind == "collective"
+    }
+    return not kinds.isdisjoint(wanted or ())
+
+
 def _uses_a_link(asked: Question) -> bool:
     """Whether chips send each other data, or it comes over a bus, which of some cards is their link too."""
     comes = not asked.raw and any(step.function == "from_host" for step in _steps(asked))
@@ -463,6 +477,7 @@ def _of_families(*families: str) -> Callable[[Question], bool]:
 #: In the order in which they are refused.
 USES: tuple[Use, ...] = (
     *(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("plan", "density", "algorithm", "wrap", "uneven")),
+    Use("algorithm", _chooses, "no collective here is of that kind"),
     Use("use", _uses_further_axes, "each of its axes is sharded over already"),
     Use("density", _exchanges, "nothing here is an AllToAll"),
     Use("wrap", _on_a_torus, "no axis here is one of a torus"),

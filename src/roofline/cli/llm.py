@@ -19,6 +19,7 @@ from roofline.cli.model_options import (
     images,
     model_size,
     not_alone,
+    not_of_memory,
     served,
     sharing,
     taken,
@@ -112,8 +113,11 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
         show_json(found.to_dict()) if as_json else shown(found)
         return
     asked, picture = _asked(described, {**options, "on": machines[0]})
-    if as_json and (picture["view"] or picture["file"]):
-        raise InputError("--json and a picture are two answers", hint="leave --json or --view and -o out")
+    if (as_json or explain) and (picture["view"] or picture["file"]):
+        other = "--json" if as_json else "--explain"
+        raise InputError(f"{other} and a picture are two answers", hint=f"leave {other} or --view and -o out")
+    if picture["view"] == "memory":
+        not_of_memory()
     along_front = decodes_several(asked, asked) and (picture["file"] is not None or "estimate" not in wanted)
     front = along_front or picture["view"] == "front"
     alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None

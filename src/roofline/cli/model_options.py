@@ -41,16 +41,26 @@ def _number(name: str, text: str | int | None, what: str = "chips") -> Any:
     return value
 
 
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
+
+
+def not_of_memory() -> None:
+    """Refuse an option of a step's time beside a picture of memory."""
+    params = {param.name: param for param in click.get_current_context().command.params}
+    idle = next((name for name in params if name in _OF_TIME and _is_given(name)), None)
+    if idle is not None:
+        raise InputError(
+            f"{word_of(params[idle])} is of a step's time, and --view memory shows none", hint="leave one of them out"
+        )
+
+
 def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
     """Refuse an option of the command that says nothing without another, where that is not given."""
     context = click.get_current_context()
-
-    def given(name: str) -> bool:
-        return context.get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
-
     flags = {param.name: param for param in context.command.params}
     for name, needed in beside.items():
-        if given(name) and not any(map(given, needed)):
+        if _is_given(name) and not any(map(_is_given, needed)):
             denied = flags[name].secondary_opts if context.params[name] is False else ()
             other = denied[-1] if denied else word_of(flags[name])
             wanted = " or ".join(word_of(flags[each]) for each in needed)
@@ -205,8 +215,15 @@ BESIDE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("past", "all_logits"), ("prompt",)),
     "kv_parallel": ("tensor",),
     "phase": ("view",),
-    **dict.fromkeys(("dark", "width"), ("file", "view")),
+    "dark": ("file",),
+    "width": ("file", "view"),
 }
+
+#: Options of the time of a step.
+_OF_TIME = (
+    "over", "achievable", "unit", "algorithm", "compute", "full_attention", *OF_OPERATIONS,
+    "estimate", "library", "eager", "constants", "measured",
+)  # fmt: skip
 
 
 def beside_of_serving() -> dict[str, tuple[str, ...]]:

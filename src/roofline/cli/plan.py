@@ -23,7 +23,7 @@ MISSED = 3
 _BESIDE = {
     **dict.fromkeys(("accept", "draft_by"), ("draft",)),
     "draft_weights": ("draft_by",),
-    "dark": ("file", "view"),
+    "dark": ("file",),
 }
 
 
