@@ -41,6 +41,22 @@ def test_equal_figures_have_no_best() -> None:
     assert both.times_the_best == [1.0, 1.0]
 
 
+def test_the_cheapest_of_those_that_fit_is_marked_wherever_it_stands() -> None:
+    """What does not fit has words in the place of a price, and says nothing of which price is better."""
+    asked = {"tensor": 8, "batch": 256, "context": 8000}
+    for on, price in (
+        ("h100:8,h200:8,b200:8", "2.5,3.5,5"),
+        ("b200:8,h200:8,h100:8", "5,3.5,2.5"),
+        ("h100:8,b200:8", "2.5,5"),
+    ):
+        found = llm("llama-3-70b", on=on, price=price, **asked)
+        assert found.best("$ a million output tokens") == ("b200:8",)
+        assert found.to_dict()["best"]["$ a million output tokens"] == ["b200:8"]
+        row = next(line for line in str(found).splitlines() if "$ a million output" in line)
+        assert row.count("*") == 1
+        assert "0.5495*" in row
+
+
 def test_what_fits_is_faster_than_what_does_not(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["llm", "llama-3-8b", "--on", "v5e,l40s", "--context", "16k"]
     assert main(words) == 0

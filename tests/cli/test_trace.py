@@ -309,11 +309,37 @@ def test_a_size_may_be_a_formula_of_another(capsys, model):
 def test_a_picture_shows_the_layers_under_the_roof(capsys, model, tmp_path):
     words = ["trace", f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "-o", str(tmp_path / "layers.svg")]
     assert main([*words, "--on", "1080ti"]) == 0
-    assert capsys.readouterr().out == f"wrote {tmp_path}/layers.svg\n"
+    shown = capsys.readouterr().out
+    assert "\n  at best 245 ns, memory-bound (dram), on NVIDIA GTX 1080 Ti\n" in shown
+    assert shown.endswith(f"wrote {tmp_path}/layers.svg\n")
     assert "Sequential on NVIDIA GTX 1080 Ti" in (tmp_path / "layers.svg").read_text()
     for more, message in (([], "a roofline is that of a machine"), (["--on", "h100", "--json"], "two answers")):
         assert main([*words, *more]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_policies_stand_side_by_side(capsys, model, tmp_path):
+    words = [
+        "trace",
+        f"{model}:build",
+        "--input",
+        "fp32[1, 3, 16, 16]",
+        "--on",
+        "h100,a100",
+        "--policy",
+        "each-op, fused",
+    ]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["bound"]
+    assert found["names"] == [f"{on} policy {policy}" for on in ("h100", "a100") for policy in ("each-op", "fused")]
+    for name, answer in zip(found["names"], found["answers"], strict=True):
+        on, _, policy = name.split()
+        assert main([*words[:4], "--on", on, "--policy", policy, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bound"]["lower"] == answer["lower"]
+    assert main([*words, "-o", str(tmp_path / "four.svg")]) == 0
+    shown = capsys.readouterr().out
+    assert "has the lowest floor" in shown
+    assert shown.endswith(f"wrote {tmp_path}/four.svg\n")
 
 
 def test_the_source_of_every_figure(capsys, model):

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from roofline import trace  # noqa: E402
 from roofline.programs.pytorch.tensors import region_of  # noqa: E402
-from roofline.programs.tensor_parts import pieces  # noqa: E402
+from roofline.programs.tensor_parts import Stretches, pieces  # noqa: E402
 
 
 def _bytes(program, *inputs, policy="each-op"):
@@ -201,3 +201,11 @@ def test_pieces_of_drawn_views_are_those_of_their_elements():
         union = set().union(*held)
         assert cut.union(range(len(views))) == 8 * len(union)
         assert cut.apart == (sum(map(len, held)) == len(union))
+
+
+def test_all_of_a_tensor_by_its_rows_and_by_its_batches_is_one_piece_of_any_size():
+    """Places are never listed where rows of a view go on from one row of another to the next."""
+    rows = Stretches(0, ((2**40, 2**10), (2**9, 2), (2, 1)))
+    batches = Stretches(0, ((2**20, 2**30), (2**20, 2**10), (2**9, 2), (2, 1)))
+    assert pieces([rows, batches, Stretches(0, ((2**50, 1),))]) == ((2**50,), ((0,), (0,), (0,)))
+    assert pieces([rows, Stretches(2**10, ((3, 2**10), (2**10, 1)))]).sizes == (2**50 - 3 * 2**10, 3 * 2**10)

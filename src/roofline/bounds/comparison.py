@@ -606,14 +606,15 @@ def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ..
 
     >>> best_of(("a", "b"), (Fact("time", 2.0, "s", "less"), Fact("time", 1.0, "s", "less")))
     ('b',)
+    >>> best_of(("a", "b"), (Fact("time", "none: does not fit"), Fact("time", 1.0, "s", "less")))
+    ('b',)
     """
-    found = [(who, fact) for who, fact in zip(names, facts, strict=True) if fact is not None]
+    found = [(who, fact) for who, fact in zip(names, facts, strict=True) if fact is not None and fact.value is not None]
     ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
-    if not ranked:
-        return ()
-    wanted = (min if found[0][1].better == "less" else max)(value for _, value in ranked)
+    less = any(fact.better == "less" for _, fact in found)  # words in a figure's place have no better
+    wanted = (min if less else max)((value for _, value in ranked), default=0.0)
     close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
-    return close if len(close) < len(ranked) else ()
+    return close if len(close) < len(found) else ()
 
 
 def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> Row:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from itertools import product
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any
 
-from roofline.answers import figures_of, side_by_side, values_listed
+from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
 from roofline.bounds.api import refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
@@ -96,10 +96,14 @@ def trace_command(
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
         raise InputError(f"--depth {depth}: there are no modules above the program", hint="0 shows the program alone")
-    roofs = [target_arguments({**options, **figures_of(on, machines, options), "on": on}) for on in machines]
-    conventions = Conventions(**convention_arguments(options, OF_OPERATIONS))
-    for roof in roofs:
+    policies, roofs = format_choices(options, ("policy",)), []
+    for on, policy in product(machines, policies):
+        roof = target_arguments({**options, **figures_of(on, machines, options), "on": on})
+        conventions = Conventions(**convention_arguments({**options, **policy}, OF_OPERATIONS))
         _check_target({**roof, **wanted}, conventions)
+        roofs.append({**roof, **{name: getattr(conventions, name) for name in OF_OPERATIONS}})
+    if len(policies) > 1:
+        machines = [*names_of(machines, policies)]
     given: dict[str, Any] = {"sizes": _sizes(words)}
     given |= {
         "batch": None if batch is None else parse_size("batch", batch),
@@ -110,10 +114,9 @@ def trace_command(
         "trips": trips or None,
     }
     asked = {name: value for name, value in given.items() if value is not None}
-    chosen = {name: getattr(conventions, name) for name in OF_OPERATIONS}
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
-        found = [opened.bound(**chosen, **roof).formula(**point) for roof in roofs]
+        found = [opened.bound(**roof).formula(**point) for roof in roofs]
         show_formulas(found, language, as_json)
         return
     rows = _rows(asked)
@@ -123,7 +126,7 @@ def trace_command(
             one = {**asked, "sizes": {**asked["sizes"], **row}}
             one |= {"batch": one["sizes"].pop("batch")} if "batch" in asked else {}
             traced = _traced(program, frontend, inputs, one)
-            return [traced.bound(**chosen, **roof, **wanted) for roof in roofs]
+            return [traced.bound(**roof, **wanted) for roof in roofs]
 
         _show_beside(_beside(rows, machines, ask), output, explain, as_json)
         return
@@ -131,11 +134,17 @@ def trace_command(
     traced.flops(convention)
     bound: Any = None
     if machines != [None]:
-        bound = side_by_side([traced.bound(**chosen, **roof, **wanted) for roof in roofs], machines)
+        bound = side_by_side([traced.bound(**roof, **wanted) for roof in roofs], machines)
     several = len(machines) > 1
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
+        from roofline.sections import Table
 
+        show(
+            [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
+            if several
+            else [next(traced.sections()), *_time(bound)]
+        )
         show_chart(bound.plot() if several else program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
@@ -256,23 +265,31 @@ def _operations(
 
     Of several machines their times stand in that table, and what each says by itself below.
     """
-    from roofline.quantity import format_amount
-    from roofline.sections import BLANK, Sentences
-    from roofline.sizes import is_symbol
+    from roofline.sections import Sentences
 
     roofs = {} if bound is None else {"": bound} if not several else dict(zip(bound.names, bound.answers, strict=True))
     first, *rest = traced.operation_sections(under=roofs) if flat else traced.sections(depth, roofs)
     yield first
-    if bound is not None and not several and not is_symbol(bound.lower):
-        time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"
-        yield from (BLANK, *([] if bound.footprint is None else bound.footprint.misfit()))
-        yield Sentences([f"{time}, on {bound.target}"])
+    if bound is not None and not several:
+        yield from _time(bound)
     yield from rest
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
 
         meaning = CONVENTIONS[convention].meaning
         yield Sentences([f"{traced.flops(convention):,} counted as {convention}: {meaning}"])
+
+
+def _time(bound: Any) -> Iterator[Section]:
+    """What does not fit, and the time at best, where it is a number."""
+    from roofline.quantity import format_amount
+    from roofline.sections import BLANK, Sentences
+    from roofline.sizes import is_symbol
+
+    if not is_symbol(bound.lower):
+        yield from (BLANK, *([] if bound.footprint is None else bound.footprint.misfit()))
+        time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"
+        yield Sentences([f"{time}, on {bound.target}"])
 
 
 def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:

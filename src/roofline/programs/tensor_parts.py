@@ -49,8 +49,9 @@ from roofline.ops.basic import UNKNOWN
 from roofline.sizes import Size, ceil_div, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
-#: Parts are told apart place by place up to so many stretches between their edges, times parts.
+#: Parts are told apart up to so many cells between the edges of boxes, times parts; and so many runs without a grid.
 _MOST = 10**7
+_MOST_RUNS = 10**6
 
 
 class Stretches(NamedTuple):
@@ -87,8 +88,8 @@ class Pieces(NamedTuple):
 
 
 def pieces(regions: Sequence[Stretches]) -> Pieces | None:
-    """Cut regions where one of them begins or ends, place by place where they are no boxes; None for too many."""
-    cut = _boxes(regions) or _places(regions)
+    """Cut regions where one of them begins or ends, run by run where they are no boxes; None for too many."""
+    cut = _boxes(regions) or _runs(regions)
     if cut is None:
         return None
     held, spans = cut
@@ -99,10 +100,10 @@ def pieces(regions: Sequence[Stretches]) -> Pieces | None:
     names, numbers = np.unique(cells, return_inverse=True)
     numbers = numbers.reshape(held.shape)
     sizes = np.bincount(numbers.ravel(), weights=held.ravel(), minlength=len(names))
-    kept = {int(number): 0 for span in spans for number in np.unique(numbers[span])}
-    order = {number: at for at, number in enumerate(kept)}
-    of = tuple(tuple(sorted(order[int(number)] for number in np.unique(numbers[span]))) for span in spans)
-    return Pieces(tuple(int(sizes[number]) for number in kept), of)
+    found = [np.flatnonzero(np.bincount(numbers[span].ravel())).tolist() for span in spans]
+    order = {number: at for at, number in enumerate(dict.fromkeys(number for each in found for number in each))}
+    of = tuple(tuple(sorted(order[number] for number in each)) for each in found)
+    return Pieces(tuple(int(sizes[number]) for number in order), of)
 
 
 #: Places in each cell, and the cells of each region.
@@ -111,7 +112,7 @@ _Cells = tuple[np.ndarray[Any, Any], list[Any]]
 
 def _boxes(regions: Sequence[Stretches]) -> _Cells | None:
     """Cells between the edges of regions that are boxes on one grid."""
-    strides = sorted({stride for region in regions for _, stride in region.steps}, reverse=True)
+    strides = sorted({1, *(stride for region in regions for n, stride in region.steps if n != 1)}, reverse=True)
     if any(far % near for far, near in pairwise(strides)):
         return None
     boxes = [_box(region, strides) for region in regions]
@@ -128,33 +129,43 @@ def _boxes(regions: Sequence[Stretches]) -> _Cells | None:
     return held, [tuple(slice(at[n][a], at[n][b]) for n, (a, b) in enumerate(box)) for box in boxes]
 
 
-def _places(regions: Sequence[Stretches]) -> _Cells | None:
-    """Every place as a cell of its own."""
-    extent = max(region.last for region in regions) + 1
-    if extent * len(regions) > _MOST:
-        return None
-    spans = []
+def _runs(regions: Sequence[Stretches]) -> _Cells | None:
+    """Cells between the edges of the runs of places without a gap that regions are made of."""
+    edges = []
     for region in regions:
-        places = np.array([region.start])
-        for n, stride in region.steps:
-            places = np.add.outer(places, np.arange(n) * stride).ravel()
-        spans.append(np.unique(places))
-    return np.ones(extent, np.int64), spans
+        (length, finest), *outer = sorted(region.steps, key=lambda step: step[1]) or [(1, 1)]
+        if finest != 1:
+            outer, length = [(length, finest), *outer], 1
+        while outer and outer[0][1] == length:
+            length *= outer.pop(0)[0]
+        if prod(n for n, _ in outer) * len(regions) > _MOST_RUNS:
+            return None
+        starts = np.array([region.start])
+        for n, stride in outer:
+            starts = np.add.outer(starts, np.arange(n) * stride).ravel()
+        edges.append((starts, starts + length))
+    cut = np.unique(np.concatenate([edge for pair in edges for edge in pair]))
+    spans = []
+    for pair in edges:
+        begun, ended = (np.bincount(np.searchsorted(cut, edge), minlength=len(cut)) for edge in pair)
+        spans.append(np.cumsum(begun - ended)[:-1] > 0)
+    return np.diff(cut), spans
 
 
 def _box(region: Stretches, strides: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """First and last place of a region at each distance; nothing where it is no box."""
-    counts = {stride: n for n, stride in region.steps}
-    if len(counts) < len(region.steps):
+    several = [step for step in region.steps if step[0] != 1]
+    counts, box = {stride: n for n, stride in several}, []
+    if len(counts) < len(several):
         return ()
-    box, left = [], region.start
-    for level, stride in enumerate(strides):
-        first, left = divmod(left, stride)
-        n = counts.get(stride, 1)
-        if level and first + n > strides[level - 1] // stride:
-            return ()
+    for stride, far in zip(reversed(strides), (*reversed(strides[:-1]), None), strict=True):
+        first, n = (region.start % far if far else region.start) // stride, counts.get(stride, 1)
+        if far and first + n > (turn := far // stride):  # it goes on in the next row: whole rows are of that distance
+            if first or n % turn or far in counts:
+                return ()
+            counts[far], n = n // turn, turn
         box.append((first, first + n))
-    return tuple(box)
+    return tuple(reversed(box))
 
 
 def in_one_stretch(regions: Sequence[Stretches]) -> bool:
