@@ -181,3 +181,36 @@ def test_no_such_target(on, message):
 def test_other_questions_take_a_number():
     with pytest.raises(RooflineError, match=r"leaves it open"):
         roofline.bound("AllReduce_X(bf16[N])", on="h100:n")
+
+
+@pytest.mark.parametrize(
+    ("model", "phase", "on", "option"),
+    [
+        ("llama-3-70b", "decode", "h100:{}", "tensor"),
+        ("llama-3-8b", "decode", "v5e:{}", "tensor"),
+        ("mixtral-8x7b", "prefill", "h100:{}", "expert"),
+        ("llama-3-8b", "decode", "h100:{}", "data"),
+    ],
+)
+def test_all_n_chips_may_split_layers(model, phase, on, option):
+    found = roofline.formula(model, phase, on=on.format("n"), **{option: "n"})
+    sizes = {"batch": 48, "context" if phase == "decode" else "prompt": 3000}
+    for n in (1, 4, 16):
+        answer = serve_bound(model, phase, on=on.format(n), **sizes, **{option: n})
+        agree(found, {"n": n, **sizes}, answer, answer.footprint.total)
+
+
+@pytest.mark.parametrize("option", ["fsdp", "data"])
+def test_all_n_chips_may_be_copies_or_share_one(option):
+    found = roofline.formula("llama-3-8b", "train", on="h100:n", **{option: "n"})
+    sizes = {"batch_tokens": 2**22, "sequence": 4096}
+    for n in (1, 4, 64):
+        answer = train("llama-3-8b", on=f"h100:{n}", **sizes, **{option: n})
+        agree(found, {"n": n, **sizes}, answer, answer.memory.total)
+
+
+def test_all_n_chips_leave_none_to_others():
+    with pytest.raises(RooflineError, match="data='n' is all chips of h100:n; leave it out, or the others"):
+        roofline.formula("llama-3-8b", "train", on="h100:n", data="n", tensor=2)
+    with pytest.raises(RooflineError, match="size tensor is 'm'"):
+        roofline.formula("llama-3-8b", "train", on="h100:n", tensor="m")

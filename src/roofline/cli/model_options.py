@@ -21,7 +21,7 @@ _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_para
 
 def sharing(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the options about several chips into arguments of the library; ``options`` loses them."""
-    found: dict[str, Any] = {name: _number(name, options.pop(name)) for name in _NUMBERS}
+    found: dict[str, Any] = {name: _number(name, options.pop(name), of=options.get("on")) for name in _NUMBERS}
     found["microbatches"] = _number("microbatches", options.pop("microbatches"), "parts")
     others = ("balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
     found |= {name: options.pop(name) for name in others}
@@ -29,14 +29,24 @@ def sharing(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _number(name: str, text: str | int | None, what: str = "chips") -> Any:
-    """Read a number, or a list of them; one that is read already, as of one of several machines, stays."""
+def _number(name: str, text: str | int | None, what: str = "chips", of: str | None = None) -> Any:
+    """Read a number, or a list of them; one that is read already, as of one of several machines, stays.
+
+    That of the target ``of`` may be open, and bears a name then.
+    """
     if not isinstance(text, str):
         return text
     value = parse_size(name, text)
     if isinstance(value, str):
+        from roofline.hardware.open_counts import open_shape
+
+        opened = open_shape(of)
+        if opened is not None and text == opened[2]:
+            return text
         flag = f"--{name.replace('_', '-')}"
-        hint = "a number, or a list 1,2,4,8; a formula is of one number, and a sweep has a row for each"
+        hint = (
+            "a number, or a list 1,2,4,8; a formula is of one number or of the n of h100:n, a sweep has a row for each"
+        )
         raise InputError(f"{flag} {text!r} is not a number of {what}", hint=hint)
     return value
 
@@ -135,9 +145,12 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
     ``options`` loses what it had.
     """
     phase = options.pop("phase") or _phase_meant(options)
-    sizes = {name: model_size(name, options.pop(name)) for name in MODEL_SIZES}
+    on, sizes = options["on"], {name: model_size(name, options.pop(name)) for name in MODEL_SIZES}
     given = {name: value for name, value in sizes.items() if value is not None}
-    training = {"fsdp": _number("fsdp", options.pop("fsdp")), "checkpoint": _kept_each(options.pop("checkpoint"))}
+    training = {
+        "fsdp": _number("fsdp", options.pop("fsdp"), of=on),
+        "checkpoint": _kept_each(options.pop("checkpoint")),
+    }
     given |= {name: value for name, value in training.items() if value is not None}
     for name in given:
         if (name in OF_TRAINING) != (phase == "train"):
@@ -145,7 +158,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
             hint = "add --phase train" if name in OF_TRAINING else "its sizes are --batch-tokens and --sequence"
             raise InputError(f"--{name.replace('_', '-')} is {what}", hint=hint)
     _check_sizes_of(phase, given)
-    arguments = {**target_arguments(options), **sharing({**options, "algorithm": None}), **given}
+    arguments = {**target_arguments(options), **sharing({**options, "on": on, "algorithm": None}), **given}
     for name in ("flops", "bytes_", "intensity", "dtype"):
         if options.pop(name) is not None:
             raise InputError(f"--{name.rstrip('_')} is about raw work, and this is a model", hint="leave it out")

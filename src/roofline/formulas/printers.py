@@ -404,7 +404,7 @@ def fastest_source(
             last.append(f'throw new RangeError("none of {"; ".join(says for _, says in cases)}");')
         indent, end, start = "  ", ["}"], []
     inside = [line for source in sources for line in source.splitlines()]
-    return "\n".join([*start, head, *(f"{indent}{line}" for line in [*inside, *last]), *end])
+    return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
 
 
 def _identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:

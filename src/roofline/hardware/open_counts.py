@@ -22,7 +22,8 @@ many such parts there are, as stages of a pipeline:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -114,6 +115,25 @@ def open_counts(on: str, *, inside: int = 1, outside: int = 1, **options: Any) -
     return found
 
 
+def numbered_counts(on: str, numbers: Sequence[int], **options: Any) -> tuple[OpenCount, ...]:
+    """Some numbers of chips by themselves, those of them that there can be.
+
+    >>> [each.says for each in numbered_counts("v5e:n", [1, 2, 3, 4])]
+    ['n = 1', 'n = 2', 'n = 4']
+    """
+    read = open_shape(on)
+    assert read is not None
+    key, shape, name = read
+    machine = chip(key, **options)
+    return tuple(_possible(machine, shape, name, numbers))
+
+
+def _possible(machine: Machine, shape: Sequence[str], name: str, numbers: Iterable[int]) -> Iterator[OpenCount]:
+    for number in numbers:
+        with suppress(HardwareError, InputError):  # no such slice
+            yield _numbered(machine, shape, name, number)
+
+
 def _of_tiers(machine: Machine, name: str, inside: int) -> Iterator[OpenCount]:
     """One unit of chips that stand together, then each tier of switches: units that the tier below it does not hold."""
     yield _numbered(machine, (str(inside),), name, inside)
@@ -142,11 +162,8 @@ def _of_parts(machine: Machine, name: str, inside: int, outside: int) -> Iterato
 def _of_slices(machine: Machine, shape: Sequence[str], name: str, inside: int) -> Iterator[OpenCount]:
     """Slices a chip can have, those together whose axes close alike; with chips inside, each by itself."""
     made: list[tuple[int, Any]] = []
-    for size in range(1, _LONGEST + 1):
-        try:
-            one = _numbered(machine, shape, name, size).machine
-        except (HardwareError, InputError):  # no slice of this size
-            continue
+    for found in _possible(machine, shape, name, range(1, _LONGEST + 1)):
+        one, size = found.machine, found.least
         chips = one.mesh.chips if one.mesh is not None else 1
         if chips % inside == 0:
             alone = size <= 2 or inside > 1

@@ -30,7 +30,7 @@ from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
-from roofline.hardware.open_counts import open_counts, open_shape
+from roofline.hardware.open_counts import numbered_counts, open_counts, open_shape
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -45,10 +45,13 @@ from roofline.signatures import optional, spelled, takes
 from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, product, symbol
 
 #: What a training step is asked by, beside what a step of serving is.
-TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int", checkpoint="str | int")
+TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str", checkpoint="str | int")
 
-#: The number of chips at which a formula of an open one is shown.
-USUAL_CHIPS = 64
+#: Numbers of chips at which an open one is shown: the first that there may be, of chips that split layers the last.
+USUAL_CHIPS = (64, 16, 8)
+
+#: Options of a layout that may be an open number of chips; the powers of 2 that are tried where it splits layers.
+LAYOUT, MOST_SPLIT = (*CHIPS, "fsdp"), 11
 
 #: The phases that have a formula.
 ALL_PHASES = (*PHASES, "train")
@@ -78,14 +81,13 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
     described = load(model)
     if open_shape(on) is None:
         return fastest(_ways(described, phase, on, options))
-    parts = _chips_around(options, phase)
-    return _over_chips(on, options, parts, lambda machine, rest: fastest(_ways(described, phase, machine, rest)), chips)
+    return _over_chips(on, options, phase, lambda machine, rest: fastest(_ways(described, phase, machine, rest)), chips)
 
 
 def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
     """Chips inside each part of an open number of them, and parts outside it: copies, or chips that share weights."""
     check_one_layout(options)
-    ways = {name: options.get(name) or 1 for name in (*CHIPS, "fsdp") if name != "kv_parallel"}
+    ways = {name: check(name, options.get(name) or 1) for name in (*CHIPS, "fsdp") if name != "kv_parallel"}
     if options.get("data") and (phase != "train" or options.get("fsdp")):
         raise InputError(f"{spelled('data')} leaves no number of chips open", hint="leave it out, or give the number")
     copy = ways["tensor"] * ways["context_parallel"]
@@ -98,28 +100,41 @@ def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
 
 
 def _over_chips(
-    on: Any, options: Mapping[str, Any], around: tuple[int, int], make: Callable[[Machine, dict[str, Any]], Formula],
+    on: Any, options: Mapping[str, Any], phase: str, make: Callable[[Machine, dict[str, Any]], Formula],
     chips: int | None,
 ) -> Formula:  # fmt: skip
-    """The closed form in an open number of chips: made on each kind of machine that they are, one case each."""
+    """The closed form in an open number of chips: made on each kind of machine that they are, one case each.
+
+    Options that bear its name are that number; where it splits layers, each power of 2 is a case.
+    """
     rest, read = dict(options), open_shape(on)
     assert read is not None
     of_target = take_target_options(rest)
     of_target |= of_target.pop("set", None) or {}
+    named = [name for name, value in rest.items() if name in LAYOUT and value == read[2]]
     forms, refused = [], []
-    inside, outside = around
-    ranges = open_counts(on, inside=inside, outside=outside, **of_target)
+    if set(named) <= {"data", "fsdp"}:
+        rest = {name: value for name, value in rest.items() if name not in named}
+        inside, outside = _chips_around(rest, phase)
+        if named and inside * outside > 1:
+            raise InputError(f"{spelled(named[0], read[2])} is all chips of {on}", hint="leave it out, or the others")
+        rest |= {"fsdp": 1} if "data" in named and phase == "train" else {}
+        ranges, usual = open_counts(on, inside=inside, outside=outside, **of_target), USUAL_CHIPS
+    else:
+        usual = USUAL_CHIPS[::-1]
+        ranges = numbered_counts(on, [1 << power for power in range(MOST_SPLIT)], **of_target)
     for each in ranges:
+        own = {name: each.least if name in named else value for name, value in rest.items()}
         try:
-            forms.append((make(each.machine, dict(rest)), ValidRange(each.holds, each.says)))
+            forms.append((make(each.machine, own), ValidRange(each.holds, each.says)))
         except RooflineError as error:
             refused.append((each.says, error))
     if not forms:
         raise refused[-1][1]
     shown = [each for each in ranges if all(each.says != said for said, _ in refused)]
-    usual = USUAL_CHIPS if any(USUAL_CHIPS in each for each in shown) else shown[-1].most or shown[-1].least
-    found = of_cases(read[2], usual if chips is None else chips, forms)
-    said = [f"not for {says}: {error.message}" for says, error in refused]
+    chips = chips or next((number for number in usual if any(number in each for each in shown)), shown[-1].least)
+    found = of_cases(read[2], chips, forms)
+    said = [f"not for {says}: {error.message}" for says, error in refused[:2]]
     return replace(found, said=(*found.said, *said))
 
 
@@ -138,7 +153,7 @@ def serving_formula(found: Serving, phase: str = "decode") -> Formula:
     return model_formula(found.model, phase, **found.asked_of(phase))
 
 
-@takes(question, model_formula, TRAINING_SIZES)
+@takes(question, TRAINING_SIZES, model_formula)
 def formula(subject: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Formula:
     """The closed form of a line of notation, or of a step of a model: terms, what binds, where that flips.
 
@@ -182,7 +197,7 @@ def formula(subject: Model | str | None = None, phase: str = "decode", **argumen
             raise InputError(f"{spelled('mesh')} names the axes of a number of chips", hint="leave it out, or give one")
         target_text = arguments.pop("on")
         return _over_chips(
-            target_text, arguments, (1, 1), lambda on, asked: _line_formula(subject, {**asked, "on": on}), chips
+            target_text, arguments, "decode", lambda on, asked: _line_formula(subject, {**asked, "on": on}), chips
         )
     described = load(subject)
     refuse_idle_of_step(arguments, phase, described)

@@ -84,6 +84,7 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     maximum,
+    plain_number,
     plain_numbers,
     product,
 )
@@ -116,7 +117,7 @@ def chips_by_use(
     if given["data"] is None:
         others = math.prod((*checked.values(), machine.slices if fsdp is None else check("fsdp", fsdp)))
         left = machine.slices if fsdp is None else exact_div(chips, others)
-        checked = {"data": left if is_symbol(chips) or chips % others == 0 else 1, **checked}
+        checked = {"data": plain_number(left) if is_symbol(chips) or chips % others == 0 else 1, **checked}
     stages, pieces = checked["pipeline"], check("chunks", chunks)
     if stages * pieces > layers:
         raise SizeError(
@@ -124,7 +125,7 @@ def chips_by_use(
         )
     if fsdp is None:
         taken = math.prod(checked.values())
-        rest, over = (chips / taken, 0) if is_symbol(chips) else divmod(chips, taken)
+        rest, over = (plain_number(chips / taken), 0) if is_symbol(chips) else divmod(chips, taken)
         if over and machine.shape:
             named = " · ".join(f"{name} {size}" for name, size in checked.items() if size > 1)
             raise LayoutError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
