@@ -56,6 +56,8 @@ MOST_LAYERS = 10_000
 MOST_REPEATS, MOST_ALTERNATIVES = 4, 16
 #: Regular expressions that a configuration lists.
 MOST_PATTERNS = 1_000
+#: Units, levels of memory or links of a chip.
+MOST_TABLES = 100
 MOST_DIGITS = 300
 MOST_PARTS = 32
 

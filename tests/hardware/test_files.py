@@ -310,6 +310,14 @@ BROKEN = [
     ),
     ("[chip.x]\nmemory = 3\n" + X, "chip.x.memory: is 3; expected a list of tables, [[chip.x.memory]]"),
     ("[chip.x]\nmemory = [3]\n" + X, "chip.x.memory: is [3]; expected a list of tables, [[chip.x.memory]]"),
+    (
+        "[[chip.x.memory]]\nlevel = 'hbm'\n" * 101 + X,
+        "chip.x.memory: has 101 tables, and one chip has fewer; at most 100",
+    ),
+    (
+        "".join(f"[chip.x.unit.u{at}]\n" for at in range(101)),
+        "chip.x.unit: has 101 tables, and one chip has fewer; at most 100",
+    ),
     ("[[chip.x.memory]]\nbandwidth = 1\n", "chip.x.memory[0].level: is missing; name the level: 'hbm'"),
     (
         "[[chip.x.memory]]\nlevel = 'h b m'\nbandwidth = 1\n",

@@ -249,4 +249,6 @@ capacity = 3
 def test_a_figure_of_a_described_chip_may_stand_behind_a_dot(figures):
     memory = chip(figures).memories[0]
     assert (memory.name, memory.bandwidth.value, memory.capacity.value) == ("hbm", 1e12, 32e9)
+    with pytest.raises(HardwareError, match="memory: has 101 tables, and one chip has fewer; at most 100"):
+        chip({f"level{at}": 8 for at in range(101)})
     assert chip({"inherits": "h100", "hbm.capacity": 32e9}).figure("hbm.capacity").value == 32e9

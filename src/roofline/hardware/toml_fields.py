@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, quoted, suggest
+from roofline.files import MOST_TABLES
 from roofline.frozen import Frozen
 from roofline.hardware.machine import Figure
 from roofline.signatures import either
@@ -255,6 +256,7 @@ def table_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> dict[str, An
 def tables_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> Iterable[tuple[str, dict[str, Any]]]:
     """Read a table of tables, name by name."""
     outer = table_of(raw, key, place)
+    _check_count(len(outer), key, place)
     return [(name, table_of(outer, name, place.at(key))) for name in outer]
 
 
@@ -263,4 +265,11 @@ def list_of_tables(raw: Mapping[str, Any], key: str, place: FieldPath) -> list[t
     value = raw.get(key, [])
     if not isinstance(value, list) or any(not isinstance(item, dict) for item in value):
         place.at(key).fail(f"is {quoted(value)}", f"expected a list of tables, [[{place.at(key).path}]]")
+    _check_count(len(value), key, place)
     return list(enumerate(value))
+
+
+def _check_count(count: int, key: str, place: FieldPath) -> None:
+    """Refuse more units, levels of memory or links than any chip has."""
+    if count > MOST_TABLES:
+        place.at(key).fail(f"has {count:,} tables, and one chip has fewer", f"at most {MOST_TABLES}")
