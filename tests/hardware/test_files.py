@@ -180,6 +180,27 @@ bandwidth = "50 GB/s"
     assert machine.alternates == ()
 
 
+def test_a_new_level_or_link_of_a_like_name_says_what_it_has(write):
+    path = write("""
+[chip.more]
+inherits = "h100"
+[[chip.more.memory]]
+level = "hbms"
+bandwidth = "1 TB/s"
+capacity = "64 GB"
+[[chip.more.memory]]
+level = "host"
+bandwidth = "50 GB/s"
+[[chip.more.link]]
+name = "nvlinks"
+bandwidth = "100 GB/s"
+topology = "switch"
+""")
+    machine = chip("more", files=[path])
+    assert [each.name for each in machine.memories][-2:] == ["hbms", "host"]
+    assert machine.links[-1].name == "nvlinks"
+
+
 def test_a_chip_may_correct_itself(write):
     path = write('[chip.h100]\ninherits = "h100"\n[[chip.h100.memory]]\nlevel = "hbm"\nbandwidth = 3e12\n')
     machine = chip("H100 SXM", files=[path])
@@ -249,6 +270,18 @@ BROKEN = [
     (
         "[chip.x]\ninherits = 'y'\n[chip.y]\ninherits = 'x'\n",
         "chip.x.inherits: goes round in a circle through 'y'; let one of them",
+    ),
+    (
+        "[chip.x]\ninherits = 'h100'\n[[chip.x.memory]]\nlevel = 'hmb'\nbandwidth = '4 TB/s'\n",
+        "chip.x.memory[0].level: 'hmb' is new here; did you mean 'hbm'? there are hbm, l2",
+    ),
+    (
+        "[chip.x]\ninherits = 'h100'\n[[chip.x.link]]\nname = 'nvlnk'\nbandwidth = '900 GB/s'\n",
+        "chip.x.link[0].name: 'nvlnk' is new here; did you mean 'nvlink'? there are nvlink",
+    ),
+    (
+        "[system.s]\nchip = 'h100'\n[[system.s.link]]\nname = 'nvlnk'\nbandwidth = '900 GB/s'\n",
+        "system.s.link[0].name: 'nvlnk' is new here; did you mean 'nvlink'?",
     ),
     ("[chip.x]\ntdp = -1\n" + X, "chip.x.tdp: -1 is negative; expected a power above 0, such as '700 W'"),
     ("[chip.x]\ntdp = '3 GB'\n" + X, "chip.x.tdp: '3 GB' is a capacity in bytes; expected a power, such as '700 W'"),

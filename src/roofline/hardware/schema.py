@@ -29,12 +29,12 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from roofline import dtypes
-from roofline.errors import suggest
+from roofline.errors import did_you_mean, suggest
 from roofline.frozen import Frozen, replace
 from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
@@ -168,6 +168,8 @@ def build_chip(
         file=place.file,
     )
     if parent is not None:
+        _check_names("memory", "level", memories, parent.memories, place)
+        _check_names("link", "name", links, parent.links, place)
         machine = merge(parent, machine)
     machine = with_derived_figures(machine, parent)
     timed = any(u.peaks or u.per_clock for u in machine.units) or any(m.bandwidth for m in machine.memories)
@@ -346,8 +348,9 @@ def build_system(key: str, raw: Mapping[str, Any], place: FieldPath, chip_named:
     if not name:
         place.at("chip").fail("is missing", "name the chip it is made of, such as 'h100'")
     chip = chip_named(name)
-    own = {link.name: link for link in chip.links}
-    links = tuple(fill_missing(own[link.name], link) if link.name in own else link for link in links_of(raw, place))
+    own, links = {link.name: link for link in chip.links}, links_of(raw, place)
+    _check_names("link", "name", links, chip.links, place)
+    links = tuple(fill_missing(own[link.name], link) if link.name in own else link for link in links)
     if not links:
         place.fail("has no link", f"add [[system.{key}.link]] tables, the innermost first")
     widest = 0
@@ -374,6 +377,20 @@ def names_of(key: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
     """Names a system may be asked for by."""
     aliases = raw.get("aliases", [])
     return (key, *(aliases if is_text_list(aliases) else ()))
+
+
+def _check_names(
+    table: str, key: str, said: Sequence[Memory | Link], below: Sequence[Memory | Link], place: FieldPath
+) -> None:
+    """A level or link whose name is nearly one of the chip below is a slip, unless it says what a new one has."""
+    names = [part.name for part in below]
+    for at, part in enumerate(said):
+        is_new = (part.capacity or part.per_core) if isinstance(part, Memory) else (part.topology or part.domain)
+        near = None if part.name in names or is_new else did_you_mean(part.name, names)
+        if near is not None:
+            needs = "capacity" if isinstance(part, Memory) else "topology or its domain"
+            hint = f"did you mean {near!r}? there are {', '.join(names)}; a new one says its {needs} too"
+            place.at(f"{table}[{at}]").at(key).fail(f"{part.name!r} is new here", hint)
 
 
 def merge(parent: Machine, child: Machine) -> Machine:
