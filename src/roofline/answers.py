@@ -49,6 +49,7 @@ CAPABILITIES = {
     "Comparable.operations": "roofline.bounds.bound:operations_as_data",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
+    "Bound.fused": "roofline.bounds.case:fused",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
     "Machine.figure": "roofline.hardware.figures:named_figure",
     "Machine.ratio": "roofline.hardware.figures:ratio",

@@ -15,7 +15,7 @@ from roofline import advise, bound, comm, llm, scaling, shard, solve, train
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
-from roofline.quantity import format_range
+from roofline.quantity import format_quantity, format_range
 from roofline.sections import Table
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
@@ -411,6 +411,15 @@ def test_elementwise_work_that_could_join_is_told_of_each_machine() -> None:
     assert "times at best are floors" in shown
     assert "l4: " in shown
     assert "is elementwise work in kernels of its own" in shown
+    fused = bound(line, on="l4", policy="fused")
+    assert f"→ {format_quantity(float(fused.op_by_op), 's')}, one after the other" in shown
+
+
+def test_fusing_that_gains_nothing_is_not_advised() -> None:
+    """What a norm reads is written apart: no elementwise operation comes after it."""
+    line = "h = bf16[8192, 8192] + bf16[8192, 8192]; layer_norm(h)"
+    assert bound(line, on="a100").op_by_op == bound(line, on="a100", policy="fused").op_by_op
+    assert "kernels of its own" not in " ".join(str(bound(line, on="a100", policy=["each-op", "fused"])).split())
 
 
 def test_a_frame_of_machines_says_where_it_fits() -> None:

@@ -848,10 +848,11 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
         yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
     apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
     if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
-        part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
-        yield Sentences(
-            [f"{who}{part} is elementwise work in kernels of its own; {how} joins it to the operations before it"]
-        )
+        now, then = (format_amount(float(each.op_by_op), "s") for each in (answer, capability("Bound.fused")(answer)))
+        if now != then:  # a norm keeps what made its operand apart
+            part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
+            said = f"{who}{part} is elementwise work in kernels of its own; {how} joins it to the operations before it"
+            yield Sentences([f"{said}: {now} → {then}, one after the other"])
 
 
 def _share_of_scores(answer: Bound) -> float:

@@ -153,6 +153,11 @@ class Case:
 _UNREAD = {"between": "between windows are not read", "beyond": "past the last windows count as read, and need not be"}
 
 
+def fused(answer: Bound) -> Bound:
+    """The operations of an answer with elementwise ones run inside the kernel that made their operand."""
+    return Case([part.op for part in answer.ops], answer.machine, Conventions(policy="fused")).answer()
+
+
 def _conversions_said(ops: Sequence[Op]) -> list[Assumption]:
     """Say which operands of products are stored in other formats than the products run in: converting is not counted.
 
