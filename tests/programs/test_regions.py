@@ -1,6 +1,7 @@
 """Which elements the results of a program need, against the elements themselves."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from roofline import trace
 from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.programs import regions
+from roofline.programs.tensor_parts import Stretches, places_together
 from roofline.sizes import is_symbol, symbol
 
 FACTORS = {24: [(24,), (4, 6), (2, 3, 4), (8, 3), (2, 2, 6)], 60: [(60,), (6, 10), (3, 4, 5), (2, 30), (15, 4)]}
@@ -32,6 +34,19 @@ def _box(draw, shape):
 
 def _drawn_region(draw, shape):
     return regions.union([_box(draw, shape) for _ in range(draw.randint(1, 3))])
+
+
+def test_places_together_are_those_of_their_sets():
+    draw = random.Random(7)
+    for _ in range(400):
+        drawn = [[(draw.randint(1, 5), draw.choice((1, 2, 3, 6, 12))) for _ in range(3)] for _ in range(3)]
+        held = [Stretches(draw.randint(0, 30), tuple(steps)) for steps in drawn]
+        each = [{h.start + sum(at) for at in product(*(range(0, n * s, s) for n, s in h.steps))} for h in held]
+        extents = [h.last + 1 - h.start for h in held if h.is_one_run]
+        assert extents == [len(places) for h, places in zip(held, each, strict=True) if h.is_one_run]
+        assert places_together(held) == len(set.union(*each))
+    runs = [Stretches(at, ((10**9, 1),)) for at in (0, 5, 2 * 10**9)]  # more places than are looked at one by one
+    assert places_together(runs) == 2 * 10**9 + 5
 
 
 @pytest.mark.parametrize("total", FACTORS)

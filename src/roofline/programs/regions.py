@@ -37,7 +37,7 @@ import numpy as np
 
 from roofline.frozen import replace
 from roofline.ops.pricing import Reach
-from roofline.programs.tensor_parts import Edges, Stretches, pieces
+from roofline.programs.tensor_parts import Edges, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor
 
@@ -129,8 +129,7 @@ def elements_of(region: Region, shape: Sequence[Size]) -> Size:
     if any(map(is_symbol, (*shape, *sizes))):
         return _open_elements(region, sizes)
     strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
-    found = pieces([stretches_of(box, strides) for box in region])
-    return max(sizes) if found is None else found.union(range(len(region)))
+    return places_together([stretches_of(box, strides) for box in region])
 
 
 def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:

@@ -70,6 +70,16 @@ class Stretches(NamedTuple):
         """The last of them."""
         return self.start + sum((n - 1) * stride for n, stride in self.steps)
 
+    @property
+    def is_one_run(self) -> bool:
+        """Whether they surely have no gap: no step is farther than the places of the shorter ones reach."""
+        reach = 1
+        for n, stride in sorted(self.steps, key=lambda step: step[1]):
+            if stride > reach:
+                return False
+            reach += (n - 1) * stride
+        return True
+
 
 class Pieces(NamedTuple):
     """What regions are made of: the places of each piece, and the pieces of each region."""
@@ -104,6 +114,27 @@ def pieces(regions: Sequence[Stretches]) -> Pieces | None:
     order = {number: at for at, number in enumerate(dict.fromkeys(number for each in found for number in each))}
     of = tuple(tuple(sorted(order[number] for number in each)) for each in found)
     return Pieces(tuple(int(sizes[number]) for number in order), of)
+
+
+def places_together(regions: Sequence[Stretches]) -> int:
+    """Places of regions together, each once; of regions that cannot be cut those of the largest.
+
+    >>> places_together([Stretches(0, ((2, 64), (64, 1)))]), places_together([Stretches(0, ((10**9, 1),))] * 2)
+    (128, 1000000000)
+    >>> rows, half = Stretches(0, ((4, 8), (6, 1))), Stretches(0, ((16, 1),))
+    >>> places_together([rows, half]), places_together([half, Stretches(8, ((12, 1),))])
+    (28, 20)
+    """
+    runs: list[Stretches] = []
+    for first, last in sorted((each.start, each.last + 1) for each in regions if each.is_one_run):
+        if runs and first <= runs[-1].last + 1:
+            first, last = runs[-1].start, max(last, runs.pop().last + 1)
+        runs.append(Stretches(first, ((last - first, 1),)))
+    others = [each for each in regions if not any(run.start <= each.start and each.last <= run.last for run in runs)]
+    if not others:
+        return sum(run.size for run in runs)
+    found = pieces([*runs, *others])
+    return max(each.size for each in regions) if found is None else found.union(range(len(found.of)))
 
 
 #: Places in each cell, and the cells of each region.

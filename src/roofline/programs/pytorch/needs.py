@@ -20,7 +20,7 @@ from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import WHOLE, Region
-from roofline.programs.tensor_parts import MOST_PLACES, Stretches, pieces
+from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
 from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
 
@@ -132,8 +132,7 @@ def _bytes(places: Mapping[Stretches, None]) -> Size:
     """Bytes of places, each once; of such as cannot be cut the largest alone."""
     if any(is_symbol(n) for each in places for n in (each.start, *(n for step in each.steps for n in step))):
         return regions.elements_of_stretches(list(places))
-    found = pieces(list(places)) if len(places) > 1 else None
-    return max((each.size for each in places), default=0) if found is None else found.union(range(len(places)))
+    return places_together(list(places))
 
 
 def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mapping[str, Sequence[Sequence[Stretches]]]:
