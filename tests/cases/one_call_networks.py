@@ -21,7 +21,7 @@ from roofline.models import (
     serve,
     servers_ratio,
 )  # fmt: skip
-from roofline.models.training.stage import kept_bytes, states
+from roofline.models.training.stage import Formats, kept_bytes
 from roofline.ops.collectives.cost import touched_share
 from tests.cases.one_call_rows import CHIPS, DGX, GATHER_B, H100, SEEDS, V5E, V5P, Rows, note
 
@@ -368,7 +368,7 @@ AGAIN: Rows = {
         ).limit
     ),
     ("applied-training.memory", "params"): lambda: outline(70e9).weight_bytes(),
-    ("applied-training.memory", "opt"): lambda: states(70e9, gradients=None, master=None)["optimizer"],
+    ("applied-training.memory", "opt"): lambda: Formats(gradients="none", master=None).states(70e9)["optimizer"],
     ("applied-training.memory", "acts"): lambda: kept_bytes(4e6, 8192, 80, checkpoint=4),
     ("training.q3.2", "acts"): lambda: kept_bytes(3e6, 32768, 40, checkpoint=1),
     ("training.dp_roofline", "t_comms"): lambda **at: data_parallel(**at).comms,

@@ -16,7 +16,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.models import budget, load, prefill
 from roofline.models.training import train
 from roofline.models.training.passes import CHECKPOINT_POLICIES, GradientFormat, backward, forward, policy
-from roofline.models.training.stage import kept_bytes, states
+from roofline.models.training.stage import Formats, kept_bytes
 from roofline.rendering.terminal import as_text
 from roofline.sizes import symbol
 from tests.models.tiny import TINY
@@ -164,10 +164,10 @@ def test_flops_are_conserved_over_chips(tensor: int, data: int, sequences: int, 
 
 
 def test_sixteen_bytes_a_parameter() -> None:
-    assert sum(states(1).values()) == 16
-    assert states(64, shards=8, zero=1) == {"weights": 128, "gradients": 128, "optimizer": 96}
-    assert states(64, shards=8, zero=2) == {"weights": 128, "gradients": 16, "optimizer": 96}
-    assert states(64, shards=8, zero=3) == {"weights": 16, "gradients": 16, "optimizer": 96}
+    assert sum(Formats().states(1).values()) == 16
+    assert Formats().states(64, shards=8, zero=1) == {"weights": 128, "gradients": 128, "optimizer": 96}
+    assert Formats().states(64, shards=8, zero=2) == {"weights": 128, "gradients": 16, "optimizer": 96}
+    assert Formats().states(64, shards=8, zero=3) == {"weights": 16, "gradients": 16, "optimizer": 96}
 
 
 def test_activations_of_a_plain_layer() -> None:

@@ -52,7 +52,7 @@ class Library:
 
 
 Call = Callable[[], Any]
-Maker = Callable[[Library, Step, Sequence[Any], Op], Call]
+Maker = Callable[[Library, Step, Sequence[Any]], Call]
 
 _MAKERS: dict[tuple[str, str], Maker] = {}
 
@@ -133,7 +133,7 @@ def executor(library: Library, step: Step, op: Op) -> Call:
             needed = format_quantity(sum(float(one.capacity_bytes) for one in op.reads), "B")
             wrong = f"{step.text or step.function} does not fit here: its operands need {needed}"
             raise InputError(wrong, hint="run a smaller one") from error
-    return maker(library, step, operands, op)
+    return maker(library, step, operands)
 
 
 def result_format(library: Library, result: Any) -> str:
@@ -143,7 +143,7 @@ def result_format(library: Library, result: Any) -> str:
 
 
 @can_run("torch", "contraction")
-def _torch_contraction(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_contraction(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     torch, (a, b) = library.module, operands
     one_kind = {shape.dtype for shape in step.inputs}
     if len(one_kind) > 1:
@@ -157,7 +157,7 @@ def _torch_contraction(library: Library, step: Step, operands: Sequence[Any], op
 
 
 @can_run("numpy", "contraction")
-def _numpy_contraction(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _numpy_contraction(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     numpy, (a, b) = library.module, operands
     if _plain_product(step):
         return lambda: numpy.matmul(a, b)
@@ -179,7 +179,7 @@ def _equation(step: Step) -> str:
 
 
 @can_run("torch", "elementwise")
-def _torch_elementwise(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_elementwise(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     torch, functional = library.module, library.module.nn.functional
     aligned = _aligned(step, operands)
     name = RENAMED.get(step.function, step.function)
@@ -197,7 +197,7 @@ def _torch_elementwise(library: Library, step: Step, operands: Sequence[Any], op
 
 
 @can_run("numpy", "elementwise")
-def _numpy_elementwise(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _numpy_elementwise(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     aligned = _aligned(step, operands)
     call = getattr(library.module, step.function, None)
     if call is None:
@@ -217,14 +217,14 @@ def _aligned(step: Step, operands: Sequence[Any]) -> list[Any]:
 
 
 @can_run("torch", "softmax")
-def _torch_softmax(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_softmax(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     axis = _only_axis(step)
     call = library.module.log_softmax if step.function == "log_softmax" else library.module.softmax
     return lambda: call(operands[0], axis)
 
 
 @can_run("torch", "reduction")
-def _torch_reduction(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_reduction(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     x, axes = operands[0], [step.inputs[0].labels.index(label) for label in step.over]
     if step.function == "norm":
         return lambda: library.module.linalg.vector_norm(x, dim=axes)
@@ -238,19 +238,19 @@ def _torch_reduction(library: Library, step: Step, operands: Sequence[Any], op: 
 
 
 @can_run("torch", "scan")
-def _torch_scan(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_scan(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     call, axis = getattr(library.module, step.function), _only_axis(step)
     return lambda: call(operands[0], axis)
 
 
 @can_run("torch", "copy")
-def _torch_transpose(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_transpose(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     order = [step.inputs[0].labels.index(label) for label in step.output.labels]
     return lambda: operands[0].permute(order).contiguous()
 
 
 @can_run("torch", "pooling")
-def _torch_pool(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_pool(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     window, stride, pad, dilation = (step.options[name] for name in ("window", "stride", "pad", "dilation"))
     if isinstance(pad, str):
         raise InputError(f"torch pools with no pad={pad}", hint="say how many: pad=1")
@@ -260,7 +260,7 @@ def _torch_pool(library: Library, step: Step, operands: Sequence[Any], op: Op) -
 
 
 @can_run("torch", "norm")
-def _torch_norm(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_norm(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     functional, (x, *affine) = library.module.nn.functional, operands
     if step.function not in ("layer_norm", "rms_norm") or _only_axis(step) != len(step.inputs[0].labels) - 1:
         raise InputError(f"{step.function} cannot be run here", hint="layer_norm and rms_norm along the last axis can")
@@ -269,7 +269,7 @@ def _torch_norm(library: Library, step: Step, operands: Sequence[Any], op: Op) -
 
 
 @can_run("torch", "attention")
-def _torch_attention(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_attention(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     q, k, v = (operand.transpose(1, 2).contiguous() for operand in operands)
     causal = bool(step.options.get("causal")) and q.shape[2] > 1
     if step.options.get("window") is not None or (causal and q.shape[2] != k.shape[2]):
@@ -281,7 +281,7 @@ def _torch_attention(library: Library, step: Step, operands: Sequence[Any], op: 
 
 
 @can_run("torch", "convolution")
-def _torch_convolution(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_convolution(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     x, w, *rest = operands
     dims = x.dim() - 2
     turned = step.function == "conv_transpose"
@@ -296,7 +296,7 @@ _CONV = {"stride": "stride", "padding": "pad", "dilation": "dilation", "groups":
 
 
 @can_run("torch", "embedding")
-def _torch_embedding(library: Library, step: Step, operands: Sequence[Any], op: Op) -> Call:
+def _torch_embedding(library: Library, step: Step, operands: Sequence[Any]) -> Call:
     table, indices = operands
     indices = library.module.randint(0, table.shape[0], tuple(indices.shape))
     return lambda: library.module.nn.functional.embedding(indices, table)

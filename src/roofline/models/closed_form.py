@@ -38,11 +38,11 @@ from roofline.models.parallelism.layout import CHIPS, TARGET_OPTIONS, check_one_
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
-from roofline.models.serving.step import PHASES, latent_attention_ways
+from roofline.models.serving.step import PHASES, check_phase, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, product, symbol
+from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, symbol
 
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str", checkpoint="str | int")
@@ -52,9 +52,6 @@ USUAL_CHIPS = (64, 16, 8)
 
 #: Options of a layout that may be an open number of chips; the powers of 2 that are tried where it splits layers.
 LAYOUT, MOST_SPLIT = (*CHIPS, "fsdp"), 11
-
-#: The phases that have a formula.
-ALL_PHASES = (*PHASES, "train")
 
 #: The sizes of any step.
 SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASES.values() for name in kind.sizes)))
@@ -75,8 +72,7 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
 
 @plain_numbers
 def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: int | None, **options: Any) -> Formula:
-    if phase not in ALL_PHASES:
-        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
+    check_phase(phase, "train")
     _check_single(options)
     described = load(model)
     if open_shape(on) is None:
@@ -139,13 +135,9 @@ def _over_chips(
 
 
 def _check_single(options: Mapping[str, Any]) -> None:
-    several = [name for name, value in options.items() if is_array(value) or (name in SIZES and _is_list(value))]
+    several = [name for name, value in options.items() if is_array(value) or (name in SIZES and is_several(value))]
     if several:
         raise SizeError(f"size {several[0]} has several values", hint="leave it open, or give one of them")
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple | range)
 
 
 def serving_formula(found: Serving, phase: str = "decode") -> Formula:
@@ -373,8 +365,7 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
 
     if found.ways["pipeline"] == 1 or options.get("microbatches") is not None:
         return []
-    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
-    rounds = copies * (found.ways["pipeline"] if schedule(found.schedule).splits else 1)
+    rounds = found.copies * (found.ways["pipeline"] if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
     several = rounds if is_symbol(rounds) else f"{rounds:,}"
     return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {several} sequences")]
@@ -436,8 +427,7 @@ def serve_table(
     """
     import numpy as np
 
-    if phase not in PHASES:
-        raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
+    check_phase(phase)
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns"))

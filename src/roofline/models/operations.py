@@ -451,6 +451,11 @@ def moved_in_words(step: Bound) -> str:
     return f"a chip moves {total}: {', '.join(said)}"
 
 
+def network_resources(step: Bound) -> set[str]:
+    """The resources of a step that pass bytes between chips."""
+    return {use.resource for use in step.uses if use.quantity in ("wire", "hops")}
+
+
 class OffMatrixUnit(NamedTuple):
     """Matrix products that run on another unit, or on none (None), as the matrix unit lacks their formats."""
 

@@ -17,6 +17,8 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -28,7 +30,7 @@ from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.models.closed_form import ALL_PHASES, OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
+from roofline.models.closed_form import OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -36,7 +38,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, refuse_more, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
-from roofline.models.serving.step import PHASES, stored_formats
+from roofline.models.serving.step import PHASES, check_phase, stored_formats
 from roofline.models.training.question import parts_that_fit
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
@@ -153,8 +155,6 @@ class StepSweep(Columns):
         >>> grid.cheapest, grid.remarks()[0]
         (1, ('cheapest', '$0.2711 a million tokens: batch 64, context 8,192'))
         """
-        import numpy as np
-
         if COST not in self.columns:
             return None
         cost = self[COST]
@@ -298,8 +298,7 @@ def sweep_steps(
     if idle is not None:
         hint = "estimate=True adds columns of what to expect, and roofline.llm one step's estimate"
         raise InputError(f"{spelled(idle)} makes an estimate, and a table of steps has no column of it", hint=hint)
-    if phase not in ALL_PHASES:
-        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), ALL_PHASES, what="phases"))
+    check_phase(phase, "train")
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
     shown = shown if price is None else (*shown, COST)
     names = listed_names(columns if isinstance(columns, str) else columns or shown)
@@ -372,8 +371,6 @@ def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str,
 
 
 def _axis(name: str, value: Any) -> Any:
-    import numpy as np
-
     values = np.atleast_1d(array_of(name, value)).reshape(-1)
     return integers(check(name, values + 1) - 1 if name in ("past", "context") else check(name, values))
 
@@ -396,7 +393,7 @@ class StepTable(BlockTable):
         splits = phase == "train" and all(map(self._splits, range(self.choices)))
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
         self._machines: dict[int, Machine] = {}
-        self._copies: dict[int, int] = {}
+        self._copies: dict[int, Any] = {}
         self._parted = 0
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
@@ -455,8 +452,6 @@ class StepTable(BlockTable):
         self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
     ) -> Mapping[str, Any]:
         """Columns at sizes that broadcast; NaN where the choice is not possible."""
-        import numpy as np
-
         if isinstance(prepared, str):
             shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
             return {
@@ -476,7 +471,6 @@ class StepTable(BlockTable):
 
     def _parts(self, function: Compiled, choice: int, sizes: Mapping[str, Any]) -> Any:
         """Microbatches of each step: one, or where that does not fit the first of 2, 4, 8 … with which it does."""
-        import numpy as np
 
         def fitting(parts: Any) -> Any:
             found = function.evaluate({**sizes, PARTS: parts}, ("memory",))
@@ -489,14 +483,11 @@ class StepTable(BlockTable):
         """Sequences of each copy of the model in a training step."""
         if choice not in self._copies:
             first = {name: int(values[0]) for name, values in self.axes.items()}
-            ways = training_question(self.model, **{**self._asked(choice), **first}).answer().ways
-            self._copies[choice] = prod(ways[name] for name in ("data", "fsdp", "expert"))
+            self._copies[choice] = training_question(self.model, **{**self._asked(choice), **first}).answer().copies
         return sizes["batch_tokens"] / sizes["sequence"] / self._copies[choice]
 
     def column(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
         """One column of a choice; NaN where it has none of that name."""
-        import numpy as np
-
         if name == PARTS:
             return sizes[PARTS]
         if name == "fits":
@@ -513,8 +504,6 @@ class StepTable(BlockTable):
 
     def _of_time(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
         """A time, a rate or a cost of tokens, from the time of a step."""
-        import numpy as np
-
         made = prod(sizes[each] for each in TOKENS[self.phase]) / found["lower"]
         of_chip = made / self._chips(choice)
         if name == COST:
@@ -547,8 +536,6 @@ class StepTable(BlockTable):
 
     def labels(self, choices: Any) -> dict[str, Any]:
         """Chips, layouts and formats of each row."""
-        import numpy as np
-
         found, numbers = {}, np.asarray(choices)
         for name in self._shown:
             place = list(self.picks).index(name)
@@ -558,8 +545,6 @@ class StepTable(BlockTable):
 
     def whole(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """The table in memory, one choice after the other; what is done when it is stopped is kept."""
-        import numpy as np
-
         grid, found, reasons = prod(self.shape), list[dict[str, Any] | None](), Counter[str]()
         self._parted = 0
         try:
@@ -625,8 +610,6 @@ def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
 
 def _fits(found: Evaluated, machine: Machine) -> Any:
     """Whether a step's memory is there, NaN where that is not known."""
-    import numpy as np
-
     capacity = data_level(machine).capacity
     if capacity is None:
         return np.full(found.shape, np.nan)
@@ -637,8 +620,6 @@ def _fits(found: Evaluated, machine: Machine) -> Any:
 
 def _as_column(values: Sequence[Any]) -> Any:
     """A choice's values: numbers, or the names of others as codes."""
-    import numpy as np
-
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return np.asarray(values)
     names = told_apart(values)

@@ -27,6 +27,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -578,25 +579,21 @@ def _ends_in_time(search: Search, pair: Deployment) -> bool:
 
 def _pools(search: Search, group: Sequence[Replica], *, decodes: bool) -> Iterator[Deployment]:
     """Pools for one phase that keep its own limit, the cheapest first."""
-    number = itertools.count()
-    queue: list[tuple[float, int, Any]] = []
+    dearer = itemgetter(0)
 
-    def push(item: Any) -> None:
-        pool = item if isinstance(item, Deployment) else Deployment(item, 1)
-        if pool.chips <= search.counts[-1]:
-            heapq.heappush(queue, (search.cost(pool), next(number), item))
+    def growing(pool: Deployment) -> Iterator[tuple[float, Deployment]]:
+        while pool.chips <= search.counts[-1]:
+            yield search.cost(pool), pool
+            pool = replace(pool, copies=pool.copies + 1)
 
-    for replica in group:
-        push(replica)
-    while queue:
-        _, _, item = heapq.heappop(queue)
-        if isinstance(item, Replica):
-            for pool in _first_pools(search, item, decodes):
-                push(pool)
-            continue
-        if _keeps(search, item, decodes):
-            yield item
-        push(replace(item, copies=item.copies + 1))
+    def of(replica: Replica) -> Iterator[tuple[float, Deployment | None]]:
+        yield search.cost(Deployment(replica, 1)), None  # nothing is priced before its turn
+        yield from heapq.merge(*map(growing, _first_pools(search, replica, decodes)), key=dearer)
+
+    some = (replica for replica in group if replica.chips <= search.counts[-1])
+    for _, pool in heapq.merge(*map(of, some), key=dearer):
+        if pool is not None and _keeps(search, pool, decodes):
+            yield pool
 
 
 def _first_pools(search: Search, replica: Replica, decodes: bool) -> Iterator[Deployment]:

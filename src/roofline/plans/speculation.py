@@ -27,9 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.errors import InputError
 from roofline.models.description import Model
-from roofline.models.serving.speculation import check_draft, expected_tokens
+from roofline.models.serving.speculation import check_acceptance, check_draft, expected_tokens
 
 #: Times the longest check after which the checks of an answer grow with its length alone.
 SETTLED = 40
@@ -44,8 +43,7 @@ class Acceptance:
 
     def __post_init__(self) -> None:
         check_draft(self.length)
-        if not 0 <= self.chance <= 1:
-            raise InputError(f"an acceptance of {self.chance:g} is no probability", hint="from 0 to 1, as in 0.8")
+        check_acceptance(self.chance)
 
     @property
     def mean(self) -> float:

@@ -25,10 +25,11 @@ from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.operations import network_resources
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.parallelism.layout import TARGET_OPTIONS
 from roofline.models.training import train
-from roofline.models.training.answer import Training, budget_in_words, network
+from roofline.models.training.answer import Training, budget_in_words
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
@@ -253,8 +254,8 @@ def _order(each: TrainingChoice) -> tuple[float, float, float]:
 
 def _network_time(found: Training) -> float:
     """Seconds that the busiest link of a chip is busy in a step."""
-    busy = network(found.bound)
-    return max((float(time) for name, time in found.bound.times.items() if name in busy), default=0.0)
+    network = network_resources(found.bound)
+    return max((float(time) for name, time in found.bound.times.items() if name in network), default=0.0)
 
 
 def _over(each: TrainingChoice, best: TrainingChoice) -> float:

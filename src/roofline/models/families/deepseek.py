@@ -24,6 +24,7 @@ from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first, read
 from roofline.models.families.parts import (
+    FULL_OR_LINEAR,
     DecoderSizes,
     activation,
     build_model,
@@ -104,13 +105,9 @@ def _kimi(fields: Fields) -> Fields:
 def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, by ``linear_attn_config``, which numbers layers from 1, or full attention in each fourth."""
     section = fields.section("linear_attn_config")
-    kinds = layer_types(fields, layers, {"full_attention": "full", "linear_attention": "linear"})
-    if "layer_types" in fields:
-        return kinds
-    full = section.listed("full_attn_layers") if section is not None else None
-    return [
-        "full" if (number % 4 == 0 if full is None else number in full) else "linear" for number in range(1, layers + 1)
-    ]
+    listed = section.listed("full_attn_layers") if section is not None else None
+    full = range(4, layers + 1, 4) if listed is None else listed
+    return layer_types(fields, layers, FULL_OR_LINEAR, lambda number: "full" if number + 1 in full else "linear")
 
 
 def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
@@ -294,9 +291,8 @@ _DOTS = {
 def _dots_kinds(fields: Fields, layers: int) -> list[str]:
     full = "indexed" if fields.flag("use_dsa", "per_layer_config" not in fields) else "full"
     known = {"full_attention": full, "indexed_attention": "indexed", "sliding_attention": "sliding"}
-    if "layer_types" in fields:
-        return layer_types(fields, layers, known)
-    return ["indexed" if number < 2 or number % 4 == 1 else "sliding" for number in range(layers)]
+    usual = ("sliding", "indexed")
+    return layer_types(fields, layers, known, lambda number: usual[number < 2 or number % 4 == 1])
 
 
 def _dots(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:

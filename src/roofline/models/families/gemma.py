@@ -157,9 +157,7 @@ def read_3n(fields: Fields) -> Model:
     shape = DecoderSizes(fields)
     width, each, streams = shape.width, fields.size("hidden_size_per_layer_input"), fields.size("altup_num_inputs")
     act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
-    kinds = layer_types(fields, shape.layers)
-    if "layer_types" not in fields:
-        kinds = ["full" if (i + 1) % 5 == 0 else "sliding" for i in range(shape.layers)]
+    kinds = layer_types(fields, shape.layers, usual=lambda number: "sliding" if (number + 1) % 5 else "full")
     borrows = _borrowing(fields, kinds)
     bias = fields.flag("attention_bias", False)
 

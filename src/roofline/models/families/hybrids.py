@@ -196,17 +196,13 @@ def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
 
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     every = fields.size("full_attention_interval", default=4)
-    kinds = layer_types(fields, layers, FULL_OR_LINEAR)
-    if "layer_types" in fields:
-        return kinds
-    return ["linear" if (number + 1) % every else "full" for number in range(layers)]
+    return layer_types(fields, layers, FULL_OR_LINEAR, lambda number: "linear" if (number + 1) % every else "full")
 
 
 def _lara_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, else in fives: a state, a window, a state, everything, a window."""
-    if "layer_types" in fields:
-        return layer_types(fields, layers, {**FULL_OR_SLIDING, **FULL_OR_LINEAR})
-    return (["linear", "sliding", "linear", "full", "sliding"] * layers)[:layers]
+    fives = ("linear", "sliding", "linear", "full", "sliding")
+    return layer_types(fields, layers, {**FULL_OR_SLIDING, **FULL_OR_LINEAR}, lambda number: fives[number % 5])
 
 
 def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
@@ -373,12 +369,10 @@ def _inkling(fields: Fields) -> Fields:
 
 
 def _inkling_kinds(fields: Fields, layers: int) -> list[str]:
-    kinds = layer_types(fields, layers, {"hybrid": "full", "hybrid_sliding": "sliding"})
     numbers = fields.listed("local_layer_ids")
-    if "layer_types" in fields:
-        return kinds
     windows = [number for number in range(layers) if (number + 1) % 6] if numbers is None else numbers
-    return ["sliding" if number in windows else "full" for number in range(layers)]
+    known = {"hybrid": "full", "hybrid_sliding": "sliding"}
+    return layer_types(fields, layers, known, lambda number: "sliding" if number in windows else "full")
 
 
 def _inkling_attention(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:

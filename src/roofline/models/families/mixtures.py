@@ -258,10 +258,8 @@ def _llama4_rotates(fields: Fields, kinds: Any) -> list[bool]:
 
 def _llama4_kinds(fields: Fields, layers: int) -> list[str]:
     """Chunked attention in the layers that rotate, where nothing else is listed."""
-    kinds = layer_types(fields, layers, {"full_attention": "full", "chunked_attention": "chunked"})
-    if "layer_types" in fields:
-        return kinds
-    return ["chunked" if rotates else "full" for rotates in _llama4_rotates(fields, kinds)]
+    known, turned = {"full_attention": "full", "chunked_attention": "chunked"}, _llama4_rotates(fields, range(layers))
+    return layer_types(fields, layers, known, lambda number: "chunked" if turned[number] else "full")
 
 
 def _llama4(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -439,14 +437,15 @@ _MELLUM = Decoder(
 
 def _cohere_kinds(fields: Fields, layers: int) -> list[str]:
     """Dense layers that come first see windows in a pattern of their own."""
-    kinds = layer_types(fields, layers)
     prefix = fields.count("first_k_dense_replace")
     own = fields.size("prefix_dense_sliding_window_pattern", default=1)
     every = fields.size("sliding_window_pattern", default=4)
-    if "layer_types" not in fields:
-        kinds = ["sliding" if (number + 1) % own else "full" for number in range(prefix)]
-        kinds += ["sliding" if (number + 1) % every else "full" for number in range(layers - prefix)]
-    return kinds
+
+    def usual(number: int) -> str:
+        place = (number + 1) % own if number < prefix else (number - prefix + 1) % every
+        return "sliding" if place else "full"
+
+    return layer_types(fields, layers, usual=usual)
 
 
 def _beam_kinds(fields: Fields, layers: int) -> list[str]:
@@ -569,9 +568,7 @@ add({
 
 
 def _every_fourth_from_the_end(fields: Fields, layers: int) -> list[str]:
-    if "layer_types" in fields:
-        return layer_types(fields, layers)
-    return ["sliding" if (layers - 1 - number) % 4 else "full" for number in range(layers)]
+    return layer_types(fields, layers, usual=lambda number: "sliding" if (layers - 1 - number) % 4 else "full")
 
 
 def _muse_rotates(fields: Fields, kinds: Any) -> list[bool]:

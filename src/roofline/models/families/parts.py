@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
@@ -97,11 +97,18 @@ def own_keys(fields: Fields) -> Fields:
     return fields
 
 
-def layer_types(fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_SLIDING) -> list[str]:
-    """Kinds of attention by layer, in our words (full, sliding, linear …); all full where nothing is said."""
+def layer_types(
+    fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_SLIDING,
+    usual: Callable[[int], str] = lambda number: "full",
+) -> list[str]:  # fmt: skip
+    """Kinds of attention by layer, in our words (full, sliding, linear …); ``usual`` by number where nothing is said.
+
+    >>> layer_types(Fields({}, "a model"), 4, usual=lambda number: "sliding" if (number + 1) % 4 else "full")
+    ['sliding', 'sliding', 'sliding', 'full']
+    """
     listed = fields.listed("layer_types", layers)
     if listed is None:
-        return ["full"] * layers
+        return list(map(usual, range(layers)))
     unknown = next((kind for kind in listed if kind not in known), None)
     if unknown is not None:
         raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))

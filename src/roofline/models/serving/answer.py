@@ -343,12 +343,12 @@ class Serving(Comparable):
     @property
     def bound_by(self) -> Any:
         """What binds the phase that was asked for; of two phases that of decode."""
-        return (self.prefill if self.decode is None else self.decode).bound_by
+        return self._phase.bound_by
 
     @property
     def kind(self) -> Any:
         """Whether the phase that was asked for, of two decode, is ``memory-bound``, ``compute-bound`` …"""
-        return (self.prefill if self.decode is None else self.decode).kind
+        return self._phase.kind
 
     @property
     def tokens_per_second_per_user(self) -> Any:
@@ -510,9 +510,15 @@ class Serving(Comparable):
         return self._layout["chips"]
 
     @property
+    def _phase(self) -> Bound:
+        """The phase that was asked for; of two that of decode."""
+        phase: Bound = self.decode or self.prefill
+        return phase
+
+    @property
     def _layout(self) -> dict[str, Size]:
         """Numbers of chips by use, and in all; arrays where several layouts were asked for."""
-        phase: Bound = self.decode or self.prefill
+        phase = self._phase
         used = {name: phase.sizes[name] for name in CHIPS if name in phase.sizes}
         chips = phase.machine.pooled * product(n for name, n in used.items() if name not in ("expert", "kv_parallel"))
         return {"chips": chips, **used}
@@ -520,7 +526,7 @@ class Serving(Comparable):
     @property
     def _local(self) -> Model:
         """What one chip runs."""
-        phase: Bound = self.decode or self.prefill
+        phase = self._phase
         return local_stages(self.model, phase.machine, self.ways, compares=False)[0][getattr(phase, "slowest", 0)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.footprint import fullest
-from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
@@ -52,7 +52,7 @@ from roofline.models.parallelism.layout import (
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.served_model import SERVED, asked_model, served_model
-from roofline.models.serving.step import PHASES, ServingStep
+from roofline.models.serving.step import PHASES, ServingStep, check_phase
 from roofline.signatures import optional, renamed, spelled, takes
 from roofline.sizes import (
     BLOCK,
@@ -144,8 +144,7 @@ def step_bound(
     if described.reads_host and find_level(machine, "host") is None:
         hint = f"give pcie a bandwidth with {spelled('set')}"
         raise HardwareError(f"{machine.name} has no figure for the link to a host's memory", hint=hint)
-    if phase not in PHASES:
-        raise InputError(f"no phase {phase!r}", hint=suggest(phase, PHASES, what="phases"))
+    check_phase(phase)
     conventions = taken_from(options, "minimal")
     kind = PHASES[phase]
     for required in kind.required:

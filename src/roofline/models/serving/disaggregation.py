@@ -31,7 +31,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, check_one_layout, take_layout_options
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import check_amounts
-from roofline.models.serving.generation import check_form, check_steps, single_size, time_in_form
+from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
@@ -238,11 +238,7 @@ def disaggregate(
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
     first = step_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
-    import numpy as np
-
-    contexts = np.arange(prompt, prompt + output - 1, dtype=np.float64)
-    later = step_bound(described, "decode", context=contexts, batch=batch, **{**options, **decode})
-    step = float(np.broadcast_to(time_in_form(later, form), contexts.shape).mean())
+    steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
     chips = _chips(first.machine, {**options, **prefill})
@@ -251,7 +247,7 @@ def disaggregate(
         prompt=prompt,
         output=output,
         prefill_time=float(time_in_form(first, form)),
-        step_time=step,
+        step_time=float(steps.mean()),
         prefill_batch=prefill_batch,
         batch=batch,
         prefill_chips=chips,

@@ -168,14 +168,19 @@ def generation(
     needed = first.footprint
     times = [0.0]
     if output > 1:
-        import numpy as np
-
-        contexts = np.arange(before + prompt, before + prompt + output - 1, dtype=np.float64)
-        steps = time_in_form(step_bound(described, "decode", batch=batch, context=contexts, **later), form)
-        times = np.broadcast_to(steps, contexts.shape).tolist()
+        times = decode_times(described, before + prompt, output, form, batch=batch, **later)[0].tolist()
         needed = step_bound(described, "decode", batch=batch, context=before + prompt + output - 2, **later).footprint
     assert needed is not None
     return Generation(batch, prompt, output, form, start, times[0], times[-1], sum(times), needed)
+
+
+def decode_times(model: Model, before: int, output: int, form: str, **options: Any) -> tuple[Any, Bound]:
+    """Seconds of each step of answers of ``output`` tokens after ``before`` tokens, and the bound of all of them."""
+    import numpy as np
+
+    contexts = np.arange(before, before + output - 1, dtype=np.float64)
+    found = step_bound(model, "decode", context=contexts, **options)
+    return np.broadcast_to(time_in_form(found, form), contexts.shape), found
 
 
 def time_in_form(bound: Any, form: str) -> Any:

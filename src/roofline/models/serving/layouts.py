@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint
 from roofline.errors import HardwareError, InputError, RooflineError, SizeError, quoted
 from roofline.frozen import replace
@@ -246,15 +247,12 @@ def largest(fits: Callable[[int], bool]) -> int:
     """The largest whole number that fits, given that all smaller ones do; 0 if none."""
     if not fits(1):
         return 0
-    low, high = 1, 2
+    high = 2
     while fits(high):
-        low, high = high, high * 2
+        high *= 2
         if high > _MOST:
             raise SizeError("there is no largest one: nothing grows with it")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return first_where(lambda count: not fits(count), high // 2, high) - 1
 
 
 def memory_capacity(machine: Machine) -> float:

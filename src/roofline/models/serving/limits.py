@@ -36,7 +36,7 @@ from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import rate
 from roofline.models.description import Model
-from roofline.models.operations import decode
+from roofline.models.operations import decode, network_resources
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.signatures import takes
@@ -212,7 +212,7 @@ def network_share(found: Bound) -> float:
     >>> network_share(serve_bound("llama-2-7b", "decode", on="h100", context=1000))
     0.0
     """
-    network = {use.resource for use in found.uses if use.quantity in ("wire", "hops")}
+    network = network_resources(found)
     sent = [float(time) for name, time in found.times.items() if name in network]
     return max(sent, default=0.0) / max(float(t) for name, t in found.times.items() if name not in network)
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound
@@ -355,7 +357,6 @@ def _largest(
     Memory is a line over batches, in stairs as wide as there are copies: the batches around where it meets the capacity
     are asked; of very many copies those where a stair ends.
     """
-    import numpy as np
 
     def memory(batch: Any, context: int) -> Any:
         needed = step(batch=batch, context=context).footprint
@@ -382,8 +383,6 @@ def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice
     columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), names_that_bind(answer)]
     columns.append(0.0 if needed is None else needed.total)
     if any(hasattr(column, "shape") for column in columns):
-        import numpy as np
-
         rows = zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*columns)), strict=True)
     else:
         rows = zip(*([column] for column in columns), strict=True)

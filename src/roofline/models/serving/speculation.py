@@ -182,7 +182,8 @@ class SpeculationByBatch(Answer):
 
 
 @plain_numbers
-def _check_acceptance(acceptance: float) -> None:
+def check_acceptance(acceptance: float) -> None:
+    """Refuse a chance of accepting a token that is none."""
     if not 0 <= acceptance <= 1:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
@@ -201,7 +202,7 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     acceptance = figure(acceptance, "") if isinstance(acceptance, str) else acceptance
     acceptance = array_of("acceptance", acceptance) if isinstance(acceptance, list | tuple | range) else acceptance
     if isinstance(acceptance, int | float):
-        _check_acceptance(acceptance)
+        check_acceptance(acceptance)
         if acceptance == 1:
             return length + 1
     return (1 - acceptance ** (length + 1)) / (1 - acceptance)
@@ -235,7 +236,7 @@ def speculate(
     check_one_layout(options)
     batch, context, draft = single_size("batch", batch), single_size("context", context), single_size("draft", draft)
     form = check_form(form, options)
-    _check_acceptance(acceptance)
+    check_acceptance(acceptance)
     check_draft(max(draft, longest))
     if longest < 0:
         raise InputError(f"longest is {quoted(longest)}", hint="the longest draft that is tried: 0 or more")

@@ -26,6 +26,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES
+from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said, selection_said
@@ -189,6 +190,14 @@ PHASES = {
     "decode": Phase(decode, "tokens", "context", ("context",)),
     "mixed": Phase(mixed, "tokens", "context", ("chunk", "context"), ("chunk", "past", "prompts")),
 }
+
+
+def check_phase(phase: str, *more: str) -> None:
+    """Refuse a kind of step that is none of serving's, nor of ``more``."""
+    known = (*PHASES, *more)
+    if phase not in known:
+        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), known, what="phases"))
+
 
 #: What is said of latent attention, by the role of its operations.
 LATENT = {

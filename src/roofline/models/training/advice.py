@@ -533,8 +533,7 @@ def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     """The fewest microbatches with which a step fits, or else as many as there are sequences; also checkpointed."""
-    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
-    most = int(found.batch_tokens // found.sequence // copies)
+    most = found.most_microbatches
     doubled = (int(found.microbatches) << power for power in range(1, 32))
     counts = [n for n in doubled if n < most]
     for kept in dict.fromkeys((found.checkpoint, "full")):
@@ -552,8 +551,7 @@ def _whole_sequences(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
 
     A microbatch of 1.02 sequences is two in memory: a few tokens more take less of it.
     """
-    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
-    each, length = int(copies), int(found.sequence)
+    each, length = int(found.copies), int(found.sequence)
     whole = -(-int(found.batch_tokens) // (each * length))
     tokens = whole * each * length
     if tokens == found.batch_tokens:
@@ -570,8 +568,7 @@ def _quickest_microbatches(found: Training) -> int:
     """The number of microbatches with the lowest floor of those that fit, more of them or fewer: more wait less, but
     read and gather weights more often.
     """
-    copies = product(found.ways[name] for name in ("data", "fsdp", "expert"))
-    most, now = int(found.batch_tokens // found.sequence // copies), int(found.microbatches)
+    most, now = found.most_microbatches, int(found.microbatches)
     counts = {1 << power for power in range(max(most, 1).bit_length())} | {most, now}
     stages = int(found.ways["pipeline"]) if schedule(found.schedule).splits else 1
     times = {now: float(found.lower)}

@@ -16,7 +16,7 @@ from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
-from roofline.models.operations import longest_operations, off_matrix_unit
+from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import (
@@ -146,8 +146,8 @@ class Training(Measurable, Comparable):
     @property
     def exposed(self) -> Size:
         """Seconds of collectives that remain with complete overlap: the network's time beyond computing and memory."""
-        busy = [time for name, time in self.bound.times.items() if name not in network(self.bound)]
-
+        network = network_resources(self.bound)
+        busy = [time for name, time in self.bound.times.items() if name not in network]
         return self.bound.lower - (maximum(*busy) if len(busy) > 1 else busy[0])
 
     @property
@@ -276,10 +276,19 @@ class Training(Measurable, Comparable):
         return self.bound.incomplete
 
     @property
+    def copies(self) -> Size:
+        """Parts of the batch: chips of different copies of the model, or of one copy that shares its weights."""
+        return product(self.ways[name] for name in ("data", "fsdp", "expert"))
+
+    @property
+    def most_microbatches(self) -> int:
+        """Whole sequences of each part of the batch, in numbers."""
+        return int(self.batch_tokens // self.sequence // self.copies)
+
+    @property
     def sequences(self) -> Size:
         """Sequences in a microbatch of one copy of the model, on average."""
-        copies = product(self.ways[name] for name in ("data", "fsdp", "expert"))
-        return exact_div(exact_div(exact_div(self.batch_tokens, self.sequence), copies), self.microbatches)
+        return exact_div(exact_div(exact_div(self.batch_tokens, self.sequence), self.copies), self.microbatches)
 
     @property
     def fits(self) -> Any:
@@ -753,11 +762,6 @@ def _longest_that_fits(found: Training) -> str:
     if not too_long(longest) or too_long(1):
         return ""
     return f", and one chip holds sequences of up to {first_where(too_long, 1, longest) - 1:,} tokens, one at a time"
-
-
-def network(bound: Bound) -> set[str]:
-    """The resources of a bound that pass bytes between chips."""
-    return {use.resource for use in bound.uses if use.quantity in ("wire", "hops")}
 
 
 def _largest(stages: tuple[Stage, ...], size: Any) -> Stage:

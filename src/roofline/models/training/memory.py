@@ -26,14 +26,14 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.errors import InputError
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.serving.layouts import memory_capacity, single_chip
-from roofline.models.training.stage import kept_bytes, states
+from roofline.models.training.stage import Formats, kept_bytes
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, spelled, takes
@@ -194,33 +194,32 @@ def training_memory(
         if idle is not None:
             hint = "say how many tokens, or leave it out"
             raise InputError(f"{spelled(idle)} is of hidden states, and there are no tokens", hint=hint)
-    kinds: Any = {"gradients": gradients, "moments": moments, "master": master, "optimizer": optimizer}
-    parts = states(count, weights=weights, **kinds) if lora is None else _of_adapters(described, lora, weights, kinds)
+    formats = Formats(weights, gradients or "none", moments, master, optimizer)
+    parts = formats.states(count) if lora is None else _of_adapters(described, lora, formats)
     if tokens and (width is None or layers is None):
         raise InputError("hidden states of tokens need a width and layers", hint="as in width=8192, layers=80")
     kept = kept_bytes(tokens, width or 0, layers or 0, checkpoint=checkpoint) if tokens else 0
     machine = None if on is None else target(on, set=set, files=files)
     if chips is not None and not (isinstance(chips, int) and chips > 0):
         raise InputError(f"chips is {chips!r}", hint="a whole number above 0")
+    parts["activations"] = kept
     if machine is None:
-        return TrainingMemory(int(count), {**parts, "activations": kept}, on_chips=chips)
+        return TrainingMemory(int(count), parts, on_chips=chips)
     shaped = product(machine.shape) * machine.slices if machine.shape else None
     one = single_chip(machine)
     capacity = memory_capacity(one)
-    needed = max(1, math.ceil((sum(parts.values()) + kept) / capacity))
-    return TrainingMemory(
-        int(count), {**parts, "activations": kept}, one, capacity, smallest_slice(one, needed), chips or shaped
-    )
+    needed = max(1, math.ceil(sum(parts.values()) / capacity))
+    return TrainingMemory(int(count), parts, one, capacity, smallest_slice(one, needed), chips or shaped)
 
 
-def _of_adapters(model: Model | None, rank: int, weights: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _of_adapters(model: Model | None, rank: int, formats: Formats) -> dict[str, Any]:
     """Bytes of frozen weights, and of adapters in bf16 with their gradients and optimizer states."""
     if model is None or not model.width:
         raise InputError(f"{spelled('lora')} is of matrices", hint="name a model, as in llama-3-8b")
     refuse_encoder(model, "training")
     count = adapter_parameters(model, check("lora", rank))
-    parts = states(count, weights="bf16", **kinds)
-    return {**parts, "weights": parts["weights"] + model.weight_bytes(weights)}
+    parts = replace(formats, weights="bf16").states(count)
+    return {**parts, "weights": parts["weights"] + model.weight_bytes(formats.weights)}
 
 
 def adapter_parameters(model: Model, rank: Any) -> Any:

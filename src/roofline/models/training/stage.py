@@ -11,9 +11,9 @@ each microbatch of the step::
 
 Its memory: weights, gradients and optimizer states by format and ZeRO stage; activations by policy.
 
->>> states(70e9, gradients=None, master=None)                        # Adam's moments in fp32, no copies
+>>> Formats(gradients="none", master=None).states(70e9)              # Adam's moments in fp32, no copies
 {'weights': 140000000000.0, 'gradients': 0, 'optimizer': 560000000000.0}
->>> sum(states(10**9).values()) / 1e9, sum(states(10**9, shards=64).values()) / 1e9       # bytes a parameter
+>>> sum(Formats().states(10**9).values()) / 1e9, sum(Formats().states(10**9, 64).values()) / 1e9   # bytes a parameter
 (16.0, 0.25)
 >>> kept_bytes(4e6, 8192, 64, checkpoint="full") / 1e12
 4.194304
@@ -76,41 +76,6 @@ def optimizer_named(name: str) -> Optimizer:
     return OPTIMIZERS[name]
 
 
-def states(
-    parameters: Size,
-    *,
-    weights: str = "bf16",
-    gradients: str | None = "bf16",
-    optimizer: str = "adam",
-    moments: str = "fp32",
-    master: str | None = "fp32",
-    shards: Size = 1,
-    zero: int = 3,
-) -> dict[str, Size]:
-    """Bytes that ``parameters`` take while they are trained; ``shards`` chips share them by ZeRO stage.
-
-    ``master`` is a second copy of the weights for the optimizer; ``gradients`` and ``master`` may be None or ``none``.
-    Stage 1 shares the optimizer's states, 2 gradients as well, 3 weights as well, 0 nothing.
-    """
-    if zero not in (0, 1, 2, 3):
-        raise InputError(f"no ZeRO stage {zero!r}", hint="0 shares nothing, 1 states, 2 gradients too, 3 weights too")
-
-    gradients, master = (None if dtype == "none" else dtype for dtype in (gradients, master))
-    check_trained(weights=weights, gradients=gradients, master=master)
-
-    def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
-        if dtype is None or not copies:
-            return 0
-        count = parameters if zero < stage or is_one(shards) else exact_div(parameters, shards)
-        return dtypes.get(dtype).nbytes(count) * copies
-
-    return {
-        "weights": held(weights, 3),
-        "gradients": held(gradients, 2),
-        "optimizer": held(moments, 1, optimizer_named(optimizer).moments) + held(master, 1),
-    }
-
-
 def check_trained(**formats: str | None) -> None:
     """Refuse weights that are trained, or their gradients, in a format that nothing computes in."""
     for what, dtype in formats.items():
@@ -125,34 +90,48 @@ def check_trained(**formats: str | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """What is kept of each parameter while it is trained, and in which formats."""
+    """What is kept of each parameter while it is trained, and in which formats.
 
-    weights: str
-    gradients: str
-    moments: str
-    master: str | None
-    optimizer_name: str
+    ``master`` is a second copy of the weights for the optimizer; ``gradients`` and ``master`` may be ``none``.
+    """
 
-    @property
-    def optimizer(self) -> Optimizer:
-        """What the optimizer keeps and does."""
-        return optimizer_named(self.optimizer_name)
+    weights: str = "bf16"
+    gradients: str = "bf16"
+    moments: str = "fp32"
+    master: str | None = "fp32"
+    optimizer: str = "adam"
 
-    def states(self, parameters: Size, shards: Size, zero: int) -> dict[str, Size]:
-        """Bytes of weights, gradients and optimizer states on one chip."""
-        return states(
-            parameters, weights=self.weights, gradients=self.gradients, optimizer=self.optimizer_name,
-            moments=self.moments, master=self.master, shards=shards, zero=zero,
-        )  # fmt: skip
+    def states(self, parameters: Size, shards: Size = 1, zero: int = 3) -> dict[str, Size]:
+        """Bytes of weights, gradients and optimizer states on one of ``shards`` chips that share them by ZeRO stage.
+
+        Stage 1 shares the optimizer's states, 2 gradients as well, 3 weights as well, 0 nothing.
+        """
+        if zero not in (0, 1, 2, 3):
+            hint = "0 shares nothing, 1 states, 2 gradients too, 3 weights too"
+            raise InputError(f"no ZeRO stage {zero!r}", hint=hint)
+        check_trained(weights=self.weights, gradients=self.gradients, master=self.master)
+
+        def held(dtype: str | None, stage: int, copies: int = 1) -> Size:
+            if dtype in (None, "none") or not copies:
+                return 0
+            count = parameters if zero < stage or is_one(shards) else exact_div(parameters, shards)
+            return dtypes.get(dtype).nbytes(count) * copies
+
+        moments = held(self.moments, 1, optimizer_named(self.optimizer).moments)
+        return {
+            "weights": held(self.weights, 3),
+            "gradients": held(self.gradients, 2),
+            "optimizer": moments + held(self.master, 1),
+        }
 
     def __str__(self) -> str:
         named = {name: getattr(self, name) for name in ("weights", "gradients", "moments", "master")}
         said = (f"{name} {dtype}" for name, dtype in named.items() if dtype not in (None, "none"))
-        return f"{self.optimizer_name}; {', '.join(said)}"
+        return f"{self.optimizer}; {', '.join(said)}"
 
 
-def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full", dtype: str = "bf16") -> Size:
-    """Bytes of hidden states kept of ``tokens`` tokens in ``layers`` layers, by a policy that counts them.
+def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int = "full") -> Size:
+    """Bytes of hidden states in bf16 that ``layers`` layers keep of ``tokens`` tokens, by a policy that counts them.
 
     >>> kept_bytes(4e6, 8192, 64, checkpoint=20) / 1e12
     83.88608
@@ -161,7 +140,7 @@ def kept_bytes(tokens: Size, width: Size, layers: int, *, checkpoint: str | int 
     if count is None:
         hint = "'full', or how many tensors a layer keeps; roofline.models.train counts the others on the model"
         raise InputError(f"what {checkpoint!r} keeps depends on the layers", hint=hint)
-    return dtypes.get(dtype).nbytes(tokens * width * layers) * count
+    return dtypes.get("bf16").nbytes(tokens * width * layers) * count
 
 
 def kept(
@@ -589,5 +568,5 @@ def _update(plan: StepPlan, count: Size, held: Size) -> Op:
     written = Tensor("new weights", (count,), plan.formats.weights, "weight")
     moved = (state,) if held else ()
     new = (written, replace(state, ident="new optimizer states")) if moved else (written,)
-    work = Work.flops("vector", "fp32", plan.formats.optimizer.flops * count)
+    work = Work.flops("vector", "fp32", optimizer_named(plan.formats.optimizer).flops * count)
     return Op("optimizer", "elementwise", work, moved, new, {"elements": count}, where="optimizer", phase="optimizer")

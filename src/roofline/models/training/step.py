@@ -316,14 +316,30 @@ class _LaidOutStep(NamedTuple):
         )
 
 
-@estimable
 @plain_numbers
 @takes(
     TrainingQuestion,
     target,
     renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
-    but=("conventions", "target", "symbolic"),
+    but=("conventions", "target"),
 )
+def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> TrainingQuestion:
+    """What :func:`train` is asked, before it is worked out; a closed form asks it with ``symbolic``."""
+    described, conventions = load(model), taken_from(options, "minimal")
+    known = {each.name for each in fields(TrainingQuestion)}
+    chosen = {name: options.pop(name) for name in list(options) if name in known}
+    units = {"mfu": "", "power": "W"}
+    chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
+    asked = TrainingQuestion(
+        model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
+    )
+    laid_out(asked)  # what is wrong with a layout is said in its own words, not by the kind of an argument
+    return asked
+
+
+@estimable
+@plain_numbers
+@takes(training_question, but=("symbolic",))
 def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 
@@ -376,27 +392,6 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
         raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
     refuse_algorithm(options, [tuple(found.ways.values())])
     return found
-
-
-@plain_numbers
-@takes(
-    TrainingQuestion,
-    target,
-    renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
-    but=("conventions", "target"),
-)
-def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> TrainingQuestion:
-    """What :func:`train` is asked, before it is worked out; a closed form asks it with ``symbolic``."""
-    described, conventions = load(model), taken_from(options, "minimal")
-    known = {each.name for each in fields(TrainingQuestion)}
-    chosen = {name: options.pop(name) for name in list(options) if name in known}
-    units = {"mfu": "", "power": "W"}
-    chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
-    asked = TrainingQuestion(
-        model=described, on=on, batch_tokens=batch_tokens, conventions=conventions, target=options, **chosen
-    )
-    laid_out(asked)  # what is wrong with a layout is said in its own words, not by the kind of an argument
-    return asked
 
 
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
