@@ -178,6 +178,9 @@ def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> N
     assert models.serve("qwen3-32b", batch=batch, **asked).full_from() == 8
     assert models.serve("qwen3-32b", batch=8, **asked).memory.fits
     assert not models.serve("qwen3-32b", batch=9, **asked).memory.fits
+    advised = [line.change for line in models.serve("qwen3-32b", batch=batch, **asked).advise()]
+    batches = {1: ["batch 8", "batch 2"], 4: ["batch 8"]}.get(batch, [])
+    assert [change for change in advised if change.startswith("batch ")] == batches
     laid = as_text(llm("qwen3-32b", batch=batch, data=2, fit=True, **asked).sections(), 200)
     assert "h100:2 holds 8 sequences of this context as laid out (data 2, 4 on each copy), 24 if memory" in laid
     split = as_text(llm("qwen3-32b", batch=batch, tensor=2, fit=True, **asked).sections(), 200)

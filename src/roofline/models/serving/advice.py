@@ -31,7 +31,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
-from roofline.models.serving.bound import serve_bound, step_bound
+from roofline.models.serving.bound import full_from, serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
@@ -61,6 +61,10 @@ class StepQuestion:
     def vary(self, **arguments: Any) -> StepQuestion:
         """The step with other arguments."""
         return replace(self, arguments={**self.arguments, **arguments})
+
+    def ways(self, machine: Machine) -> Parallelism:
+        """How the step is split over the chips of its machine."""
+        return Parallelism.on(machine, **take_layout_options(dict(self.arguments)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -312,11 +316,9 @@ def _batch(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     if asked.phase == "mixed" or needed is None:
         return
     yield _with(asked, f"batch {now * 2}", "twice the tokens a step", more=2, batch=now * 2)
-    each = (float(needed.total) - float(needed.parts["weights"])) / now
-    if needed.capacity is not None and each > 0 and asked.model.kv_memory == "main":
-        most = int((needed.capacity - float(needed.parts["weights"])) / each)
-        if most > 2 * now:
-            yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
+    most = full_from(needed, asked.model, now, asked.ways(before.machine).data)
+    if most is not None and most > 2 * now:
+        yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
 
 
 def _on_the_chip(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
@@ -398,7 +400,7 @@ def _machine(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 
 def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Split the model over twice the chips: those of another copy, or twice as many."""
-    on, ways = asked.arguments.get("on"), Parallelism.on(before.machine, **take_layout_options(dict(asked.arguments)))
+    on, ways = asked.arguments.get("on"), asked.ways(before.machine)
     if not isinstance(on, str) or ways.pipeline * ways.context > 1:
         return
     name, _, shape = on.partition(":")
@@ -417,7 +419,7 @@ def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 
 def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Keys and values dealt out by sequence, where chips that split the heads hold the same ones."""
-    ways = Parallelism.on(before.machine, **take_layout_options(dict(asked.arguments)))
+    ways = asked.ways(before.machine)
     heads = [
         getattr(b, "kv_heads", 1) for layer, _ in asked.model.layer_counts() for b in layer.blocks if b.keeps == "keys"
     ]

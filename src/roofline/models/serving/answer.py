@@ -30,7 +30,7 @@ from roofline.models.operations import (
 )
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
 from roofline.models.parallelism.splitting import local_stages
-from roofline.models.serving.bound import Pipelined, as_size, names_that_bind, serve_bound, step_bound
+from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
@@ -451,18 +451,11 @@ class Serving(Comparable):
     def full_from(self) -> int | None:
         """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
 
-        All but the weights grows with the sequences of a copy.
-
         >>> serve("llama-3-8b", on="h100", batch=8, context=8192).full_from()
         64
         """
         needed = None if self.decode is None else self.decode.footprint
-        grows_elsewhere = self.model.kv_memory == "host"
-        if needed is None or needed.fits is None or not isinstance(self.batch, int) or grows_elsewhere:
-            return None
-        growing, copies = needed.total - needed.parts.get("weights", 0), self.ways.data
-        room = max(0.0, needed.capacity - needed.total + growing)
-        return int(room / growing * ceil_div(self.batch, copies)) * copies if growing else None
+        return full_from(needed, self.model, self.batch, self.ways.data) if isinstance(self.batch, int) else None
 
     def network_limit(self, phase: str) -> NetworkLimit | None:
         """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.

@@ -34,7 +34,7 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.bounds.footprint import fullest
+from roofline.bounds.footprint import Footprint, fullest
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
@@ -58,6 +58,7 @@ from roofline.sizes import (
     BLOCK,
     Codes,
     Size,
+    ceil_div,
     common_shape,
     floor_div,
     is_array,
@@ -187,6 +188,18 @@ def names_that_bind(bound: Bound) -> Any:
     import numpy as np
 
     return np.asarray(bound.bound_by.names, dtype=object)[bound.bound_by.codes]
+
+
+def full_from(needed: Footprint | None, model: Model, batch: int, copies: int) -> int | None:
+    """About the batch at which what a step of ``batch`` sequences needs fills a chip's memory; None where not known.
+
+    All but the weights grows with the sequences of a copy.
+    """
+    if needed is None or needed.fits is None or model.kv_memory == "host":
+        return None
+    growing = needed.total - needed.parts.get("weights", 0)
+    room = max(0.0, needed.capacity - needed.total + growing)
+    return int(room / growing * ceil_div(batch, copies)) * copies if growing else None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
