@@ -371,8 +371,8 @@ def has_exact(form: Any) -> bool:
     return any(isinstance(each, _exact_symbol()) for each in form.free_symbols)
 
 
-def check(name: str, value: Any) -> Size:
-    """Return ``value`` as a size, or say what is wrong with it; an array as a read-only copy.
+def check(name: str, value: Any, least: int = 1) -> Size:
+    """Return ``value`` as a size of at least ``least``, or say what is wrong with it; an array as a read-only copy.
 
     >>> check("B", 64), check("B", 4e6)
     (64, 4000000)
@@ -387,7 +387,7 @@ def check(name: str, value: Any) -> Size:
     """
     value = plain_number(typed_size(name, value))
     if is_array(value) or isinstance(value, list | tuple | range):
-        return _check_array(name, value)
+        return _check_array(name, value, least)
     if is_symbol(value) and is_real(value):
         return value
     if not isinstance(value, int | float | complex | type | bytes | bytearray | memoryview) and not is_symbol(value):
@@ -397,9 +397,9 @@ def check(name: str, value: Any) -> Size:
         raise SizeError(
             f"size {name} is {quoted(value)}", hint="a size is a whole number, an array of them, or nothing"
         )
-    wrong = not -float("inf") < value < float("inf") or value < 1 or value != int(value)
+    wrong = not -float("inf") < value < float("inf") or value < least or value != int(value)
     if wrong:
-        raise SizeError(f"size {name} is {_short(value)}", hint="a size is a whole number of at least 1")
+        raise SizeError(f"size {name} is {_short(value)}", hint=f"a size is a whole number of at least {least}")
     if value > LARGEST:
         raise SizeError(f"size {name} is {_short(value)}", hint="sizes go up to 1e30")
     return int(value)
@@ -461,26 +461,27 @@ def array_of(name: str, value: Any) -> Any:
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
 
 
-def _check_array(name: str, value: Any) -> Size:
+def _check_array(name: str, value: Any, least: int) -> Size:
     import numpy as np
 
     array = array_of(name, value)
     if array.size == 0:
         raise SizeError(f"size {name} is an empty array", hint="give at least one value")
-    if _are_sizes(array):
+    if _are_sizes(array, least):
         return array
-    valid = np.isfinite(array) & (array >= 1) & (array <= LARGEST)
+    valid = np.isfinite(array) & (array >= least) & (array <= LARGEST)
     valid &= np.where(valid, array == np.floor(array), False)
     if not valid.all():
         where = int(np.argmin(valid.ravel()))
         bad = array.ravel()[where]
-        hint = "sizes go up to 1e30" if bad > LARGEST and np.isfinite(bad) else "a size is a whole number of at least 1"
+        too_large = bad > LARGEST and np.isfinite(bad)
+        hint = "sizes go up to 1e30" if too_large else f"a size is a whole number of at least {least}"
         raise SizeError(f"size {name} is {_short(bad)} at index {where}", hint=hint)
     return array
 
 
-def _are_sizes(array: Any) -> bool:
-    """Whether all entries are whole numbers from 1 to :data:`LARGEST`, looked at while they are in a core's cache.
+def _are_sizes(array: Any, least: int) -> bool:
+    """Whether all are whole numbers from ``least`` to :data:`LARGEST`, looked at while they are in a core's cache.
 
     False may also mean very large ones: where the squares of some add up to more than that of the largest size.
     """
@@ -491,7 +492,7 @@ def _are_sizes(array: Any) -> bool:
     for start in range(0, flat.size, BLOCK):
         part = flat[start : start + BLOCK]
         near = np.rint(part, out=rounded[: part.size])
-        if not (np.array_equal(near, part) and part.min() >= 1 and np.dot(part, part) <= LARGEST**2):
+        if not (np.array_equal(near, part) and part.min() >= least and np.dot(part, part) <= LARGEST**2):
             return False
     return True
 

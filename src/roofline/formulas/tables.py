@@ -118,7 +118,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def flat(self, name: str) -> Any:
         """One column in one dimension, the columns of whole numbers as integers."""
-        values = self[name].reshape(-1)
+        import numpy as np
+
+        values = np.asarray(self[name]).reshape(-1)
         return integers(values) if name in self.whole else values
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:

@@ -25,6 +25,7 @@ from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
+from roofline.counts import FROM_ZERO
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
 from roofline.formulas.compiled import Compiled, ValidRange
 from roofline.formulas.tables import Columns
@@ -293,7 +294,7 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     usual = {"batch": 1, "tokens": 1, "prompts": 1, "chunk": 512, "prompt": most, "context": most}
     sizes = {name: symbol(name, exact=True) for name in ("batch", *kind.sizes) if name in wanted}
     point = {name: given.get(name, usual.get(name, 1)) for name in sizes}
-    zero, said = ("past", "context"), _examples(point, given)
+    said = _examples(point, given)
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     if isinstance(bounds[0], Pipelined):
@@ -302,7 +303,8 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
         )
     return [
         formula_of(
-            bound, point, from_zero=zero, said=said, conditions=_enough_sequences(bound, phase, sizes["batch"], rest),
+            bound, point, from_zero=FROM_ZERO, said=said,
+            conditions=_enough_sequences(bound, phase, sizes["batch"], rest),
             stages=getattr(bound, "stages", ()),
         )
         for bound in bounds
@@ -442,17 +444,10 @@ def serve_table(
     found = function.evaluate({**given, **varying}, columns)
     if found.invalid:
         for name, values in varying.items():
-            _check(name, values)
+            check(name, values, least=0 if name in FROM_ZERO else 1)
     table: dict[str, Any] = {n: np.broadcast_to(values, shape).reshape(-1) for n, values in varying.items()}
     for name in columns:
         values = found.whole_column(name)
         flat = values.codes if isinstance(values, Codes) else values
         table[name] = Codes(flat.reshape(-1), values.names) if isinstance(values, Codes) else flat.reshape(-1)
     return ServingTable(described, phase, machine, table, found.incomplete)
-
-
-def _check(name: str, value: Any) -> None:
-    """Check a size: at least 1, but ``past`` and ``context`` may be 0."""
-    import numpy as np
-
-    check(name, np.asarray(value, dtype=np.float64) + 1 if name in ("past", "context") else value)

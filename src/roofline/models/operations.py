@@ -33,7 +33,7 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes, unknown_argument
-from roofline.sizes import Size, array_of, check, is_array, is_symbol, is_zero, maximum, minimum, plain_numbers
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum, plain_numbers
 from roofline.work import Key, Op, Tensor
 
 
@@ -246,7 +246,7 @@ def _step(
     step = ForwardPass(
         batch=model.share.turn(model.share.local(group)),
         new=check(*new),
-        past=_past(*past),
+        past=check(*past, least=0),
         activations=wide,
         kv=dtypes.get(kv or stored or wide).name,
         full=count == "full",
@@ -266,13 +266,6 @@ def _adapted(step: ForwardPass, model: Model, sequences: Size | None = None) -> 
         return step
     used = minimum(model.adapters.number, step.batch if sequences is None else sequences)
     return replace(step, rank=model.adapters.rank, adapters=used, served=model.adapters)
-
-
-def _past(name: str, value: Size) -> Size:
-    """A size that may be 0."""
-    if is_array(value) or isinstance(value, list | tuple | range):
-        return check(name, array_of(name, value) + 1) - 1
-    return value if is_symbol(value) or value == 0 else check(name, value)
 
 
 def image_operations(

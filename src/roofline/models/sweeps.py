@@ -21,6 +21,7 @@ import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.sweep import sweep as sweep_line
+from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, stacked
@@ -372,7 +373,7 @@ def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str,
 
 def _axis(name: str, value: Any) -> Any:
     values = np.atleast_1d(array_of(name, value)).reshape(-1)
-    return integers(check(name, values + 1) - 1 if name in ("past", "context") else check(name, values))
+    return integers(check(name, values, least=0 if name in FROM_ZERO else 1))
 
 
 def _is_choice(name: str, value: Any) -> bool:

@@ -204,9 +204,7 @@ def check_form(form: str, options: Mapping[str, Any]) -> str:
 
 def single_size(name: str, value: Any, *, zero: bool = False) -> int:
     """A size that has to be one number; with ``zero`` it may be 0."""
-    if zero and isinstance(value, int) and value == 0:
-        return 0
-    found = check(name, value)
+    found = check(name, value, least=0 if zero else 1)
     if not isinstance(found, int):
         raise SizeError(f"size {name} has several values", hint="give one: this answer is about one configuration")
     return found

@@ -328,7 +328,7 @@ class Training(Measurable, Comparable):
 
         >>> from roofline import train
         >>> train("llama-3-8b", on="h100:8", batch_tokens=2**20, fsdp=8).formula()
-        <Formula: llama-3-8b training step on NVIDIA H100 SXM5 80GB, 5 terms, tensor binds>
+        <Formula: llama-3-8b training step on 8 x NVIDIA H100 SXM5 80GB, 5 terms, tensor binds>
         """
         return capability("Training.formula")(self)
 
