@@ -190,10 +190,6 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ),
     (changed(model_type="musicgen"), "model_type 'musicgen' has an encoder beside its decoder"),
     (changed(model_type="siglip"), "model_type 'siglip' has no language model"),
-    (
-        changed(model_type="inkling2_loop"),
-        "model_type 'inkling2_loop' has weights that several of its layers share, which is not mod",
-    ),
     (changed(model_type="dbrx"), "toy has no attn_config or no ffn_config; a dbrx configuration needs both"),
     (
         changed(model_type="jamba", num_experts=1, attn_layer_period=None),

@@ -86,6 +86,27 @@ def matrices(model: Model) -> list[tuple[int, Any]]:
     return [(n, each.weight) for each in model.layer_weights() if each.weight.kind == "linear" for n in each.layers]
 
 
+def test_the_looped_inkling_2() -> None:
+    """Every number is the class's own in transformers 5.24: 12 of 24 layers run three times, 48 in all."""
+
+    def looped(**more: Any) -> Model:
+        text = {"model_type": "inkling2_loop_text", **more}
+        return load({"model_type": "inkling2_loop", "dtype": "bfloat16", "text_config": text})
+
+    model, plain = looped(), looped(loop_num_passes=1)
+    assert (model.parameters, len(model.layers)) == (26_068_156_416, 48)
+    experts = 24 * 120 * 3 * 2304 * 1152
+    assert model.active_parameters == model.parameters - experts - 966 * 2304
+    assert model.kv_bytes_per_token() == 2 * 48 * 8 * (128 + 128)
+    # gates of 4 messages, and what a token hears of, are the loop's own: run in two of three turns
+    gates = 12 * (4 * (64 * 2 * 2304 + 2 * 2304 * 64) + 4 * 2304)
+    assert (plain.parameters, plain.active_parameters) == (model.parameters, model.active_parameters - gates)
+    assert len(plain.layers) == 24
+    assert len(looped(loop_config={"core_start": 12, "num_passes": 6}).layers) == 24 + 5 * 6
+    with pytest.raises(InputError, match="is not understood; it starts and ends with blocks of 6 layers"):
+        looped(loop_layer_index_start=5)
+
+
 @pytest.mark.parametrize("uses", [1, 2])
 def test_mobile_layers_run_twice(uses: int) -> None:
     """Published: 124.6M with 30 layers, and as many with layers that are used twice in turn."""

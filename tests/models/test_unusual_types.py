@@ -257,14 +257,19 @@ def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
         load({"model_type": kind})
 
 
-@pytest.mark.parametrize("kind", ["inkling2_loop", "inkling2_loop_text"])
-def test_types_whose_layers_share_weights_are_named_as_such(kind: str) -> None:
-    with pytest.raises(InputError, match="has weights that several of its layers share, which is not modelled"):
-        load({"model_type": kind})
-
-
 @pytest.mark.parametrize(
-    "name", ["inkling_text", "rwkv", "axk2", "hy_v4", "dots3_note_text", "diffllama", "glm5_next_text", "inkling2_text"]
+    "name",
+    [
+        "inkling_text",
+        "rwkv",
+        "axk2",
+        "hy_v4",
+        "dots3_note_text",
+        "diffllama",
+        "glm5_next_text",
+        "inkling2_text",
+        "inkling2_loop_text",
+    ],
 )
 def test_newer_types_can_be_trained(name: str) -> None:
     model = load(TINY[name], name=name)

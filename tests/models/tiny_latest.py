@@ -83,6 +83,13 @@ LATEST: dict[str, dict[str, Any]] = {
         rel_extent=16, n_routed_experts=6, conv_kernel_size=4, intermediate_size=..., n_layers_per_attn_res_block=2,
         layer_types=["hybrid", "hybrid_sliding", "hybrid", "hybrid_sliding"],
     ),
+    "inkling2_loop_text": small(
+        "inkling2_loop_text", _EXPERTS, vocab_size=104, unpadded_vocab_size=96, num_hidden_layers=8,
+        swa_num_attention_heads=2, swa_num_key_value_heads=1, swa_head_dim=24, sliding_window_size=8, d_rel=6,
+        rel_extent=16, n_routed_experts=6, conv_kernel_size=4, intermediate_size=..., n_layers_per_attn_res_block=2,
+        layer_types=[*["hybrid", "hybrid_sliding"] * 2, *["hybrid_sliding", "hybrid"] * 2], loop_layer_index_start=2,
+        loop_layer_index_end=6, loop_num_passes=3, loop_gate_rank=10,
+    ),
     **{
         f"{kind}{more}": {
             "model_type": kind, **_OLD, **_BIOGPT, "intermediate_size": 48,

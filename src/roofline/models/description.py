@@ -286,7 +286,7 @@ class Model(Answer):
                 named = {(layer.shared_as(w.name), w.name): w.elements for _, w in Layer((block,)).weights()}
                 known = sum(elements for key, elements in named.items() if key in seen)
                 again += min(known, block.active())
-                seen |= {key for key in named if key[0]}
+                seen |= {key for key in named if key[0] and block.active()}
         return sum(block.active() for block in self.blocks) + head + table - again
 
     @property

@@ -383,10 +383,10 @@ class Attention(Block):
 
     def _inputs(self, builder: OperationBuilder, x: Tensor) -> list[Tensor]:
         """What queries, keys and values are made of."""
-        if not self.parted:
-            return [x] * 3
         tokens = builder.step.tokens
         x = replace(x, dims=(tokens, self.inputs))
+        if not self.parted:
+            return [x] * 3
         found = [builder.norm("rms_norm", x, f"{part}_input_layernorm", tokens, self.inputs) for part in "qkv"]
         return [replace(each, dims=(tokens, self.inputs)) for each in found]
 

@@ -456,6 +456,59 @@ class AttentionResidual(Block):
         return out
 
 
+_HEARD = "messages of the turn before"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopMessages(AttentionResidual):
+    """Mixtures of the states of an earlier turn of the same layers, for :class:`MessageGates`; the input stays."""
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Make the mixtures as of any states."""
+        builder.kept[_HEARD] = [AttentionResidual.run(self, builder, x)]
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class MessageGates(Block):
+    """Add a message to each of ``inputs``: (1 − f)·x + g·m, with f and g of tanh, made of both over ``rank`` numbers.
+
+    Each is ``width`` wide; several of them lie below each other. Norms without a scale stand before the products.
+    """
+
+    runs_whole: ClassVar[bool] = True
+    width: int
+    rank: int
+    inputs: tuple[str, ...]
+
+    def weights(self) -> tuple[Weight, ...]:
+        shapes = {"down_proj": (self.rank, 2 * self.width)}
+        shapes |= dict.fromkeys(("forget_gate_proj", "message_gate_proj"), (self.width, self.rank))
+        return tuple(
+            Weight(f"{each}_message_gate.{name}", shape, "other", "" if name == "down_proj" else "fp32")
+            for each in self.inputs
+            for name, shape in shapes.items()
+        )
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        message, width = builder.from_earlier(_HEARD)[0], self.width
+        rows = message.dims[0]
+        both = [Tensor(each.ident, (rows, width), each.dtype, each.role) for each in (x, message)]
+        out = both[0]
+        for name in self.inputs:
+            place = f"{name}_message_gate"
+            for part in both:
+                normed = builder.norm("rms_norm", part, f"{place}.norm", rows, width)
+            narrow = builder.linear(f"{place}.down_proj", Tensor(normed.ident, (rows, 2 * width), normed.dtype), rows)
+            gates = [
+                builder.elementwise("tanh", (builder.linear(f"{place}.{gate}_gate_proj", narrow, rows),), gate)
+                for gate in ("forget", "message")
+            ]
+            out = builder.output(place, rows, width)
+            builder.vector("elementwise", [*both, *gates], out, place, flops=4 * rows * width, elements=rows * width)
+        return Tensor(out.ident, (len(self.inputs) * rows, width), out.dtype)
+
+
 _HANDED = "the inputs of its layers"
 
 

@@ -26,9 +26,6 @@ _OTHERS = {
         "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
-    "weights that several of its layers share, which is not modelled": (
-        "inkling2_loop", "inkling2_loop_text",
-    ),
     "layers that are not modelled": (
         "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
         "qwen4_exp_text", "big_bird", "roc_bert", "blt", "moshi",

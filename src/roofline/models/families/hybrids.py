@@ -5,7 +5,7 @@ Nemotron-NAS stands here as well: a Llama with uneven layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from roofline.errors import InputError, suggest
@@ -29,6 +29,8 @@ from roofline.models.blocks.residual import (
     IdleBlocks,
     KeepEmbedding,
     Linear,
+    LoopMessages,
+    MessageGates,
     Norm,
     ParallelBranches,
     ResidualAdd,
@@ -430,9 +432,10 @@ def read_inkling(fields: Fields) -> Model:
 
 def _inkling2(fields: Fields) -> Fields:
     """What its class takes where a configuration leaves a field out that goes by two names, or says less."""
+    hidden, experts = (1152, 128) if fields.kind == "inkling2_loop_text" else (2304, 384)
     return _inkling(fields).with_values(
-        moe_intermediate_size=fields.size("moe_intermediate_size", "intermediate_size", default=2304),
-        n_routed_experts=fields.size("n_routed_experts", "num_local_experts", default=384),
+        moe_intermediate_size=fields.size("moe_intermediate_size", "intermediate_size", default=hidden),
+        n_routed_experts=fields.size("n_routed_experts", "num_local_experts", default=experts),
         sliding_window_size=fields.size("sliding_window_size", "sliding_window", default=1024),
         swa_num_key_value_heads=fields.size("swa_num_key_value_heads", default=8),
         swa_head_dim=fields.size("swa_head_dim", default=128),
@@ -450,7 +453,33 @@ _INKLING2 = replace(
 )  # fmt: skip
 
 
-@family("inkling2_text")
+def _loop(fields: Fields, width: int, block: int, layers: Sequence[Layer]) -> list[Layer]:
+    """Every layer in the order it runs: some of them run several times, and hear of the turn before.
+
+    What a turn hears of is a mixture of the states of its blocks of layers; gates add it to what layers read.
+    """
+    given, names = fields.section("loop_config"), ("core_start", "core_end", "num_passes", "gate_rank")
+    own = ("loop_layer_index_start", "loop_layer_index_end", "loop_num_passes", "loop_gate_rank")
+    start, end, turns, rank = (
+        given.size(name) if given and name in given else fields.size(other, default=usual)
+        for name, other, usual in zip(names, own, (6, 18, 3, 64), strict=True)
+    )
+    if not 0 < start < end <= len(layers) or start % block or end % block:
+        said = f"blocks of {block} layers behind the first, of {len(layers)}"
+        raise fields.not_understood("the loop of layers", f"it starts and ends with {said}")
+    hears = LoopMessages("message_input", width, (end - start) // block, 4)
+    gates = MessageGates("", width, rank, ("q", "k", "v")), MessageGates("", width, rank, ("mlp",))
+    first, again = [], []
+    for number, layer in enumerate(layers[start:end], start):
+        mixed, *rest = layer.blocks
+        at = next(n for n, each in enumerate(rest) if each.name == "mlp_input") + 1
+        blocks = (hears, mixed, gates[0], *rest[:at], gates[1], *rest[at:])
+        first.append(Layer((*layer.blocks, IdleBlocks("", (hears, *gates))), shared=(("", f"layer {number}"),)))
+        again.append(Layer(blocks, shared=first[-1].shared))
+    return [*layers[:start], *first, *again * (turns - 1), *layers[end:]]
+
+
+@family("inkling2_text", "inkling2_loop_text")
 def read_inkling2(fields: Fields) -> Model:
     """Read Inkling 2: the head has fewer rows than the table."""
     rows, block = fields.size("vocab_size"), fields.size("n_layers_per_attn_res_block")
@@ -469,10 +498,11 @@ def read_inkling2(fields: Fields) -> Model:
             ResidualConvolution("post_mlp_convolution", width, kernel), add_second,
         ))  # fmt: skip
 
-    layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
+    layers = [changed(layer, number) for number, layer in enumerate(model.layers)]
     last = AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
+    layers = _loop(fields, width, block, layers) if fields.kind == "inkling2_loop_text" else layers
     before = (*rows_beyond_the_head(width, rows - said), *model.before)
-    return replace(model, layers=layers, before=before, after=(last, *model.after))
+    return replace(model, layers=tuple(layers), before=before, after=(last, *model.after))
 
 
 # Zamba: in some layers a transformer block, whose weights they share, reads the embedding beside the hidden state
