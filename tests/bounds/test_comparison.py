@@ -671,3 +671,16 @@ def test_what_is_expected_has_its_interval_in_every_table_of_machines(capsys: py
     assert "in brackets where 80% of runs are expected" in str(served)
     assert main(["llm", "llama-3-8b", "--on", "h100,a100", "--batch", "1,8", "--context", "8k"]) == 0
     assert "in brackets" not in capsys.readouterr().out
+
+
+def test_the_cheapest_of_several_batches_and_what_would_fit_are_said() -> None:
+    asked = {"on": "h100:8,h200:8,b200:8", "context": 8000}
+    found = llm("llama-3-70b", tensor=8, batch=[8, 128, 256], price="2,3.5,5", **asked)
+    text = " ".join(str(found).split())
+    assert "h100:8 has the lowest $ a million output tokens from batch 8 to batch 128" in text
+    assert "b200:8 has the lowest $ a million output tokens at batch 256" in text
+    assert "h100:8 at batch 256 would fit: batch 205 at this context" in text
+    copies = " ".join(str(llm("llama-3-70b", batch=[32, 64], **asked)).split())
+    assert "h100:8 at batch 32 would fit: split over the 8 (tensor=8)" in copies
+    assert copies.count("would fit:") == 1
+    assert "would fit" not in str(llm("llama-3-70b", tensor=8, batch=[8, 16], **asked))

@@ -678,3 +678,24 @@ def test_a_plan_by_floors_says_a_prompt_too_long_by_measured_times() -> None:
     found = plan("llama-3.1-8b", on="h100", count=8, **asked)
     assert found.best is not None
     assert "measured on vllm it falls short: TTFT without load" in " ".join(str(found).split())
+
+
+def test_the_nearest_smaller_number_that_holds_it_says_why_it_will_not_do() -> None:
+    """On 7 chips nothing splits so that it fits; 6 hold it and are too slow."""
+    found = plan("llama-3-70b", on="h100", rate=20, prompt=2048, output=256, ttft=0.5, tpot=0.03, formats="bf16")
+    assert found.best is not None
+    fewer = found.fewer(found.best)
+    assert fewer is not None
+    assert fewer.reason is not None
+    assert (found.best.deployment.chips, fewer.deployment.chips, fewer.reason.kind) == (8, 6, "rate")
+    assert "8 chips, the fewest" in str(found)
+    assert "6 chips too slow" in " ".join(str(found).split())
+
+
+def test_a_plan_by_floors_on_a_chip_without_constants_says_so_first() -> None:
+    asked = {"rate": 2, "prompt": 1024, "output": 128, "formats": "bf16", "count": [1]}
+    both = " ".join(str(plan("llama-3-8b", on="mi300x,h100", price={"mi300x": 1, "h100": 3}, **asked)).split())
+    said = "no step times of mi300x are measured: these are floors alone"
+    assert f"{said}, and estimate='vllm' plans without it" in both
+    assert f"{said} " in " ".join(str(plan("llama-3-8b", on="mi300x", **asked)).split())
+    assert "no step times" not in str(plan("llama-3-8b", on="h100", **asked))

@@ -711,20 +711,36 @@ class SideBySideBySize(Answer):
         room = "" if fits else f"; {NO_ROOM}: of a chip with room enough"
         interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
         yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
+        yield Sentences(self._would_fit())
         yield BLANK
         yield from self.each[0].assumption_sections()
 
     def _verdict(self) -> list[str]:
-        """Who has the lowest floor, from which size on: in runs of sizes, and where nothing fits."""
-        runs = [
-            list(run) for _, run in groupby(zip(map(_lead, self.each), self.sizes, strict=True), lambda pair: pair[0])
+        """Who has the lowest floor and who is the cheapest, from which size on, in runs; and where nothing fits."""
+        prices = [name for name in self.each[0].facts if name.startswith("$")]
+        said = [[[_lead(one)] for one in self.each]]
+        said += [
+            [[f"{who} has the lowest {name}" for who in one.best(name)[:1]] for one in self.each] for name in prices
         ]
-        said = []
+        return [line for each in said for line in self._in_runs(each)]
+
+    def _in_runs(self, said: Sequence[Sequence[str]]) -> list[str]:
+        """What is said at each size, once for sizes one after the other of which the same is said."""
+        runs = [list(run) for _, run in groupby(zip(said, self.sizes, strict=True), lambda pair: pair[0])]
+        found = []
         for run in runs:
             first, last = _named(run[0][1]), _named(run[-1][1])
             where = "" if len(runs) == 1 else f" at {first}" if first == last else f" from {first} to {last}"
-            said.append(run[0][0] + where)
-        return said
+            found += [line + where for line in run[0][0]]
+        return found
+
+    def _would_fit(self) -> list[str]:
+        """What would fit of the first that does not."""
+        for sizes, one in zip(self.sizes, self.each, strict=True):
+            for who, answer, fits in zip(one.names, one.answers, one.fitting, strict=True):
+                if not fits and (instead := getattr(answer, "fitting", lambda: None)()):
+                    return [f"{who} at {_named(sizes)} would fit: {instead}"]
+        return []
 
     def _shown(self) -> list[str]:
         """The facts of which more or less is better and that the sizes change, the headline first."""

@@ -441,6 +441,8 @@ def _declaration(scope: Scope, statement: StatementNode, value: TensorNode) -> N
     name = statement.target or value.name
     if name is None or (value.dims is None and statement.target is None):
         hint = "an example: bf16[B, D] * bf16[D, F] -> bf16[B, F]; an input is declared with a name, W:int8[D, F]"
+        if value.name in scope.names:
+            hint = f"a result that is read further on and leaves too is written copy({value.name})"
         raise scope.fail("a tensor alone is no operation", statement.span, hint)
     scope.unassigned(name, statement.span)
     if value.dims is None:

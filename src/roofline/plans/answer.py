@@ -126,7 +126,7 @@ class DeploymentPlan(Answer):
     reasons: Mapping[str, int]
     cost_intervals: Mapping[Deployment, tuple[float, float]] = field(default_factory=dict)
     stopped: str = ""
-    _fewer: dict[Deployment, Assessment] = field(default_factory=dict, init=False)
+    _fewer: dict[Deployment, Assessment | None] = field(default_factory=dict, init=False)
 
     @property
     def best(self) -> Assessment | Any:
@@ -377,7 +377,7 @@ class DeploymentPlan(Answer):
         elif real is not None and real.reason is None:
             lines = [f"by floors, take {found}"]
         else:  # what is too little, or may be, is not what to take
-            lines = [f"by floors, no less than {found}", *([] if real is None else [self._on_measured(real)])]
+            lines = [f"by floors, no less than {found}", *self._on_measured(real)]
         lines += self._ranked_by()
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
@@ -441,18 +441,23 @@ class DeploymentPlan(Answer):
         real = self.as_measured()
         if real is None:
             return [f"{lines[0]} ({asked})"] if self._whole is None else lines
-        return lines if real.reason is not None else [*lines, self._on_measured(real)]
+        return lines if real.reason is not None else [*lines, *self._on_measured(real)]
 
-    def _on_measured(self, real: Assessment) -> str:
-        """Whether a plan by floors keeps the limits with times that were measured."""
+    def _on_measured(self, real: Assessment | None) -> Iterator[str]:
+        """Whether a plan by floors keeps the limits with times that were measured, or that there are none."""
+        asked, chip = spelled("estimate", MEASURED), None if self._whole is None else self._whole.replica.chip
+        if real is None:
+            if chip in self._with_measured_times.without_constants():
+                without = f", and {asked} plans without it" if len(self.asked.chips) > 1 else ""
+                yield f"no step times of {chip} are measured: these are floors alone{without}"
+            return
         if real.reason is None:
             found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         else:  # which may serve nothing
             enough = self.enough_as_measured()
             said = f"it falls short: {real.reason.text}"
             found = said if enough is None else f"{said}; {_replicas(enough.deployment)} would keep the limits"
-        asked = spelled("estimate", MEASURED)
-        return f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
+        yield f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
     def as_measured(self) -> Assessment | None:
         """The chips and layout of a plan by floors, with the times that a library is expected to take.
@@ -466,9 +471,13 @@ class DeploymentPlan(Answer):
         best = self._whole
         if best is None or self.asked.library is not None or self.asked.drafts.lengths:
             return None
-        search = Search(replace(self.asked, library=MEASURED))
+        search = self._with_measured_times
         known = not isinstance(search.priced(best.replica), str)
         return best_of_ways([replace(best, chunk=-1, most=0)], search) if known else None
+
+    @once
+    def _with_measured_times(self) -> Search:
+        return Search(replace(self.asked, library=MEASURED))
 
     def enough_as_measured(self) -> Assessment | None:
         """The fewest replicas of the layout of a plan by floors that keep the limits with measured times.
@@ -490,7 +499,7 @@ class DeploymentPlan(Answer):
         one, copies = real.deployment, real.deployment.copies
         least = int(copies * self.asked.load.rate / real.largest_rate) if real.largest_rate else copies
         counts = range(max(least, copies) + 1, max(least, copies) + 1 + MORE_REPLICAS)
-        search = Search(replace(self.asked, library=MEASURED))
+        search = self._with_measured_times
         tried = (best_of_ways([replace(one, copies=n, chunk=-1, most=0)], search) for n in counts)
         return next((each for each in tried if each.reason is None), None)
 
@@ -577,9 +586,10 @@ class DeploymentPlan(Answer):
         return [said] if several else []
 
     def fewer(self, choice: Assessment) -> Assessment | None:
-        """The best on the next smaller number of the same chips in the same formats, with why it is not taken.
+        """The best on the next smaller number of the same chips and formats that hold it, with why it is not taken.
 
-        None where fewer were not asked about, would do too, or are of a plan with prefill apart.
+        Where no number does, on the next smaller. None where fewer were not asked about, would do too, or are of a
+        plan with prefill apart.
 
         >>> from roofline import plan
         >>> found = plan("llama-3-8b", on="h100", count=[1, 2], rate=100, prompt=1024, output=128, formats="bf16")
@@ -590,12 +600,21 @@ class DeploymentPlan(Answer):
         own, less = choice.deployment, [count for count in self.asked.counts if count < choice.deployment.chips]
         if own.prefill is not None or not less:
             return None
-        words = DeploymentWords(own.replica.chip, max(less), formats=own.replica.formats)
-        if not words.replicas(self.asked):
-            return None
         if own not in self._fewer:
-            self._fewer[own] = best_of_words(words, self.search)
-        return self._fewer[own] if self._fewer[own].reason is not None else None
+            self._fewer[own] = self._on_fewer(own.replica, sorted(less, reverse=True))
+        found = self._fewer[own]
+        return None if found is None or found.reason is None else found
+
+    def _on_fewer(self, replica: Replica, counts: Sequence[int]) -> Assessment | None:
+        """The best on the first of these numbers that hold the model; where none does, on the first."""
+        nearest = None
+        for count in counts:
+            words = DeploymentWords(replica.chip, count, formats=replica.formats)
+            found = best_of_words(words, self.search) if words.replicas(self.asked) else None
+            if found is not None and (found.reason is None or found.reason.kind != "fit"):
+                return found
+            nearest = nearest or found
+        return nearest
 
     def _all_fewer(self, choice: Assessment) -> Iterator[Assessment]:
         """The best on fewer chips; then, where its layout does not fill that number, on those of a replica less."""
