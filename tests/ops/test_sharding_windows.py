@@ -86,6 +86,9 @@ def test_borders_of_two_dimensions_go_over_the_axes_of_each() -> None:
     line = "conv(bf16[8, H_X, W_Y, 64], bf16[3, 5, 64, 64], pad=(1,2)) -> bf16[8, H_X, W_Y, 64]"
     found = bound(line, on="v5e:4x4", H=64, W=64)
     assert found.wire == {"ici X": 8 * 16 * 64 * 2, "ici Y": 2 * 8 * 16 * 64 * 2}
+    flat = bound("conv(bf16[8, H_{XY}, W, 64], bf16[3, 5, 64, 64], pad=(1,2)) -> bf16[8, H_{XY}, W, 64]", on="v5e:4x4",
+                 H=64, W=64)  # fmt: skip
+    assert flat.wire == {"ici X": 8 * 64 * 64 * 2, "ici Y": 8 * 64 * 64 * 2}
     pooled = bound("pool(bf16[8, H_X, 64, 64], window=3, pad=1, stride=1)", on="h100:8", H=64)
     assert pooled.wire == {"nvlink": 2 * 8 * 64 * 64 * 2}
 
@@ -125,6 +128,35 @@ def test_chips_exchange_the_borders_of_windows_that_divide_an_image_by_their_str
     assert not any("made with all" in text for text in found.assumptions)
 
 
+@pytest.mark.parametrize("on", ["h100:4", "v5e:4", "h100:8"])
+@pytest.mark.parametrize(
+    ("taps", "stride", "pad", "dilation"),
+    [(3, 1, 0, 1), (5, 1, 0, 1), (3, 2, 0, 1), (3, 1, 2, 1), (7, 2, 0, 1), (2, 1, 0, 3), (1, 3, 0, 1), (4, 3, 1, 1)],
+)
+def test_chips_exchange_the_borders_of_windows_that_shrink_or_grow_an_image(
+    taps: int, stride: int, pad: int, dilation: int, on: str
+) -> None:
+    """Counted row by row, where chips divide the rows and each but the last makes as many results."""
+    rows, chips = 48, int(on[-1])
+    results = (rows + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
+    part, made = rows // chips, -(-results // chips)
+    before, behind = [], []
+    for chip in range(chips):
+        at = [o * stride - pad + t * dilation for o in range(made * chip, made * (chip + 1)) for t in (0, taps - 1)]
+        before.append(max(0, part * chip - min(at)) if chip else 0)
+        behind.append(max(0, max(at) + 1 - part * (chip + 1)) if chip < chips - 1 else 0)
+    line = f"conv(bf16[8, H_X, 16, 64], bf16[{taps}, 1, 64, 32], stride=({stride},1), pad=({pad},0), "
+    line += f"dilation=({dilation},1)) -> bf16[8, O_X, P, 32]"
+    found = bound(line, on=on, H=rows, plan="borders" if max(before + behind) else "no communication")
+    (windows,) = [op.op for op in found.ops if op.op.kind == "convolution"]
+    assert windows.writes[0].dims == (8, made, 16, 32)
+    assert found.flops == 2 * 8 * made * 16 * 32 * 64 * taps
+    sides = max(map(sum, zip(before, behind, strict=True))) if on[0] == "h" else max(*before, *behind)
+    assert sum(found.wire.values()) == sides * 8 * 16 * 64 * 2
+    said = any("the last chip has fewer" in text for text in found.assumptions)
+    assert said == bool(results % chips)
+
+
 @pytest.mark.parametrize(
     ("taps", "stride", "pad", "more"), [(2, 2, 0, 0), (4, 2, 1, 0), (3, 2, 1, 1), (7, 3, 2, 0), (8, 2, 3, 0)]
 )
@@ -153,9 +185,10 @@ def test_a_program_of_windows_that_divide_the_image_exchanges_borders_all_along(
     found = bound(line, on="h100:4", H=256)
     assert found.plan == "Permute_X(borders of H); Permute_X(borders of 128)"
     assert found.wire == {"nvlink": 8 * 64 * 64 * 2 + 8 * 32 * 64 * 2}
-    odd = bound(line, on="h100:4", H=264)  # 66 rows on each chip, and 33 of the first result, which 2 do not divide
-    assert "Permute_X(borders of H)" in str(odd.plan)
-    assert "borders of 132" not in str(odd.plan)
+    odd = bound(line, on="h100:4", H=264)  # 33 rows of the first result on each chip, 17 of the second, 15 on the last
+    assert odd.plan == "Permute_X(borders of H); Permute_X(borders of 132)"
+    assert odd.wire == {"nvlink": 8 * 128 * 64 * 2 // 2 + 3 * 8 * 32 * 64 * 2}
+    assert any("of 66 results along 132 the last chip has fewer" in text for text in odd.assumptions)
 
 
 def test_a_floor_reads_the_rows_at_the_borders_of_a_part_once() -> None:
@@ -166,8 +199,9 @@ def test_a_floor_reads_the_rows_at_the_borders_of_a_part_once() -> None:
     assert unfused["hbm"] == floor["hbm"] + 3 * 2 * row  # sent, written, read
 
 
-def test_windows_that_change_the_size_of_an_image_otherwise_need_all_of_it() -> None:
-    found = bound("conv(bf16[8, H_X, W, 64], bf16[3, 3, 64, 64], stride=2)", on="h100:8", H=64, W=64)
+def test_transposed_windows_that_do_not_multiply_an_image_need_all_of_it() -> None:
+    line = "conv_transpose(bf16[8, H_X, W, 64], bf16[3, 3, 64, 64], stride=2)"
+    found = bound(line, on="h100:8", H=64, W=64, plan="AllGather_X(bf16[8, H_X, W, 64])")
     assert any("made with all of H on every chip" in text for text in found.assumptions)
     line = CONV.format(3, 1).replace("H_X", "H").replace("[N", "[N_X")
     assert not any("borders" in text for text in bound(line, on="h100:8", N=8, H=64, W=64).assumptions)

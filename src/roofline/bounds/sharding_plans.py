@@ -360,7 +360,11 @@ class _Search:
         if isinstance(label, Windows):
             sizes = self.sizes_of_results()
             taps = sizes[label.taps] if isinstance(label.taps, str) else label.taps
-            return label.scale(sizes[label.label], taps, product(self.mesh.sizes[axis] for axis in axes))
+            image, ways = sizes[label.label], product(self.mesh.sizes[axis] for axis in axes)
+            if fit == "reach":
+                return bool(label.reach(image, taps, ways)[1] > 0)
+            even = self.asked.conventions.uneven == "pad" and not label.is_transposed
+            return label.scale(image, taps, ways) and (even or divides(image, ways))
         may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
         if may_pad or (isinstance(label, str) and label not in self.sizes):
             return True

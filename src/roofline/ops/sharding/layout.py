@@ -50,9 +50,9 @@ each has early and late keys, so that as many are seen on all.
 
 Chips that share the queries of an attention have all of its keys, as if these went round a ring. Of a causal one each
 takes early and late queries, so that all see as many keys. Where it has a window and the keys lie as the queries do,
-each chip gets those that its window reaches back to. Chips that share an image of a convolution whose windows keep its
-size, or scale it by their stride, send neighbours the rows that these reach over the border. Every other dimension is
-whole on every chip, as of an image whose size changes otherwise.
+each chip gets those that its window reaches back to. Chips that share an image of a convolution send neighbours the
+rows that windows reach over the border, where chips divide the image and its result. Every other dimension is whole on
+every chip.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from roofline.notation.functions import FUNCTIONS
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step, TensorDim
 from roofline.signatures import either, spelled
-from roofline.sizes import UNEVEN, Size, ceil_div, is_array, is_exact, is_one, is_symbol, maximum, product
+from roofline.sizes import UNEVEN, Size, ceil_div, floor_div, is_array, is_exact, is_one, is_symbol, maximum, product
 
 #: The state of a mesh axis over which a tensor is a partial sum; no label is called so.
 UNREDUCED = "{U}"
@@ -274,12 +274,12 @@ def _kind(now: State, to: State) -> str:
 
 
 #: What mesh axes have to do to a size: divide it, or it is padded where the caller allows that; divide it in any case;
-#: be a multiple of it.
-Fit: TypeAlias = Literal["padded", "divides", "multiple", "strides"]
+#: be a multiple of it. Of windows: divide an image and its result; leave parts over whose borders they reach.
+Fit: TypeAlias = Literal["padded", "divides", "multiple", "strides", "reach"]
 
 
 class Windows(NamedTuple):
-    """Windows along a dimension of an image that may divide its size by their stride, or transposed multiply it.
+    """Windows along a dimension of an image, of which chips may make each its part of the result.
 
     ``taps`` are a label or a number. ``pad`` is None where as many positions are padded as that takes, and ``more`` is
     what is added at the end of a transposed result.
@@ -296,31 +296,46 @@ class Windows(NamedTuple):
     def scale(self, size: Size, taps: Size, ways: Size) -> bool:
         """Whether each of so many chips makes of its part of the image its part of the result, borders aside.
 
-        >>> [Windows("H", 3, 2, 1, 1).scale(n, 3, 4) for n in (64, 60)], Windows("H", 3, 2, 0, 1).scale(64, 3, 4)
-        ([True, False], False)
+        >>> Windows("H", 3, 2, 0, 1).scale(64, 3, 4), Windows("H", 3, 2, 0, 1, True).scale(64, 3, 4)
+        (True, False)
         """
-        whole = 1 if self.is_transposed else self.stride
-        if not all(isinstance(n, int) for n in (size, taps, ways)) or not divides(size, ways * whole):
+        if not all(isinstance(n, int) for n in (size, taps, ways)):
             return False
         if self.is_transposed:
             return self.dilation == 1 and self.pad is not None and taps - 2 * self.pad + self.more == self.stride
-        return self.pad is None or 0 < self.extent(taps) - 2 * self.pad <= self.stride
+        return bool(self.results(size, taps) > 0)
+
+    def results(self, size: Size, taps: Size) -> Size:
+        """Results of windows that are not transposed."""
+        if self.pad is None:
+            return ceil_div(size, self.stride)
+        return floor_div(size + 2 * self.pad - self.extent(taps), self.stride) + 1
 
     def extent(self, taps: Size) -> Size:
         """Positions from the first tap to the last."""
         return self.dilation * (taps - 1) + 1
 
-    def reach(self, taps: Size) -> tuple[Size, Size]:
-        """Rows that windows reach over the borders of a part: on the side that they reach further, and in all."""
-        if self.stride == 1 and self.pad is not None:
-            return self.pad, 2 * self.pad
+    def reach(self, size: Size, taps: Size, ways: Size) -> tuple[Size, Size]:
+        """Rows that windows reach over the borders of a part: on the side that they reach further, and in all.
+
+        A part of L rows has r results, the last part fewer. The rows that windows of stride s reach move by L − r·s
+        from chip to chip, further before each part, or behind it.
+
+        >>> Windows("H", 5, 1, 0, 1).reach(64, 5, 4), Windows("H", 3, 1, 1, 1).reach(64, 3, 4)
+        ((3, 3), (1, 2))
+        """
         if self.is_transposed and self.pad is not None:
             before, behind = (taps - 1 - self.pad) // self.stride, (self.stride - 1 + self.pad) // self.stride
             return maximum(before, behind), before + behind
-        over = maximum(0, self.extent(taps) - self.stride)
-        if self.pad is None:
-            return ceil_div(over, 2), over
-        return self.pad, self.pad + maximum(0, over - self.pad)
+        over = self.extent(taps) - self.stride
+        if not all(isinstance(n, int) for n in (size, taps, ways)):  # an open size is kept
+            over = maximum(0, over)
+            return (ceil_div(over, 2), over) if self.pad is None else (self.pad, 2 * self.pad)
+        low = max(0, over) // 2 if self.pad is None else self.pad
+        apart = ceil_div(size, ways) - ceil_div(self.results(size, taps), ways) * self.stride
+        above = [0, *(max(0, chip * apart + low) for chip in range(1, ways))]
+        below = [*(max(0, over - low - (chip + 1) * apart) for chip in range(ways - 1)), 0]
+        return max(*above, *below), max(map(sum, zip(above, below, strict=True)))
 
 
 class Loop(NamedTuple):
@@ -329,7 +344,7 @@ class Loop(NamedTuple):
     ``statistics`` is how many numbers of each row chips exchange when they share it. ``parts`` is a size that the chips
     have to divide, without padding: the groups of a convolution. Of ``shared`` they are a multiple: so many chips share
     each key head. Of the operands at the places ``borders`` chips that share it send each other rows at the borders of
-    their parts. ``windows`` are those that scale it by their stride. Where it is ``routed``, chips send each other the
+    their parts. ``windows`` are those that change its size. Where it is ``routed``, chips send each other the
     rows that they look up in their part of a table.
     """
 
@@ -478,13 +493,15 @@ def _pooling(step: Step) -> list[Loop]:
 
 
 def _images(step: Step) -> list[Loop]:
-    """The dimensions of an image that windows keep, or scale by their stride; several elements reach over borders."""
+    """The dimensions of an image, whose windows keep or change its size; several elements reach over borders."""
     loops = []
     for at, kept in enumerate(step.output.labels[1:-1], 1):
         along = windows_along(step, at)
         (loop,) = _named(step, [along.label])
-        loop = loop._replace(result=kept, borders=() if along.pad == 0 else (0,))
-        loops.append(loop if along.label == kept else loop._replace(windows=along))
+        if along.label == kept:
+            loops.append(loop._replace(borders=() if along.pad == 0 else (0,)))
+        else:
+            loops.append(loop._replace(result=kept, borders=(0,), windows=along))
     return loops
 
 
@@ -528,8 +545,8 @@ _FAMILIES: dict[str, Callable[[Step], list[Loop]]] = {
 def split_images(step: Step, layouts: Iterable[Layout], raw: Layout) -> list[str]:
     """List the dimensions of an image that a layout splits, of a step with windows that change its size.
 
-    Those that windows keep are loops: chips exchange the borders of their parts. So are those that windows scale by
-    their stride, where the raw result is split.
+    Those that windows keep are loops: chips exchange the borders of their parts. So are others where the raw result is
+    split.
     """
     if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
         return []

@@ -24,7 +24,7 @@ the search adds up prices and builds no plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,14 +140,20 @@ class _Build:
         inputs, layouts = self.apart(inputs, ends)
         local = step._replace(inputs=tuple(inputs), output=step.output._replace(ident=raw_name))
         context = self.context(layouts, {axis for axis, _ in choice.routed})
-        op = rule_for(family_of(step))(local, context)
+        local, sizes = self.windows_of_a_part(local, context.sizes, choice.raw)
+        op = rule_for(family_of(step))(local, context._replace(sizes=sizes))
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
         for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        borders = [self.send_borders(step, axis, label, op.reads[at], at) for axis, label, at in choice.bordered]
+        if sizes != context.sizes:  # the rows of others are read as they arrive
+            op = replace(op, reads=(replace(op.reads[0], dims=self.dims(layouts[0]), touched=None), *op.reads[1:]))
+        borders = []
+        for axis, label, at in choice.bordered:
+            axes = [each for each, *split in choice.bordered if split == [label, at]]
+            borders.append(self.send_borders(step, axis, label, op.reads[at], at, axes))
         op = replace(op, reads=(*op.reads, *filter(None, borders)))
         self.ops += [self.routed(axis, op.reads[1]) for axis, asks in choice.routed if asks]
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
@@ -159,6 +165,28 @@ class _Build:
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
+
+    def split_results(self, step: Step, raw: Layout) -> Iterator[tuple[int, Windows, Size, Size, Size]]:
+        """Dimensions of an image whose results are split: place, windows, taps, results, over how many chips."""
+        if family_of(step) not in ("convolution", "pooling") or step.function == "conv_transpose":
+            return
+        for at, label in enumerate(raw.labels[1:-1], 1):
+            along, ways = windows_along(step, at), raw.ways(label, self.place.mesh.sizes)
+            taps = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps
+            if not is_one(ways) and all(isinstance(size, int) for size in (self.sizes[along.label], taps, ways)):
+                yield at, along, taps, along.results(self.sizes[along.label], taps), ways
+
+    def windows_of_a_part(self, step: Step, local: Mapping[str, Size], raw: Layout) -> tuple[Step, Mapping[str, Size]]:
+        """The step and its sizes on one chip's part of an image: windows that shrink or grow it reach further."""
+        sizes, pads = dict(local), step.options.get("pad", ())
+        for at, along, taps, results, ways in self.split_results(step, raw):
+            part = ceil_div(results, ways)
+            if along.results(sizes[along.label], taps) != part:
+                sizes[along.label] = (part - 1) * along.stride + along.extent(taps)
+                pads = (*pads[: at - 1], 0, *pads[at:])
+        if sizes == local:
+            return step, local
+        return step._replace(options={**step.options, "pad": pads}), sizes
 
     def exchange(self, step: Step, choice: Choice, result: Tensor, groups: Size) -> None:
         """Exchange the statistics of rows that chips share: of each group of each row of the result on one chip.
@@ -188,39 +216,44 @@ class _Build:
         over = self.place.mesh.select((axis,))
         return collective("AllToAll", arrived, over, out=part, algorithm=self.place.algorithm, name=name)
 
-    def send_borders(self, step: Step, axis: str, label: str, part: Tensor, operand: int) -> Tensor | None:
+    def send_borders(
+        self, step: Step, axis: str, label: str, part: Tensor, operand: int, axes: Sequence[str]
+    ) -> Tensor | None:
         """Send the rows that the windows of neighbours reach, to each its side; the rows of others that arrive.
 
         A chip behind switches sends both sides over one link; on a torus, over several tiers, and of two chips, one.
-        Each goes one hop. The windows of an attention reach back only: there is one side.
+        Each goes one hop. The windows of an attention reach back only: there is one side. Of several ``axes`` that
+        split one dimension each has the neighbours of one side, all at once.
         """
         at = step.inputs[operand].labels.index(label)
         if family_of(step) == "attention":
             one_side = reach = minimum(step.options["window"] - 1, self.sizes[label] - part.dims[at])
         else:
-            one_side, reach = self.reach(windows_along(step, at), self.sizes[label] - part.dims[at])
+            one_side, reach = self.reach(windows_along(step, at), self.sizes[label], part.dims[at])
         if is_number(reach) and not reach:
             return None
         over = self.place.mesh.select((axis,))
         segments = over[0].segments
-        one, behind_switch = is_one(over[0].size - 1), len(segments) == 1 and segments[0].topology == "switch"
+        one, behind_switch = len(axes) > 1 or is_one(over[0].size - 1), segments[0].topology == "switch"
+        behind_switch = behind_switch and len(segments) == 1
         side, sides = ([*part.dims[:at], rows, *part.dims[at + 1 :]] for rows in (one_side, reach))
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         arrived = replace(sent, ident=f"{axis} borders of {part.ident} of others", dims=tuple(side if one else sides))
         held = replace(part, touched=arrived.elements)
         name = border_words(axis, self.show(label))
         made = collective("Permute", sent, over, out=arrived, name=name)
-        near = [(key, minimum(1, hops) if key.quantity == "hops" else hops) for key, hops in made.work.items()]
-        self.ops.append(replace(made, work=Work(dict(near)), reads=(held,)))
+        near = {key: n if key.quantity != "hops" else minimum(1, n) for key, n in made.work.items()}
+        if axis != axes[-1]:
+            near = {key: n for key, n in near.items() if key.quantity != "hops"}
+        self.ops.append(replace(made, work=Work(near), reads=(held,)))
         return arrived
 
-    def reach(self, along: Windows, others: Size) -> tuple[Size, Size]:
+    def reach(self, along: Windows, size: Size, part: Size) -> tuple[Size, Size]:
         """Rows that windows reach over the borders of a part, of as many as others have: on one side, and in all."""
-        taps = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps
-        one_side, reach = along.reach(taps)
-        if is_number(reach) and is_number(others):
-            reach = min(reach, others)
-            one_side = min(one_side, reach) if along.stride > 1 else ceil_div(reach, 2)
+        taps, others = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps, size - part
+        one_side, reach = along.reach(size, taps, ceil_div(size, part) if isinstance(part, int) else size / part)
+        if is_number(reach) and is_number(others) and reach > others:
+            one_side, reach = min(one_side, others) if along.stride > 1 else ceil_div(others, 2), others
         return one_side, reach
 
     def written_collective(self, step: Step) -> None:
@@ -346,6 +379,9 @@ class _Build:
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
             said.append(f"{op.name}: neighbours along {axis} exchange the borders of {self.show(label)}{left_out}")
+        for _, windows, _, results, ways in self.split_results(step, choice.raw):
+            if results % ways:
+                said.append(f"{op.name}: of {results} results along {self.show(windows.label)} the last chip has fewer")
         if images := split_images(step, [*choice.given, choice.result], choice.raw):
             shown = " and ".join(dict.fromkeys(map(self.show, images)))
             said.append(

@@ -72,7 +72,7 @@ class MaySplit(Protocol):
 
 
 def _splits_all(label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
-    return fit != "strides"
+    return fit not in ("strides", "reach")
 
 
 class Score(NamedTuple):
@@ -259,13 +259,16 @@ class _Ways:
         repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
         shared = [(axis, loop) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
         taken = [loop for loop in roles if loop]
-        if any(sum(_meet(loop, other) for other in taken) > 1 for _, loop in shared):  # borders of parts of parts
+        inner = {loop: axis for axis, loop in shared}  # windows of keys reach one side, on the inner axis mostly
+        if any(other != loop and _meet(loop, other) for _, loop in shared for other in taken):  # borders of other parts
             return None
         bordered = tuple(
             (axis, str(loop.labels[at]), at)
             for axis, loop in shared
             for at in loop.borders
             if self.inputs[at].state(axis) == loop.labels[at]
+            and (0 in loop.borders or inner[loop] == axis)
+            and (loop.windows is None or self.may_split(loop.windows, split[loop.windows, "strides"], "reach"))
         )
         statistics = max(sharing.values(), default=0)
         routed = tuple(
