@@ -433,16 +433,18 @@ def _is_sharded(asked: Question) -> bool:
 
 
 def _chooses(asked: Question) -> bool:
-    """Whether an algorithm is of collectives that its plan has, or one of the plans shown; one word is of all kinds."""
+    """Whether an algorithm is of collectives that its plan has, or one of all plans; one word is of all kinds."""
     wanted = asked.conventions.algorithm
     if not asked.is_sharded or isinstance(wanted, str):
         return asked.is_sharded
-    from roofline.bounds.sharding_plans import SHOWN_PLANS, ranked
+    if asked.conventions.plan is not None:
+        used = (part.op.options["collective"] for part in asked.answer().ops if part.op.kind == "collective")
+        return not set(used).isdisjoint(wanted or ())
+    from roofline.bounds.sharding_plans import ranked
 
-    found = [plan.bound for plan in ranked(asked)[:SHOWN_PLANS]] if asked.conventions.plan is None else [asked.answer()]
-    kinds = {
-        part.op.options["collective"] for each in found if each for part in each.ops if part.op.kind == "collective"
-    }
+    kinds = {step.function for step in _steps(asked) if step.kind == "collective"}
+    for found in ranked(asked):
+        kinds.update(*(choice.collectives for choice in found.plan.choices if choice))
     return not kinds.isdisjoint(wanted or ())
 
 

@@ -127,6 +127,13 @@ class Choice(NamedTuple):
         return not made.isdisjoint(self.raw.unreduced)
 
     @property
+    def collectives(self) -> set[str]:
+        """The kinds of its collectives."""
+        kinds = {move.kind for steps in (*self.before, self.after) for move in steps if move.sends}
+        others = (("AllReduce", self.exchanged), ("Permute", self.bordered), ("AllToAll", self.routed))
+        return kinds | {kind for kind, axes in others if axes}
+
+    @property
     def score(self) -> Score:
         """Mesh axes that its collectives go over, its slices, axes of repeated work."""
         made = [move for steps in (*self.before, self.after) for move in steps]
