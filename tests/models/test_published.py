@@ -111,7 +111,14 @@ _CODE: dict[str, tuple[int, int, dict[str, Any]]] = {
         "model_type": "roberta", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
         "intermediate_size": 3072, "vocab_size": 50265, "max_position_embeddings": 514, "type_vocab_size": 1,
     }),
-    # published: 137M; 434M; 109M
+    # published: 184M, of which 86M are its layers; 137M; 434M; 109M
+    "deberta-v3-base": (183_831_552, 0, {
+        "model_type": "deberta-v2", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
+        "intermediate_size": 3072, "vocab_size": 128100, "max_position_embeddings": 512, "type_vocab_size": 0,
+        "relative_attention": True, "position_buckets": 256, "max_relative_positions": -1, "share_att_key": True,
+        "norm_rel_ebd": "layer_norm", "pos_att_type": "p2c|c2p", "position_biased_input": False,
+        "pooler_hidden_size": 768, "pooler_dropout": 0, "pooler_hidden_act": "gelu",
+    }),
     "nomic-embed-text-v1.5": (136_731_648, 0, {
         "model_type": "nomic_bert", "n_embd": 768, "n_layer": 12, "n_head": 12, "n_inner": 3072, "vocab_size": 30528,
         "n_positions": 512, "activation_function": "swiglu", "qkv_proj_bias": False, "mlp_fc1_bias": False,

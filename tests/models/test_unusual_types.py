@@ -309,3 +309,31 @@ def test_experts_of_attention_count_as_in_transformers() -> None:
     assert step.prefill.op_by_op < step.prefill.expectation.value < 4 * step.prefill.op_by_op
     with pytest.raises(InputError, match="experts of attention on chips of their own are not modelled, and jetmoe has"):
         split_by_layout(eight, Parallelism(tensor=4, expert=4), name_axes(chip("h100:4"), {"tensor": 4}))
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"conv_kernel_size": 3}, "conv_kernel_size of .* is set; a convolution of all channels is not read"),
+        ({"pos_att_type": "c2p|p2p"}, "pos_att_type of .* is not understood; c2p, p2c or both"),
+    ],
+)
+def test_forms_of_deberta_that_are_not_read(field: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load({**TINY["deberta-v2"], **field})
+
+
+@pytest.mark.parametrize("name", ["deberta-v2", "deberta-v2 with matrices for positions"])
+def test_relative_positions_are_made_once_and_scored_by_each_sequence(name: str) -> None:
+    """Matrices of positions do not grow with the batch; a table that no norm changes is read once by a floor."""
+    model = load(TINY[name], name=name)
+    one, four = (prefill(model, batch=batch, prompt=30) for batch in (1, 4))
+    for part, times in (("pos_key_proj", 1), ("pos_query_proj", 1), ("c2p", 4), ("p2c", 4)):
+        found = [[op.work.total("flops") for op in ops if op.where.endswith(part)] for ops in (one, four)]
+        assert found[1] == [times * each for each in found[0]] != []
+    tables = {t.ident: t for op in one for t in op.reads if t.ident.endswith("rel_embeddings")}
+    assert [t.elements if t.needed is None else 3 * t.needed for t in tables.values()] == [
+        t.elements for t in tables.values()
+    ]
+    local = on_chips(TINY[name], 2)
+    assert local.parameters < model.parameters

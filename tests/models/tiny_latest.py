@@ -106,6 +106,20 @@ LATEST: dict[str, dict[str, Any]] = {
             ("xlm-roberta-xl", "", "XLMRobertaXL", {"type_vocab_size": 2}),
             ("roberta-prelayernorm", "", "RobertaPreLayerNorm", {}),
             ("bert-generation", "", "BertGeneration", {"architectures": ["BertGenerationEncoder"]}),
+            (
+                "deberta-v2", "", "DebertaV2",
+                {
+                    "relative_attention": True, "position_buckets": 5, "norm_rel_ebd": "layer_norm",
+                    "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False,
+                },
+            ),
+            (
+                "deberta-v2", " with matrices for positions", "DebertaV2",
+                {
+                    "relative_attention": True, "max_relative_positions": 6, "pos_att_type": ["c2p", "p2c"],
+                    "type_vocab_size": 3, "embedding_size": 24,
+                },
+            ),
             ("mpnet", "", "MPNet", {}),
             ("esm", "", "Esm", {}),
             ("esm", " that rotates", "Esm", {"position_embedding_type": "rotary", "emb_layer_norm_before": True}),

@@ -22,7 +22,7 @@ BATCH, PROMPT = 2, 21
 NO_CACHE = (
     "bert", "modernbert", "openai-gpt", "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert",
     "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert", "albert",
-    "mpnet", "esm", "splinter", "nomic_bert", "gte", "jina_embeddings_v3",
+    "deberta-v2", "mpnet", "esm", "splinter", "nomic_bert", "gte", "jina_embeddings_v3",
 )  # fmt: skip
 
 

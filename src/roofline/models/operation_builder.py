@@ -195,14 +195,15 @@ class OperationBuilder:
         for name, dtype, shape in whole:
             count = prod(shape)
             read = None if touched is None else exact_div(touched * count, weight.shape[0])
-            tensors.append(
-                Tensor(
-                    f"{ident}{name}", shape, dtype, "weight", touched=read, average=bool(shared) or touched is not None,
-                    needed=exact_div(count if read is None else read, self._repeat) if shared else None,
-                    level="main" if shared or weight.kind == "adapter" else self.memory,
-                )
-            )  # fmt: skip
+            more = {"level": "main" if shared or weight.kind == "adapter" else self.memory}
+            found = Tensor(f"{ident}{name}", shape, dtype, "weight", read, average=touched is not None, **more)
+            tensors.append(self.shared(found) if shared else found)
         return tuple(tensors), storage.compute
+
+    def shared(self, weight: Tensor) -> Tensor:
+        """The weight, where each layer of the group reads the same one: a floor counts one read for all of them."""
+        read = weight.elements if weight.touched is None else weight.touched
+        return replace(weight, average=True, needed=exact_div(read, self._repeat))
 
     def read_weights(self, *names: str, touched: Size | None = None) -> list[Tensor]:
         """Some weights of the current block and their scales as tensors to read; those it has not are left out."""

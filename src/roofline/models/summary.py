@@ -17,7 +17,13 @@ from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.frozen import dataclass
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.encoder import CrossAttention, DistanceBiasedAttention, Encoder, source_said
+from roofline.models.blocks.encoder import (
+    CrossAttention,
+    DisentangledAttention,
+    DistanceBiasedAttention,
+    Encoder,
+    source_said,
+)
 from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts, Mlp
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import (
@@ -211,7 +217,7 @@ def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
 
 
 #: Attention of every kind that has matrices for keys and values.
-_ATTENDING = (Attention, CrossAttention, DistanceBiasedAttention, MixtureOfAttention)
+_ATTENDING = (Attention, CrossAttention, DisentangledAttention, DistanceBiasedAttention, MixtureOfAttention)
 #: The part of a model that the matrices of a block belong to.
 PARTS: dict[type[Block], str] = {
     **dict.fromkeys((*_ATTENDING, LatentAttention, CompressedAttention), "attention"),

@@ -21,6 +21,7 @@ A vision tower has position tables on a grid, and merges or averages patches:
 from __future__ import annotations
 
 from math import isqrt
+from typing import ClassVar
 
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
@@ -29,6 +30,7 @@ from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
+from roofline.ops.contraction import contraction
 from roofline.signatures import spelled
 from roofline.sizes import Size, check, exact_div, is_array, is_symbol, is_zero, minimum
 from roofline.work import Tensor, Work
@@ -99,6 +101,97 @@ class DistanceBiasedAttention(Attention):
         reads = (*op.reads, *builder.read_weights("relative_attention_bias"))
         builder.ops[index] = replace(op, work=op.work + sums, reads=reads)
         return out
+
+
+_RELATIVE, _SCORES = "the table of relative positions", "scores of relative positions"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePositions(Block):
+    """A table of ``rows`` relative positions, with a norm or none, that each layer's attention reads."""
+
+    runs_whole: ClassVar[bool] = True
+    rows: int
+    width: int
+    normed: bool = True
+
+    def weights(self) -> tuple[Weight, ...]:
+        """The table, and the norm's scale and shift."""
+        norm = [Weight(name, (self.width,), "norm") for name in ("LayerNorm", "LayerNorm.bias") if self.normed]
+        return (Weight("rel_embeddings", (self.rows, self.width), "embedding"), *norm)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Normalise the table, once for all layers and sequences."""
+        (table,) = builder.read_weights("rel_embeddings")
+        if self.normed:
+            table = builder.norm("layer_norm", table, "LayerNorm", self.rows, self.width)
+        builder.kept[_RELATIVE] = [table]
+        return x
+
+
+@dataclass(frozen=True, slots=True)
+class DisentangledAttention(Attention):
+    """Attention that adds q·k_δ (``c2p``) and k·q_δ (``p2c``) to the scores, δ the position of a key from its query.
+
+    k_δ and q_δ are made of a table of ``rows`` relative positions, by the matrices of keys and queries where ``same``,
+    else by matrices of their own. A query meets as many of them as there are keys, or all. These scores are made on
+    chip, and attention adds a number for each pair.
+
+    Source: He et al., DeBERTa, arXiv:2006.03654, section 3.1.
+    """
+
+    rows: int = 0
+    parts_added: tuple[str, ...] = ()
+    same: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Matrices, and those of relative positions where they are others."""
+        found = list(Attention.weights(self))
+        for name in () if self.same else [_MADE[part][0] for part in self.parts_added]:
+            size = self.heads * self.key
+            found += [Weight(name, (size, self.inputs)), Weight(f"{name}.bias", (size,), "bias")]
+        return tuple(found)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Attend, and count the sums of scores."""
+        out = Attention.run(self, builder, x)
+        index = max(index for index, op in enumerate(builder.ops) if op.kind == "attention")
+        op, added = builder.ops[index], builder.kept.pop(_SCORES)
+        pairs = len(added) * self._pairs(builder) * self.heads * builder.step.attended
+        sums = Work.flops("vector", builder.arithmetic, pairs)
+        builder.ops[index] = replace(op, work=op.work + sums, reads=(*op.reads, *added))
+        return out
+
+    def _project(
+        self, builder: OperationBuilder, x: Tensor, of_keys: Tensor, of_values: Tensor
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        q, k, v, gate = Attention._project(self, builder, x, of_keys, of_values)
+        (table,), step = builder.from_earlier(_RELATIVE), builder.step
+        sizes = {"m": step.new, "n": minimum(step.new, self.rows), "k": self.key, "batch": step.attended * self.heads}
+        builder.kept[_SCORES] = []
+        for part in self.parts_added:
+            made, of = self._made(builder, table, part), q if part == "c2p" else k
+            assert of is not None
+            out = replace(builder.output(part, sizes["batch"] * sizes["m"], sizes["n"]), touched=0)
+            builder.add(contraction("", (of, made), (out,), **sizes, unit="matrix"), part)
+            builder.kept[_SCORES].append(out)
+        return q, k, v, gate
+
+    def _made(self, builder: OperationBuilder, table: Tensor, part: str) -> Tensor:
+        """Keys or queries of relative positions."""
+        name, at = _MADE[part]
+        table = builder.shared(table) if table.role == "weight" else table
+        if not self.same:
+            return builder.linear(name, table, self.rows)
+        weight = builder.weights[self.names[at]]
+        rows, width = self.rows, self.heads * self.key
+        out, read = builder.output(name, rows, width), (table, *builder.read_weight(weight)[0])
+        builder.add(contraction("", read, (out,), m=rows, n=width, k=self.inputs, unit="matrix"), name)
+        return out
+
+
+#: What makes keys or queries of relative positions, and the matrix that else does, by the part of the scores.
+_MADE = {"c2p": ("pos_key_proj", 1), "p2c": ("pos_query_proj", 0)}
 
 
 @dataclass(frozen=True, slots=True)

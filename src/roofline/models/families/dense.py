@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.frozen import replace
-from roofline.models.blocks.encoder import DistanceBiasedAttention
+from roofline.models.blocks.encoder import DisentangledAttention, DistanceBiasedAttention, RelativePositions
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
 from roofline.models.families.decoder import (
@@ -487,6 +487,46 @@ def _esm_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": tuple(before), "final": (Linear("pooler", width, width, "tanh"),), "context": rows - 2}
 
 
+def _relative(fields: Fields) -> int:
+    """Rows of the table of relative positions; 0 where there is none."""
+    longest = fields.get("max_relative_positions", -1)
+    span = fields.size("max_position_embeddings", default=512) if longest < 1 else int(longest)
+    buckets = fields.get("position_buckets", -1)
+    return 2 * (buckets if buckets > 0 else span) if fields.flag("relative_attention", False) else 0
+
+
+def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+    """Scores of relative positions, where there are any."""
+    given = fields.get("pos_att_type") or []
+    parts = given.replace(" ", "").lower().split("|") if isinstance(given, str) else list(given)
+    if not {*parts} <= {"c2p", "p2c"}:
+        raise fields.not_understood("pos_att_type", "c2p, p2c or both")
+    same, rows = fields.flag("share_att_key", False), _relative(fields)
+    if not rows:
+        return attention
+    own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
+    return DisentangledAttention(**own, rows=rows, parts_added=tuple(parts), same=same)
+
+
+def _deberta_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Tables, a projection where they are narrower, a norm, and relative positions for all layers."""
+    if fields.get("conv_kernel_size"):
+        raise InputError(f"conv_kernel_size of {fields.name} is set", hint="a convolution of all channels is not read")
+    width, rows = shape.width, fields.size("max_position_embeddings", default=512)
+    inside, before = fields.size("embedding_size", default=width), list[Block]()
+    if fields.flag("position_biased_input", True):
+        before.append(PositionEmbedding("position_embeddings", rows, inside))
+    if types := fields.count("type_vocab_size"):
+        before.append(PositionEmbedding("token_type_embeddings", types, inside))
+    if inside != width:
+        before.append(Linear("embeddings.embed_proj", inside, width, bias=False, restarts=True))
+    before.append(Norm("embeddings.LayerNorm", width, *_SHIFTED, restarts=True))
+    if relative := _relative(fields):
+        normed = "layer_norm" in str(fields.get("norm_rel_ebd", "none")).lower()
+        before.append(RelativePositions("encoder", relative, width, normed))
+    return {"before": tuple(before), "width": inside, "after": (), "context": rows}
+
+
 def _nomic(fields: Fields) -> Fields:
     """Names of its own code: biases are off, and half of a SwiGLU's two parts is said."""
     act = fields.text("activation_function")
@@ -555,6 +595,10 @@ _JINA = replace(
 
 add({
     "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation splinter": _BERT,
+    "deberta-v2": replace(
+        _BERT, projections=("query_proj", "key_proj", "value_proj", "output"), mixer=_disentangled,
+        prefix="deberta.", ends=_deberta_ends,
+    ),
     "mpnet": replace(_BERT, projections=("q", "k", "v", "o"), mixer=_distances),
     "esm": replace(
         _BERT, order="before", last_norm="encoder.emb_layer_norm_after", act_fields=(), prefix="esm.", ends=_esm_ends,

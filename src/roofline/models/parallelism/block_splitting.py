@@ -319,7 +319,7 @@ def _encoder(splitter: BlockSplitter, block: Any) -> Any:
 
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
-    **dict.fromkeys(("Attention", "CrossAttention", "DistanceBiasedAttention"), _attention),
+    **dict.fromkeys(("Attention", "CrossAttention", "DistanceBiasedAttention", "DisentangledAttention"), _attention),
     "Encoder": _encoder,
     "MixtureOfAttention": _attention_of_experts,
     "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
