@@ -11,35 +11,20 @@ Of what a rule does not follow all is needed (``programs.regions``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from roofline.frozen import NamedTuple
 from roofline.ops.pricing import Reach
-from roofline.programs import regions
+from roofline.programs import needs, regions
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
 from roofline.programs.jax.registry import find, scanned, size_of
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
+from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.regions import WHOLE, Region
 from roofline.sizes import Size, maximum, minimum
-
-
-class _Equation(NamedTuple):
-    """A primitive with what its results need: shapes, known numbers, regions of results."""
-
-    params: Mapping[str, Any]
-    ins: Sequence[tuple[int, ...]]
-    outs: Sequence[tuple[int, ...]]
-    numbers: Sequence[Numbers]
-    wanted: Sequence[Region]
-
-    @property
-    def region(self) -> Region:
-        """What is needed of the first result."""
-        return regions.box_in(self.wanted[0], self.outs[0])
 
 
 def needed_of(
@@ -138,15 +123,7 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         return needed_of(jaxpr, numbers, wanted)[len(jaxpr.constvars) :]
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
-    if rule is None:
-        return everything
-    try:
-        found = list(rule(_Equation(eqn.params, ins, outs, given, wanted)))
-    except TypeError:  # a comparison that depends on an open size
-        if all(type(size) is int for shape in (*ins, *outs) for size in shape):
-            raise
-        found = []
-    return [*found, *everything[len(found) :]]
+    return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
 
 
 def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[Region]:
@@ -167,19 +144,19 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
     return found
 
 
-def _of_loop(each: _Equation) -> Iterator[Region]:
+def _of_loop(each: Asked) -> Iterator[Region]:
     """Of a scan what its steps need: of what it scans over the rows up to the last that counts, or these rows alone."""
-    (shared, moving), (body, _) = scanned(each.params), open_jaxpr(each.params["jaxpr"])
+    (shared, moving), (body, _) = scanned(each.facts), open_jaxpr(each.facts["jaxpr"])
     results, stacked = each.wanted[:moving], each.wanted[moving:]
     inside = [regions.each(region, lambda box: [box[1:]]) for region in stacked]
     consts, carried, moved, is_carried = _steady(body, shared, results, inside)
-    length = _sizes([each.params["length"]])
+    length = _sizes([each.facts["length"]])
     steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacked))
     if any(region != regions.NOTHING for region in results):
         steps = WHOLE
     elif is_carried:
-        steps = regions.up_to(steps, length, 0, bool(each.params.get("reverse")))
-    yield from _of_steps(each.params, each.numbers) or consts
+        steps = regions.up_to(steps, length, 0, bool(each.facts.get("reverse")))
+    yield from _of_steps(each.facts, each.numbers) or consts
     yield from carried
     for region, shape in zip(moved, each.ins[shared + moving :], strict=True):
         rows = [
@@ -213,18 +190,18 @@ def _steady(
 _MOST_ROUNDS = 8
 
 
-def _of_while(each: _Equation) -> Iterator[Region]:
+def _of_while(each: Asked) -> Iterator[Region]:
     """Of a loop until a condition what this and its steps need."""
-    test, many = open_jaxpr(each.params["cond_jaxpr"])[0], each.params["cond_nconsts"]
+    test, many = open_jaxpr(each.facts["cond_jaxpr"])[0], each.facts["cond_nconsts"]
     asked = needed_of(test, [None] * len(test.invars), [WHOLE])[len(test.constvars) :]
     carried = [regions.union(*pair) for pair in zip(each.wanted, asked[many:], strict=True)]
-    consts, held, _, _ = _steady(open_jaxpr(each.params["body_jaxpr"])[0], each.params["body_nconsts"], carried, [])
+    consts, held, _, _ = _steady(open_jaxpr(each.facts["body_jaxpr"])[0], each.facts["body_nconsts"], carried, [])
     yield from (*asked[:many], *consts, *held)
 
 
-def _of_branches(each: _Equation) -> Iterator[Region]:
+def _of_branches(each: Asked) -> Iterator[Region]:
     """Of a choice between programs what any of them needs."""
-    programs = [open_jaxpr(branch)[0] for branch in each.params["branches"]]
+    programs = [open_jaxpr(branch)[0] for branch in each.facts["branches"]]
     asked = [needed_of(one, each.numbers[1:], each.wanted)[len(one.constvars) :] for one in programs]
     yield from (WHOLE, *(regions.union(*of) for of in zip(*asked, strict=True)))
 
@@ -257,16 +234,11 @@ def _sizes(dims: Sequence[Any]) -> tuple[Any, ...]:
     return regions.counted_from(LEAST, tuple(map(size_of, dims)))
 
 
-def _alike(each: _Equation) -> Iterator[Region]:
-    """Element by element, of what is repeated along a dimension too."""
-    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins)
-
-
 #: Masks of more elements are not looked at.
 _LARGEST_MASK = 2**20
 
 
-def _selected(each: _Equation) -> Iterator[Region]:
+def _selected(each: Asked) -> Iterator[Region]:
     """Of each case the elements that a known choice takes of it."""
     choice, shape = each.numbers[0], each.outs[0]
     yield regions.aligned(each.region, each.ins[0], shape)
@@ -276,17 +248,17 @@ def _selected(each: _Equation) -> Iterator[Region]:
         yield each.region if parts is None else regions.inside(each.region, shape, parts)
 
 
-def _reshaped(each: _Equation) -> Iterator[Region]:
-    in_order = each.params.get("dimensions") is None or "new_sizes" not in each.params
-    yield regions.reshaped(each.region, each.outs[0], each.ins[0]) if in_order else WHOLE
+def _reshaped(each: Asked) -> Iterator[Region]:
+    in_order = each.facts.get("dimensions") is None or "new_sizes" not in each.facts
+    return needs.reshaped(each) if in_order else iter((WHOLE,))
 
 
-def _sliced(each: _Equation) -> Iterator[Region]:
-    starts = _sizes(each.params["start_indices"])
-    yield regions.sliced(each.region, each.outs[0], starts, each.params["strides"] or (1,) * len(starts))
+def _sliced(each: Asked) -> Iterator[Region]:
+    starts = _sizes(each.facts["start_indices"])
+    yield regions.sliced(each.region, each.outs[0], starts, each.facts["strides"] or (1,) * len(starts))
 
 
-def _starts(each: _Equation, numbers: Sequence[Numbers], sizes: Sequence[Size]) -> list[Size] | None:
+def _starts(each: Asked, numbers: Sequence[Numbers], sizes: Sequence[Size]) -> list[Size] | None:
     """Where a part of this size begins, at numbers that are known, which are moved so that it lies inside."""
     if any(number is None for number in numbers):
         return None
@@ -294,12 +266,12 @@ def _starts(each: _Equation, numbers: Sequence[Numbers], sizes: Sequence[Size]) 
     return [minimum(maximum(np.asarray(at).item(), 0), n - size) for at, n, size in places]
 
 
-def _dynamic_part(each: _Equation) -> Iterator[Region]:
+def _dynamic_part(each: Asked) -> Iterator[Region]:
     starts = _starts(each, each.numbers[1:], each.outs[0])
     yield WHOLE if starts is None else regions.sliced(each.region, each.outs[0], starts, (1,) * len(starts))
 
 
-def _updated(each: _Equation) -> Iterator[Region]:
+def _updated(each: Asked) -> Iterator[Region]:
     """Of an array a part of which is replaced, what lies beside it; and the part, where it is asked for."""
     starts = _starts(each, each.numbers[2:], each.ins[1])
     if starts is None:
@@ -313,22 +285,8 @@ def _updated(each: _Equation) -> Iterator[Region]:
     yield found
 
 
-def _concatenated(each: _Equation) -> Iterator[Region]:
-    axis, start = each.params["dimension"], 0
-    for shape in each.ins:
-        yield regions.joined(each.region, axis, start, shape[axis])
-        start += shape[axis]
-
-
-def _stacked(each: _Equation) -> Iterator[Region]:
-    axis, shape = each.params["axis"], list(each.outs[0])
-    shape[axis] = 1
-    for place, own in enumerate(each.ins):
-        yield regions.reshaped(regions.joined(each.region, axis, place, 1), shape, own)
-
-
-def _unstacked(each: _Equation) -> Iterator[Region]:
-    axis, parts = each.params["axis"], []
+def _unstacked(each: Asked) -> Iterator[Region]:
+    axis, parts = each.facts["axis"], []
     for place, (region, shape) in enumerate(zip(each.wanted, each.outs, strict=True)):
         row = [*shape[:axis], 1, *shape[axis:]]
         part = regions.reshaped(regions.box_in(region, shape), shape, row)
@@ -337,26 +295,15 @@ def _unstacked(each: _Equation) -> Iterator[Region]:
     yield regions.union(*parts)
 
 
-def _split(each: _Equation) -> Iterator[Region]:
-    axis, start, parts = each.params["axis"], 0, []
-    for region, shape in zip(each.wanted, each.outs, strict=True):
-        starts = [start if place == axis else 0 for place in range(len(shape))]
-        parts.append(regions.sliced(region, shape, starts, (1,) * len(shape)))
-        start += shape[axis]
-    yield regions.union(*parts)
+def _padded(each: Asked) -> Iterator[Region]:
+    low, _, between = zip(*each.facts["padding_config"], strict=True) if each.ins[0] else ((), (), ())
+    return needs.padded(each, [*map(int, low)], [int(gap) + 1 for gap in between])
 
 
-def _padded(each: _Equation) -> Iterator[Region]:
-    found = each.region
-    for axis, (size, (low, _, between)) in enumerate(zip(each.ins[0], each.params["padding_config"], strict=True)):
-        found = regions.joined(found, axis, int(low), size, int(between) + 1)
-    yield found
-
-
-def _gathered(each: _Equation) -> Iterator[Region]:
+def _gathered(each: Asked) -> Iterator[Region]:
     """Of an array that indices pick of, the places that they name where they are known."""
-    numbers, indices = each.params["dimension_numbers"], picking(each.numbers[1])
-    sizes = _sizes(each.params["slice_sizes"])
+    numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
+    sizes = _sizes(each.facts["slice_sizes"])
     if indices is None or getattr(numbers, "operand_batching_dims", None):
         yield WHOLE
         return
@@ -378,12 +325,12 @@ def _gathered(each: _Equation) -> Iterator[Region]:
     )
 
 
-def _scattered(each: _Equation) -> Iterator[Region]:
+def _scattered(each: Asked) -> Iterator[Region]:
     """Of an array into which values are written, what lies beside known places; all where they are combined."""
     numbers, indices, replaces = (
-        each.params["dimension_numbers"],
+        each.facts["dimension_numbers"],
         picking(each.numbers[1]),
-        not each.params.get("update_jaxpr"),
+        not each.facts.get("update_jaxpr"),
     )
     if indices is None or not replaces or getattr(numbers, "operand_batching_dims", None):
         yield each.region
@@ -400,9 +347,9 @@ def _scattered(each: _Equation) -> Iterator[Region]:
     yield region
 
 
-def _multiplied(each: _Equation) -> Iterator[Region]:
+def _multiplied(each: Asked) -> Iterator[Region]:
     """Of each side of a product its rows that the result has, along all that is summed over."""
-    contracted, batched = each.params["dimension_numbers"]
+    contracted, batched = each.facts["dimension_numbers"]
     before = len(batched[0])
     for side, shape in enumerate(each.ins[:2]):
         free = [d for d in range(len(shape)) if d not in contracted[side] and d not in batched[side]]
@@ -416,9 +363,9 @@ def _multiplied(each: _Equation) -> Iterator[Region]:
         )
 
 
-def _convolved(each: _Equation) -> Iterator[Region]:
+def _convolved(each: Asked) -> Iterator[Region]:
     """Of the image and the kernel of a convolution, whose dimensions stand in any order."""
-    params, layout = each.params, each.params["dimension_numbers"]
+    params, layout = each.facts, each.facts["dimension_numbers"]
     if params["batch_group_count"] != 1:
         return
     orders = (layout.lhs_spec, layout.out_spec, layout.rhs_spec)
@@ -433,50 +380,37 @@ def _convolved(each: _Equation) -> Iterator[Region]:
     yield from map(regions.moved, found, (layout.lhs_spec, layout.rhs_spec))
 
 
-def _windowed(each: _Equation) -> Iterator[Region]:
+def _windowed(each: Asked) -> Iterator[Region]:
     names = ("window_dimensions", "window_strides", "padding", "window_dilation", "base_dilation")
-    facts = zip(each.ins[0], each.outs[0], *(each.params[name] for name in names), strict=True)
+    facts = zip(each.ins[0], each.outs[0], *(each.facts[name] for name in names), strict=True)
     places = [Reach(n, r, taps, step, int(pad[0]), apart, base) for n, r, taps, step, pad, apart, base in facts]
     yield regions.under_windows(regions.union(*map(regions.box_in, each.wanted, each.outs)), places)
 
 
-def _barrier(each: _Equation) -> Iterator[Region]:
-    yield from each.wanted
+def _running(each: Asked) -> Iterator[Region]:
+    yield regions.up_to(each.region, each.ins[0], each.facts["axis"], each.facts.get("reverse", False))
 
 
-def _worked_along(word: str, kept: bool) -> Callable[[_Equation], Iterator[Region]]:
-    """What works along dimensions that a parameter names, one or several."""
-
-    def rule(each: _Equation) -> Iterator[Region]:
-        axes = each.params[word]
-        wanted = regions.union(*map(regions.box_in, each.wanted, each.outs))
-        for shape in each.ins:
-            yield regions.along(wanted, shape, axes if isinstance(axes, tuple | list) else (axes,), kept)
-
-    return rule
-
-
-def _running(each: _Equation) -> Iterator[Region]:
-    yield regions.up_to(each.region, each.ins[0], each.params["axis"], each.params.get("reverse", False))
-
-
-_RULES: dict[str, Callable[[_Equation], Iterator[Region]]] = {
+_RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
-    "transpose": lambda each: iter([regions.moved(each.region, each.params["permutation"])]),
+    "transpose": lambda each: iter([regions.moved(each.region, each.facts["permutation"])]),
     "broadcast_in_dim": lambda each: iter(
-        [regions.broadcast(each.region, each.ins[0], each.params["broadcast_dimensions"])]
+        [regions.broadcast(each.region, each.ins[0], each.facts["broadcast_dimensions"])]
     ),
-    "rev": lambda each: iter([regions.flipped(each.region, each.outs[0], each.params["dimensions"])]),
-    "tile": lambda each: iter([regions.repeated(each.region, each.ins[0])]),
-    "slice": _sliced, "dynamic_slice": _dynamic_part, "dynamic_update_slice": _updated, "split": _split,
-    "stack": _stacked, "unstack": _unstacked,
-    "concatenate": _concatenated, "pad": _padded, "gather": _gathered, "dot_general": _multiplied,
+    "rev": lambda each: iter([regions.flipped(each.region, each.outs[0], each.facts["dimensions"])]),
+    "tile": needs.repeated, "slice": _sliced, "dynamic_slice": _dynamic_part, "dynamic_update_slice": _updated,
+    "split": lambda each: needs.split(each, each.facts["axis"]),
+    "stack": lambda each: needs.stacked(each, each.facts["axis"]), "unstack": _unstacked,
+    "concatenate": lambda each: needs.joined(each, each.facts["dimension"]),
+    "pad": _padded, "gather": _gathered, "dot_general": _multiplied,
     **dict.fromkeys(SCATTERS, _scattered),
-    **dict.fromkeys(("optimization_barrier", "tie"), _barrier),
+    **dict.fromkeys(("optimization_barrier", "tie"), lambda each: iter(each.wanted)),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _running),
-    "sort": _worked_along("dimension", kept=True),
-    **dict.fromkeys(REDUCTIONS, _worked_along("axes", kept=False)),
-    **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), _alike),
+    "sort": lambda each: needs.along(each, (each.facts["dimension"],), many=None),
+    **dict.fromkeys(REDUCTIONS, lambda each: needs.along(each, each.facts["axes"], kept=False)),
+    **dict.fromkeys(
+        (*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), needs.alike
+    ),
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),

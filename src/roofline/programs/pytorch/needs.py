@@ -15,7 +15,8 @@ import numpy as np
 
 from roofline import dtypes
 from roofline.frozen import replace
-from roofline.programs import regions
+from roofline.programs import needs, regions
+from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
@@ -28,8 +29,6 @@ from roofline.work import Op, Tensor
 Places: TypeAlias = "dict[Stretches, None] | None"
 #: More stretches than these are not told apart.
 _MOST_STRETCHES = 256
-
-Needs = Iterator[tuple[TensorOperand, Region]]
 
 
 def needed_bytes(
@@ -139,7 +138,7 @@ def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mappin
     """What an operation needs of the tensors that it reads, by their names, where it is followed."""
     if call is None or not call.full_name.startswith("aten.") or not call.results or not op.writes:
         return {}
-    rule = _RULES.get(call.name) or (_alike if call.is_pointwise else None)
+    rule = _RULES.get(call.name) or (needs.alike if call.is_pointwise else None)
     if rule is None:
         return {}
     out = call.results[0]
@@ -153,7 +152,9 @@ def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mappin
     try:
         region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
         if region is not WHOLE:
-            for operand, part in rule(call, region):
+            given = list(operands_in(call.args))
+            asked = Asked(call, [x.shape for x in given], [out.shape], [region], given)
+            for operand, part in zip(given, rule(asked), strict=False):
                 if operand.tensor is not None:
                     found.setdefault(operand.tensor.ident, []).append(_places(operand, part))
     except TypeError:  # a comparison that depends on an open size
@@ -192,66 +193,28 @@ def _places(tensor: TensorOperand, region: Region) -> Sequence[Stretches]:
     return [regions.stretches_of(box, strides, start, width) for box in regions.box_in(region, tensor.shape) or ()]
 
 
-def _alike(call: Call, region: Region) -> Needs:
-    """Element by element, of what is repeated along a dimension too."""
-    out = call.results[0].shape
-    for operand in operands_in(call.args):
-        yield operand, regions.aligned(region, operand.shape, out) if operand.rank <= len(out) else WHOLE
+def _axis(each: Asked, default: int = 0) -> int:
+    """The dimension that the call names, counted from the front."""
+    return int(each.facts.get("dim", default)) % max(1, len(each.outs[0]))
 
 
-def _first(call: Call) -> TensorOperand:
-    (operand,) = call.operands(0)
-    return operand
-
-
-def _joined(call: Call, region: Region) -> Needs:
-    axis, start = call.get("dim", 0) % call.results[0].rank, 0
-    for operand in call.tensors(0):
-        if operand.rank != call.results[0].rank:  # an empty one of no shape
-            continue
-        yield operand, regions.joined(region, axis, start, operand.shape[axis])
-        start += operand.shape[axis]
-
-
-def _stacked(call: Call, region: Region) -> Needs:
-    shape = list(call.results[0].shape)
-    axis = call.get("dim", 0) % len(shape)
-    shape[axis] = 1
-    for place, operand in enumerate(call.tensors(0)):
-        yield operand, regions.reshaped(regions.joined(region, axis, place, 1), shape, operand.shape)
-
-
-def _repeated(call: Call, region: Region) -> Needs:
-    x, out = _first(call), call.results[0].shape
-    shape = (1,) * (len(out) - x.rank) + x.shape
-    yield x, regions.reshaped(regions.repeated(region, shape), shape, x.shape)
-
-
-def _flipped(call: Call, region: Region) -> Needs:
-    x = _first(call)
-    yield x, regions.flipped(region, x.shape, [d % x.rank for d in call.get("dims", ())])
-
-
-def _rolled(call: Call, region: Region) -> Needs:
-    x, dims = _first(call), call.get("dims", ())
-    shape = x.shape if dims else (x.elements,)
-    found = regions.reshaped(region, x.shape, shape)
-    for axis, shift in zip(dims or (0,), call.get("shifts"), strict=True):
+def _rolled(each: Asked) -> Iterator[Region]:
+    own, dims = each.ins[0], each.facts.get("dims", ())
+    shape = own if dims else (prod(own),)
+    found = regions.reshaped(each.region, own, shape)
+    for axis, shift in zip(dims or (0,), each.facts.get("shifts"), strict=True):
         size, axis = shape[axis], axis % len(shape)
         first, last = shift % size, size - shift % size  # the last so many come to the front
         ends = regions.joined(found, axis, first, last), regions.joined(found, axis, 0, first)
         starts = [last if place == axis else 0 for place in range(len(shape))]
         part = (*shape[:axis], first, *shape[axis + 1 :])
         found = regions.union(ends[0], regions.sliced(ends[1], part, starts, (1,) * len(shape)))
-    yield x, regions.reshaped(found, shape, x.shape)
+    yield regions.reshaped(found, shape, own)
 
 
-def _padded(call: Call, region: Region) -> Needs:
-    x, pads = _first(call), call.get("pad", ())
-    for back in range(len(pads) // 2):
-        axis = x.rank - 1 - back
-        region = regions.joined(region, axis, pads[2 * back], x.shape[axis])
-    yield x, region
+def _padded(each: Asked) -> Iterator[Region]:
+    pads = [*each.facts.get("pad", ())][::2]
+    return needs.padded(each, [*[0] * (len(each.ins[0]) - len(pads)), *pads[::-1]])
 
 
 def _rows(operand: TensorOperand) -> Sequence[int] | None:
@@ -262,113 +225,91 @@ def _rows(operand: TensorOperand) -> Sequence[int] | None:
     return [int(place) for place in np.asarray(values.flatten())]
 
 
-def _picked(table: TensorOperand, index: TensorOperand, axis: int, region: Region, out: Sequence[Any]) -> Needs:
-    """Rows that an index names, of unknown ones all; and what is needed of the index."""
-    shape, rows = table.shape, _rows(index)
-    flat = regions.reshaped(region, out, (*shape[:axis], index.elements, *shape[axis + 1 :]))
-    if rows is None:
-        yield table, regions.along(flat, shape, (axis,))
-    else:
-        yield table, regions.picked(flat, axis, [row % shape[axis] for row in rows])
-    asked = regions.each(flat, lambda box: [(box[axis],)])
-    yield index, regions.reshaped(asked, (index.elements,), index.shape)
+def _picked(each: Asked, axis: int) -> Iterator[Region]:
+    return needs.picked(each, axis, _rows(each.numbers[1]))
 
 
-def _selected(call: Call, region: Region) -> Needs:
-    table, index = call.operands(0, 2)
-    yield from _picked(table, index, call.args[1] % max(1, table.rank), region, call.results[0].shape)
-
-
-def _indexed(call: Call, region: Region) -> Needs:
-    table, indices = _first(call), call.args[1]
-    chosen = {axis: index for axis, index in enumerate(indices) if isinstance(index, TensorOperand)}
+def _indexed(each: Asked) -> Iterator[Region]:
+    table, out = each.ins[0], each.outs[0]
+    chosen = {axis: index for axis, index in enumerate(each.facts.args[1]) if isinstance(index, TensorOperand)}
     if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
-        ((axis, index),) = chosen.items()
-        yield from _picked(table, index, axis, region, call.results[0].shape)
+        yield from _picked(each, next(iter(chosen)))
         return
     rows = [_rows(index) for index in chosen.values()]
     if any(row is None for row in rows):
         return
-    axes, out = [*chosen], call.results[0].shape
+    axes = [*chosen]
     arrays = np.broadcast_arrays(
-        *(np.array(row).reshape(each.shape) for row, each in zip(rows, chosen.values(), strict=True))
+        *(np.array(row).reshape(index.shape) for row, index in zip(rows, chosen.values(), strict=True))
     )
-    places = np.stack([array % table.shape[axis] for array, axis in zip(arrays, axes, strict=True)], -1)
+    places = np.stack([array % table[axis] for array, axis in zip(arrays, axes, strict=True)], -1)
     first = axes[0] if axes == [*range(axes[0], axes[-1] + 1)] else 0  # where what they pick stands in the result
     batch = range(first, first + places.ndim - 1)
     others = [d for d in range(len(out)) if d not in batch]
-    shown = dict(zip((axis for axis in range(table.rank) if axis not in axes), others, strict=True))
-    yield table, regions.each(region, lambda box: regions.named(box, places, batch, shown, axes, table.rank))
+    shown = dict(zip((axis for axis in range(len(table)) if axis not in axes), others, strict=True))
+    yield regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(table)))
 
 
-def _embedded(call: Call, region: Region) -> Needs:
-    table, index = call.operands(0, 1)
-    yield from _picked(table, index, 0, region, call.results[0].shape)
+def _reduced(each: Asked) -> Iterator[Region]:
+    dims, rank = each.facts.get("dim"), len(each.ins[0])
+    axes = [dims] if isinstance(dims, int) else list(dims or range(rank))
+    return needs.along(each, [d % max(1, rank) for d in axes], bool(each.facts.get("keepdim", False)))
 
 
-def _reduced(call: Call, region: Region) -> Needs:
-    x, dims = _first(call), call.get("dim")
-    axes = [dims] if isinstance(dims, int) else list(dims or range(x.rank))
-    yield x, regions.along(region, x.shape, [d % max(1, x.rank) for d in axes], bool(call.get("keepdim", False)))
+def _normed(each: Asked) -> Iterator[Region]:
+    """Along one dimension, or along as many of the last as the call gives lengths of."""
+    rank, lengths = len(each.ins[0]), each.facts.get("normalized_shape", ())
+    last = range(rank - (len(lengths) or 1), rank)
+    return needs.along(each, last if each.facts.get("dim") is None else [_axis(each)])
 
 
-def _normed(call: Call, region: Region) -> Needs:
-    x = _first(call)
-    dims = call.get("dim")
-    lengths = call.get("normalized_shape", ())
-    axes = range(x.rank - (len(lengths) or 1), x.rank) if dims is None else [dims % max(1, x.rank)]
-    yield x, regions.along(region, x.shape, axes)
+def _running(each: Asked) -> Iterator[Region]:
+    yield regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE
 
 
-def _running(call: Call, region: Region) -> Needs:
-    x = _first(call)
-    yield x, regions.up_to(region, x.shape, call.get("dim", 0) % x.rank) if x.rank else WHOLE
+def _multiplied(each: Asked) -> Iterator[Region]:
+    """A product of matrices, and a bias before them."""
+    bias, *matrices = each.ins
+    yield regions.aligned(each.region, bias, each.outs[0])
+    yield from needs.multiplied(each._replace(ins=matrices))
 
 
-def _multiplied(call: Call, region: Region) -> Needs:
-    """The rows of the first that the result has, and the columns of the second; a bias before them, or behind."""
-    added = call.name in ("addmm", "baddbmm")
-    first, second = call.operands(1, 2) if added else call.operands(0, 1)
-    out = call.results[0].shape
-    if call.name == "linear":
-        rows = regions.along(region, (*out[:-1], first.shape[-1]), (len(out) - 1,))
-        yield first, rows
-        yield second, regions.each(region, lambda box: [(box[-1], (0, second.shape[1], 1))])
-    elif min(first.rank, second.rank) > 1:
-        rows_of, columns_of = (*out[:-1], first.shape[-1]), (*out[:-2], second.shape[-2], out[-1])
-        yield first, regions.aligned(regions.along(region, rows_of, (len(out) - 1,)), first.shape, rows_of)
-        yield second, regions.aligned(regions.along(region, columns_of, (len(out) - 2,)), second.shape, columns_of)
-    bias = call.args[0] if added else call.args[2] if len(call.args) > 2 else None
-    if isinstance(bias, TensorOperand):
-        yield bias, regions.aligned(region, bias.shape, out)
+def _linear(each: Asked) -> Iterator[Region]:
+    """The weight stands the other way round, and a bias behind it."""
+    out, inner, bias = each.outs[0], each.ins[0][-1], each.ins[2:]
+    yield regions.along(each.region, (*out[:-1], inner), (len(out) - 1,))
+    yield regions.each(each.region, lambda box: [(box[-1], (0, inner, 1))])
+    yield from (regions.aligned(each.region, shape, out) for shape in bias)
 
 
-def _convolved(call: Call, region: Region) -> Needs:
-    x, weight = call.operands(0, 1)
+def _convolved(each: Asked) -> Iterator[Region]:
+    call, (x, weight) = each.facts, each.numbers[:2]
     if x.rank != weight.rank or isinstance(call.stated("padding", 0), str):
         return
     places, transposed = convolution_places(call, x, weight, call.results[0])
-    found = regions.convolved(region, weight.shape, places, int(call.stated("groups", 1)), transposed)
-    yield from zip((x, weight), found, strict=True)
-    bias = call.operand("bias")
-    if bias is not None:
-        yield bias, regions.each(region, lambda box: [(box[1],)])
+    yield from regions.convolved(each.region, weight.shape, places, int(call.stated("groups", 1)), transposed)
+    yield from (regions.each(each.region, lambda box: [(box[1],)]) for _ in each.ins[2:])
 
 
-def _pooled(call: Call, region: Region) -> Needs:
-    places = pool_places(call)
+def _pooled(each: Asked) -> Iterator[Region]:
+    places = pool_places(each.facts)
     if places:
-        yield _first(call), regions.under_windows(region, places)
+        yield regions.under_windows(each.region, places)
 
 
-_RULES: dict[str, Callable[[Call, Region], Needs]] = {
-    **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"), _alike),
-    "cat": _joined, "stack": _stacked, "repeat": _repeated, "flip": _flipped, "roll": _rolled,
-    "constant_pad_nd": _padded, "index_select": _selected, "index": _indexed, "embedding": _embedded,
+_RULES: dict[str, needs.Rule] = {
+    **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"),
+                    needs.alike),
+    "cat": lambda each: needs.joined(each, _axis(each)), "stack": lambda each: needs.stacked(each, _axis(each)),
+    "repeat": needs.repeated, "roll": _rolled, "constant_pad_nd": _padded, "index": _indexed,
+    "flip": lambda each: iter(
+        [regions.flipped(each.region, each.ins[0], [d % len(each.ins[0]) for d in each.facts.get("dims", ())])]
+    ),
+    "index_select": lambda each: _picked(each, _axis(each)), "embedding": lambda each: _picked(each, 0),
     **dict.fromkeys(REDUCTIONS, _reduced), **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp"), _running),
     **dict.fromkeys(
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
     ),
-    **dict.fromkeys(("mm", "bmm", "matmul", "addmm", "baddbmm", "linear"), _multiplied),
-    **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
+    **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
+    "linear": _linear, **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
 }  # fmt: skip

@@ -1,0 +1,138 @@
+"""What an operation needs of its operands for regions of its results, whichever front end it comes from.
+
+A rule gives the region of each operand, in order; of those that it says nothing of all is needed. A front end says
+which rule an operation has, and reads its parameters.
+
+>>> both = Asked({}, ins=[(4, 8), (2, 8)], outs=[(6, 8)], wanted=[(((3, 6, 1), (0, 8, 1)),)])
+>>> needed_of_operands(lambda asked: joined(asked, 0), both)
+[(((3, 4, 1), (0, 8, 1)),), (((0, 2, 1), (0, 8, 1)),)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from roofline.frozen import NamedTuple
+from roofline.programs import regions
+from roofline.programs.regions import NOTHING, WHOLE, Region
+from roofline.sizes import is_symbol, product
+
+
+class Asked(NamedTuple):
+    """An operation with what is needed of its results.
+
+    ``facts`` are its parameters as the front end has them, ``ins`` and ``outs`` shapes of operands and results,
+    ``wanted`` regions of the results, ``numbers`` the whole numbers that operands are known to hold, ``name`` its own.
+    """
+
+    facts: Any
+    ins: Sequence[Any]
+    outs: Sequence[Any]
+    wanted: Sequence[Region]
+    numbers: Sequence[Any] = ()
+    name: str = ""
+
+    @property
+    def region(self) -> Region:
+        """What is needed of the first result."""
+        return regions.box_in(self.wanted[0], self.outs[0])
+
+
+Rule: TypeAlias = Callable[[Asked], Iterator[Region]]
+
+
+def needed_of_operands(rule: Rule, asked: Asked) -> list[Region]:
+    """What an operation needs of each operand; of all that a rule cannot say with open sizes everything."""
+    try:
+        found = list(rule(asked))
+    except TypeError:  # a comparison that depends on an open size
+        if not any(is_symbol(size) for shape in (*asked.ins, *asked.outs) for size in shape or ()):
+            raise
+        found = []
+    return [*found, *[WHOLE] * (len(asked.ins) - len(found))]
+
+
+def alike(asked: Asked) -> Iterator[Region]:
+    """Element by element, of what is repeated along a dimension too."""
+    for shape in asked.ins:
+        known = shape is not None and len(shape) <= len(asked.outs[0])
+        yield regions.aligned(asked.region, shape, asked.outs[0]) if known else WHOLE
+
+
+def reshaped(asked: Asked) -> Iterator[Region]:
+    """In another shape."""
+    yield regions.reshaped(asked.region, asked.outs[0], asked.ins[0])
+
+
+def repeated(asked: Asked) -> Iterator[Region]:
+    """Several times along each dimension, of which the result may have more."""
+    x, out = asked.ins[0], asked.outs[0]
+    shape = (1,) * (len(out) - len(x)) + tuple(x)
+    yield regions.reshaped(regions.repeated(asked.region, shape), shape, x)
+
+
+def joined(asked: Asked, axis: int) -> Iterator[Region]:
+    """One behind the other along an axis; what has not this many dimensions is empty."""
+    start = 0
+    for shape in asked.ins:
+        if len(shape) != len(asked.outs[0]):
+            yield NOTHING
+            continue
+        yield regions.joined(asked.region, axis, start, shape[axis])
+        start += shape[axis]
+
+
+def stacked(asked: Asked, axis: int) -> Iterator[Region]:
+    """One behind the other along an axis of its own."""
+    shape = list(asked.outs[0])
+    shape[axis] = 1
+    for place, own in enumerate(asked.ins):
+        yield regions.reshaped(regions.joined(asked.region, axis, place, 1), shape, own)
+
+
+def split(asked: Asked, axis: int) -> Iterator[Region]:
+    """The parts that the results are along an axis."""
+    start, parts = 0, []
+    for region, shape in zip(asked.wanted, asked.outs, strict=True):
+        starts = [start if place == axis else 0 for place in range(len(shape))]
+        parts.append(regions.sliced(region, shape, starts, (1,) * len(shape)))
+        start += shape[axis]
+    yield regions.union(*parts)
+
+
+def padded(asked: Asked, before: Sequence[Any], gaps: Sequence[int] = ()) -> Iterator[Region]:
+    """Behind so many places along each dimension, its elements so far apart."""
+    found = asked.region
+    for axis, (size, low) in enumerate(zip(asked.ins[0], before, strict=True)):
+        found = regions.joined(found, axis, low, size, gaps[axis] if gaps else 1)
+    yield found
+
+
+def along(asked: Asked, axes: Sequence[int], kept: bool = True, many: int | None = 1) -> Iterator[Region]:
+    """The first so ``many`` operands, worked on along axes that the results have too if they are ``kept``."""
+    wanted = regions.union(*map(regions.box_in, asked.wanted, asked.outs))
+    for shape in asked.ins[:many]:
+        yield regions.along(wanted, shape, axes, kept)
+
+
+def picked(asked: Asked, axis: int, rows: Sequence[int] | None) -> Iterator[Region]:
+    """Rows of a table that known indices name, of unknown ones all, as much of each as the result has; and indices."""
+    table, index = asked.ins[:2]
+    count = product(index)
+    flat = regions.reshaped(asked.region, asked.outs[0], (*table[:axis], count, *table[axis + 1 :]))
+    if rows is None:
+        yield regions.along(flat, table, (axis,))
+    else:
+        yield regions.picked(flat, axis, [row % table[axis] for row in rows])
+    yield regions.reshaped(regions.each(flat, lambda box: [(box[axis],)]), (count,), index)
+
+
+def multiplied(asked: Asked) -> Iterator[Region]:
+    """The rows of the first that the result has, and the columns of the second."""
+    (first, second), out = asked.ins[:2], asked.outs[0]
+    if min(len(first), len(second)) < 2:
+        return
+    rows, columns = (*out[:-1], first[-1]), (*out[:-2], second[-2], out[-1])
+    yield regions.aligned(regions.along(asked.region, rows, (len(out) - 1,)), first, rows)
+    yield regions.aligned(regions.along(asked.region, columns, (len(out) - 2,)), second, columns)
