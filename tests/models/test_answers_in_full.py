@@ -42,6 +42,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --view memory --estimate", "--estimate is of a step's time, and --view memory shows none"),
         (f"{ONE} --view memory --measured 1s", "--measured is of a step's time, and --view memory shows none"),
         (f"{ONE} --view time --explain", "--explain and a picture are two answers; leave --explain or --view and -o"),
+        (f"{ONE} --library vllm", "--library, --constants and --eager go with --estimate; add --estimate"),
         (f"{ONE} --phase decode", "--phase says nothing without --view"),
         (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
         (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1, zb-h2"),
@@ -52,6 +53,13 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
 def test_an_option_that_says_nothing_is_an_error(words: str, message: str, capsys: Capture) -> None:
     assert main(words.split()) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [ONE, MANY])
+def test_where_data_starts_is_said_where_it_was_chosen(words: str, capsys: Capture) -> None:
+    for more, said in (("", False), (" --cold", False), (" --warm", True)):
+        assert main((words + more).split()) == 0
+        assert ("data starts in whichever level holds it all" in " ".join(capsys.readouterr().out.split())) is said
 
 
 def test_several_batches_and_contexts_are_all_asked(capsys: Capture) -> None:

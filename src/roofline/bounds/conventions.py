@@ -224,13 +224,17 @@ class Conventions:
         given = {name: getattr(self, name) for name in usual}
         return {name: value for name, value in given.items() if value is not usual[name] and value != usual[name]}
 
-    def said(self, machine: Machine, *, raw: bool = False) -> list[Assumption]:
-        """What every answer takes for granted: how FLOPs, rates and bytes are counted; raw work has no tensors."""
+    def said(self, machine: Machine, *, raw: bool = False, of_model: bool = False) -> list[Assumption]:
+        """What every answer takes for granted: how FLOPs, rates and bytes are counted; raw work has no tensors.
+
+        That of a model says where data starts if that was chosen.
+        """
         counting = "exact FLOPs: one add fewer than multiplies per output" if self.exact else "2 FLOPs per multiply-add"
         found = [Assumption("counting", counting), rates_said(machine)]
         if not raw:
             where = "whichever level holds it all" if machine.over == WARM else data_level(machine).name
-            found.append(Assumption("bytes", f"{BYTE_POLICIES[self.policy].text}; data starts in {where}"))
+            starts = "" if of_model and machine.over in (None, "main") else f"; data starts in {where}"
+            found.append(Assumption("bytes", f"{BYTE_POLICIES[self.policy].text}{starts}"))
         return found
 
     def estimate_said(self) -> list[Assumption]:

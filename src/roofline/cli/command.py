@@ -114,7 +114,7 @@ class Option(click.Option):
 
 def not_default(name: str) -> bool:
     """Whether an option was given."""
-    return click.get_current_context().get_parameter_source(name) != ParameterSource.DEFAULT
+    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
 
 
 def word_of(parameter: click.Parameter) -> str:

@@ -6,11 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from roofline.answers import format_choices
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import argument, command_named, word_of
+from roofline.cli.command import argument, command_named, not_default, word_of
 from roofline.cli.model_options import (
     PICTURE_NAMES,
     WORKED_OUT_NAMES,
@@ -167,7 +166,7 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
     names = {name: "link" if name == "prefill_link" else name for name in (*others, "view", "phase")}
     for name, own in names.items():
         value = picture[name] if name in picture else asked[name]
-        if value is not None and context.get_parameter_source(own) not in (None, ParameterSource.DEFAULT):
+        if value is not None and not_default(own):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
                 f"{flag} is of one step, and several machines, formats or policies are given",

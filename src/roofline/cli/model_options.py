@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import word_of
+from roofline.cli.command import not_default, word_of
 from roofline.cli.option_values import convention_arguments, target_arguments
 from roofline.counts import parse_size
 from roofline.errors import InputError
@@ -51,14 +50,10 @@ def _number(name: str, text: str | int | None, what: str = "chips", of: str | No
     return value
 
 
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) not in (None, ParameterSource.DEFAULT)
-
-
 def not_of_memory() -> None:
     """Refuse an option of a step's time beside a picture of memory."""
     params = {param.name: param for param in click.get_current_context().command.params}
-    idle = next((name for name in params if name in _OF_TIME and _is_given(name)), None)
+    idle = next((name for name in params if name in _OF_TIME and not_default(name)), None)
     if idle is not None:
         raise InputError(
             f"{word_of(params[idle])} is of a step's time, and --view memory shows none", hint="leave one of them out"
@@ -70,7 +65,7 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
     context = click.get_current_context()
     flags = {param.name: param for param in context.command.params}
     for name, needed in beside.items():
-        if _is_given(name) and not any(map(_is_given, needed)):
+        if not_default(name) and not any(map(not_default, needed)):
             denied = flags[name].secondary_opts if context.params[name] is False else ()
             other = denied[-1] if denied else word_of(flags[name])
             wanted = " or ".join(word_of(flags[each]) for each in needed)

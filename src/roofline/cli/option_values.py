@@ -18,6 +18,7 @@ import click
 
 from roofline.answers import WAYS, prices_in, values_listed
 from roofline.bounds.conventions import NAMES, settings
+from roofline.cli.command import not_default
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
@@ -153,7 +154,7 @@ def expectation_wanted(options: dict[str, Any]) -> dict[str, Any]:
     beside = {} if took is None else {"measured": took}
     wanted, library, files = options.pop("estimate"), options.pop("library"), options.pop("constants")
     eager = options.pop("eager")
-    if not wanted and (files or eager or library != "vllm"):
+    if not wanted and any(map(not_default, ("library", "constants", "eager"))):
         raise InputError("--library, --constants and --eager go with --estimate", hint="add --estimate")
     return beside | ({"estimate": library, "constants": files, "eager": eager} if wanted else {})
 

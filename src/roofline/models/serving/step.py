@@ -25,7 +25,6 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
@@ -378,10 +377,10 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     model, phase, options, machine = step.model, step.phase, step.options, step.machine
     mesh = machine.mesh if any(op.kind == "collective" for op in ops) else None
     chips = "one chip, no network" if mesh is None else f"operations and memory are {mesh.of_one_chip}"
-    counting, rates, *_ = step.conventions.said(machine)
+    counting, rates, moved = step.conventions.said(machine, of_model=True)
     pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"
     said = [counting, Assumption("plan", chips) if machine.pooled == 1 else Assumption("machine", pooled)]
-    said += [Assumption("bytes", BYTE_POLICIES[step.conventions.policy].text), rates]
+    said += [moved, rates]
     attends = any(op.kind == "attention" for op in ops)
     said.append(Assumption("formats", formats_in_words(model, ops, options, attends)))
     if model.causal and attends:

@@ -28,7 +28,6 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.bounds.traffic import BYTE_POLICIES
 from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import hourly_price
@@ -595,8 +594,8 @@ def _adapters_said(laid: _LaidOutStep) -> str:
 
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
-    counting, rates, *_ = asked.conventions.said(machine)
-    usual = [counting, Assumption("bytes", BYTE_POLICIES[asked.conventions.policy].text), rates]
+    counting, rates, moved = asked.conventions.said(machine, of_model=True)
+    usual = [counting, moved, rates]
     said = [
         f"checkpointing {plan.policy.name}: {plan.policy.says}",
         "scores and probabilities of attention are in memory" if asked.unfused else FUSED_ATTENTION,
