@@ -54,8 +54,8 @@ def test_help_of_the_optimizer_says_so() -> None:
 
 def test_what_methods_do_not_know_is_an_error_that_says_what_they_do(tmp_path: Path) -> None:
     answer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100")
-    with pytest.raises(InputError, match="a formula is not printed in 'c'; one of python, javascript, latex"):
-        answer.formula().printed("c")
+    with pytest.raises(InputError, match="a formula is not printed in 'go'; one of python, javascript, c, latex"):
+        answer.formula().printed("go")
     assert answer.formula().printed("js") == answer.formula().printed("javascript")
     with pytest.raises(SizeError, match=r"formats of one operand are roofline\.solve_dtypes\(line, 1, on=…\)"):
         roofline.solve("bf16[64, 8192] * bf16[8192, 8192]", "dtype:1", on="h100")

@@ -290,8 +290,8 @@ def test_a_solution_is_printed_in_other_languages(capsys: pytest.CaptureFixture[
     assert never._repr_latex_() is None
     with pytest.raises(InputError, match="there is no closed form of B: always memory-bound; nothing flips"):
         never.printed("latex")
-    with pytest.raises(InputError, match="a solution is not printed in 'c'; one of python, javascript, latex"):
-        found.printed("c")
+    with pytest.raises(InputError, match="a solution is not printed in 'go'; one of python, javascript, c, latex"):
+        found.printed("go")
     with pytest.raises(
         SizeError, match=r"from the ridge on: roofline\.bound\(\) says both; all ridges are roofline\.zo"
     ):

@@ -192,7 +192,7 @@ def test_advice_in_json_says_what_it_is_about(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "right"),
     [
-        (["formula", MATMUL, "--on", "h100", "--c"], "--python, --js or --latex"),
+        (["formula", MATMUL, "--on", "h100", "--julia"], "--python, --js, --c or --latex"),
         (["scaling", "mixed", "--on", "v5p", "--mesh", "X=16,Y=4"], "as in N=4096 and --torus-axes X=2"),
     ],
 )

@@ -35,6 +35,7 @@ from roofline.bounds.formula_terms import (
     written_amount,
 )
 from roofline.errors import InputError, SizeError, suggest
+from roofline.formulas.c_source import Way, c_source_of_ways
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, language_named, python_source, text
@@ -363,15 +364,23 @@ class Formula(Answer):
         return roots[0] if roots else None
 
     def printed(self, language: str, name: str = "bound") -> str:
-        """The whole formula in ``python``, ``javascript`` or ``latex``: the terms and the three bounds.
+        """The whole formula in ``python``, ``javascript``, ``c`` or ``latex``: the terms and the three bounds.
 
         A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has
         that of the point.
         """
         language = language_named(language, "a formula")
+        if language == "c":
+            ways = [each._way() for each in self.ways or (self,)]
+            return c_source_of_ways(name, list(self.sizes.values()), ways, [each for each in self._docstring() if each])
         if self.ways and language != "latex":
             return self._printed_ways(language, name)
         return self._printed(language, name)
+
+    def _way(self) -> Way:
+        """What a program in C is made of."""
+        rates = {rate.symbol: rate.value for rate in self.rates.values()}
+        return Way(rates, self._columns(), self.definitions, None if self.case is None else self.case.holds)
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
@@ -384,11 +393,15 @@ class Formula(Answer):
         cases = [each.case for each in self.ways if each.case is not None]
         return fastest_source(language, called, arguments, ways, cases)
 
-    def _printed(self, language: str, called: str) -> str:
+    def _columns(self) -> dict[str, Any]:
+        """The columns of a program: times, the three bounds, memory."""
         columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.times.items()}
         whole = {"lower": Combined("largest", tuple(columns)), "upper": Combined("sum", tuple(columns))}
         columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
-        columns |= {name: form for name, form in self.forms.items() if name.startswith("memory")}
+        return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
+
+    def _printed(self, language: str, called: str) -> str:
+        columns = self._columns()
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
             return python_source(called, list(self.sizes.values()), rates, columns, self.definitions, self._docstring())

@@ -169,7 +169,7 @@ class Solution(NoTime):
         return self.question.with_sizes(**{self.unknown: self.pick}).answer()
 
     def printed(self, language: str) -> str:
-        """The closed form in ``python``, ``javascript`` or ``latex``, there with what it holds for and its limit.
+        """The closed form in ``python``, ``javascript``, ``c`` or ``latex``, there with where it holds and its limit.
 
         >>> from roofline import solve
         >>> found = solve("bf16[B, D] * int8[D, F]", "B", on="v5e")

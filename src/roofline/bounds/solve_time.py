@@ -128,7 +128,7 @@ class TimeSolution(NoTime):
         return f"at best {took} up to {self.unknown} = {format_number(self.value, 6)}, {self.bound_by} binds"
 
     def printed(self, language: str) -> str:
-        """The closed form in ``python``, ``javascript`` or ``latex``, with ``t`` for the time."""
+        """The closed form in ``python``, ``javascript``, ``c`` or ``latex``, with ``t`` for the time."""
         language = language_named(language, "a solution")
         if self.form is None:
             raise InputError(

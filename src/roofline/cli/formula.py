@@ -1,4 +1,4 @@
-"""Commands about closed forms: ``roofline formula`` and ``solve``; as LaTeX, JavaScript, Python."""
+"""Commands about closed forms: ``roofline formula`` and ``solve``; as LaTeX, JavaScript, Python, C."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from roofline.errors import InputError
 from roofline.quantity import whole_number
 
 
-@command_named("formula", "on phase batch prompt context tensor weights kv latex js python json")
+@command_named("formula", "on phase batch prompt context tensor weights kv latex js python c json")
 @argument("words", nargs=-1, metavar="EXPRESSION|MODEL [SIZE=VALUE]...", values="model")
-@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, options("latex js python json"))
+@with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, options("latex js python c json"))
 def formula_command(words: tuple[str, ...], language: str | None, as_json: bool, **options: Any) -> None:
     """The closed form of a bound: terms by resource, which one binds, where that flips, and what it depends on.
 
@@ -45,7 +45,7 @@ def check_one_answer(language: str | None, as_json: bool) -> None:
 
 
 #: How a comment begins in each language.
-COMMENT = {"python": "#", "javascript": "//", "latex": "%"}
+COMMENT = {"python": "#", "javascript": "//", "c": "//", "latex": "%"}
 
 
 def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> None:
@@ -106,7 +106,7 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     *SEVERAL,
     *MESH,
     *WORK,
-    options("latex js python json"),
+    options("latex js python c json"),
 )
 def solve_command(
     words: tuple[str, ...],

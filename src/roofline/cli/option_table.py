@@ -288,6 +288,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--formula", "The closed form in the open sizes: terms, flips, elasticities; sizes are its point."),
         _row("--latex", "", "Print it in LaTeX.", name="language", flag_value="latex"),
         _row("--js", "", "Print it as a function in JavaScript.", name="language", flag_value="javascript"),
+        _row("--c", "", "Print it as a function in C.", name="language", flag_value="c"),
         _row("--python", "", "Print it as a function in Python.", name="language", flag_value="python"),
         _row("--csv", "FILE", "Write name,dtype,flops,bytes,seconds.", "file", name="csv_file"),
         _row("-o --output-file", "FILE", "Write to a file.", "file", name="file"),

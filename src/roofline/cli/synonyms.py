@@ -72,7 +72,7 @@ _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FIL
 _VARY = ("the unknown is --for", "--for")
 _LEAST = ("raw work is --flops 100e9 --bytes 2GB", "--flops")
 _QUICK = ("a measurement of ten seconds is --quick", "--quick")
-_LANGUAGE = ("a formula in another language is --python, --js or --latex", "--latex")
+_LANGUAGE = ("a formula in another language is --python, --js, --c or --latex", "--latex")
 _KERNEL = ("a kind of kernel is --op", "--op")
 _INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
 _GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
@@ -94,7 +94,7 @@ _ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     ((_INPUT, _SIZES), "shape shapes input-shape example"),
     ((_LEAST,), "gflops gflop flop mflops pflops gb mb gbytes byte"),
     ((_QUICK,), "fast short brief"),
-    ((_LANGUAGE,), "language lang js-code javascript c cpp c++ julia rust fortran matlab sympy mathematica"),
+    ((_LANGUAGE,), "language lang js-code javascript cpp c++ julia rust fortran matlab sympy mathematica"),
     ((_KERNEL,), "kind kernel operation"),
     ((_SPENDING,), "budget max-cost max-price"),
     ((_FITS,), "max-batch max-concurrency largest-batch max-sequences"),

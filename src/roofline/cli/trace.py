@@ -46,7 +46,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     *ESTIMATE,
     *EXPECT,
     option("measured"),
-    *options("convention flat depth explain formula latex js python json"),
+    *options("convention flat depth explain formula latex js python c json"),
     option(
         "output-file",
         name="output",

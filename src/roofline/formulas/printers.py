@@ -1,4 +1,4 @@
-"""A closed form in other languages, by sympy's own printers: numpy, Python, JavaScript, LaTeX.
+"""A closed form in other languages, by sympy's own printers: numpy, Python, JavaScript, C, LaTeX.
 
 Sympy prints ``x/49`` as ``(1/49)*x``, which rounds twice: a ceiling of it is one too large at many multiples of 49. So
 a rational factor is printed as one division, and what stands under a ceiling, a floor or a remainder as one fraction.
@@ -27,10 +27,10 @@ from roofline.frozen import NamedTuple
 EXACT = 2**53
 
 #: Languages of :func:`text`.
-LANGUAGES = ("python", "javascript", "latex", "numpy", "words")
+LANGUAGES = ("python", "javascript", "c", "latex", "numpy", "words")
 
 #: Languages that a whole formula is printed in, and short names of them.
-PRINTED = LANGUAGES[:3]
+PRINTED = LANGUAGES[:4]
 SHORT = {"py": "python", "js": "javascript", "tex": "latex"}
 
 
@@ -80,12 +80,12 @@ def printer(language: str) -> Any:
 
 @cache
 def _exact() -> Any:
-    """What the printers of three programming languages share; a class made late, since sympy is not loaded before."""
+    """What the printers of programming languages share; a class made late, since sympy is not loaded before."""
     import sympy
     from sympy.printing.precedence import PRECEDENCE
 
     class Exact:
-        """What the three programming languages share."""
+        """What the programming languages share."""
 
         widest = True  # whether integers have no bound
 
@@ -154,6 +154,48 @@ def _javascript() -> Any:
             return f"({chosen}({otherwise}))"
 
     return JavaScript
+
+
+def _c() -> Any:
+    from sympy.printing.c import C99CodePrinter
+
+    class C(_exact(), C99CodePrinter):  # type: ignore[misc]
+        """Every number has a point, so that no division is one of integers."""
+
+        def _print_Integer(self, form: Any) -> str:
+            return repr(float(form))
+
+        _print_One = _print_Zero = _print_NegativeOne = _print_Integer
+
+        def _print_Float(self, form: Any) -> str:
+            return repr(float(form))
+
+        def _print_Pow(self, form: Any) -> str:
+            base, exponent = form.as_base_exp()
+            return (
+                str(super()._print_Pow(form))
+                if not exponent.is_Integer or exponent == -1
+                else (f"pow({self._print(base)}, {self._print(exponent)})")
+            )
+
+        def _print_ceiling(self, form: Any) -> str:
+            return f"ceil({self._one_fraction(form.args[0])})"
+
+        def _print_floor(self, form: Any) -> str:
+            return f"floor({self._one_fraction(form.args[0])})"
+
+        def _print_log2(self, form: Any) -> str:
+            return f"log2({self._print(form.args[0])})"
+
+        def _print_Mod(self, form: Any) -> str:
+            return f"fmod({self._print(form.args[0])}, {self._print(form.args[1])})"
+
+        def _print_Piecewise(self, form: Any) -> str:
+            *cases, last = form.args
+            chosen = "".join(f"({self._print(case.cond)}) ? ({self._print(case.expr)}) : " for case in cases)
+            return f"({chosen}({self._print(last.expr)}))"
+
+    return C
 
 
 def _numpy() -> Any:
@@ -263,7 +305,7 @@ def _words() -> Any:
     return FormulaText
 
 
-_PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "latex": _latex, "numpy": _numpy}
+_PRINTERS = {"words": _words, "python": _python, "javascript": _javascript, "c": _c, "latex": _latex, "numpy": _numpy}
 
 
 class Combined(NamedTuple):
@@ -316,7 +358,7 @@ def python_source(
     show = printer("python")
     arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
-    names = _identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
+    names = identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
     lines = [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
     if says:
         first, *rest = says
@@ -354,7 +396,7 @@ def javascript_source(
     arguments = [*(show.doprint(size) for size in sizes)]
     arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
-    names = _identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
+    names = identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
     lines = [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
     for key, form in forms.items():
         value = form.text(names, "Math.max") if isinstance(form, Combined) else text(form, "javascript")
@@ -407,7 +449,7 @@ def fastest_source(
     return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
 
 
-def _identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:
+def identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:
     """A name of a variable for each key: letters, digits and underscores, none that is taken."""
     found: dict[str, str] = {}
     for key in keys:

@@ -1,0 +1,49 @@
+"""What a formula prints in C gives its numbers, of several ways and cases too."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+import roofline
+from roofline.errors import InputError
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+QUESTIONS = [
+    ("bf16[B, D] * int4[D, F] -> bf16[B, F]", "decode", "v5e", {}, {"B": 33, "D": 4095, "F": 77}),
+    (
+        "attention(bf16[B, S, 8, 64], bf16[B, S, 8, 64], bf16[B, S, 8, 64], causal)",
+        "decode",
+        "h100",
+        {},
+        {"B": 3, "S": 99},
+    ),
+    ("AllReduce_X(bf16[N])", "decode", "h100:8", {}, {"N": 30001}),
+    ("llama-3-70b", "decode", "h200:8", {"tensor": 8}, {"batch": 5, "context": 3001}),
+    ("deepseek-v3", "prefill", "h200:8", {"tensor": 8}, {"batch": 3, "prompt": 700}),
+    ("mixtral-8x7b", "decode", "h100", {}, {"batch": 7, "context": 100}),
+    ("llama-3-8b", "train", "h100:n", {}, {"n": 64, "batch_tokens": 2**20, "sequence": 4096}),
+    ("llama-3-8b", "train", "h100:8", {"pipeline": 4}, {"batch_tokens": 2**20, "sequence": 4096}),
+    ("AllReduce_X(bf16[N])", "decode", "v5p:nxnxn", {}, {"n": 8, "N": 12345678}),
+]
+
+
+@pytest.mark.parametrize(("subject", "phase", "on", "options", "sizes"), QUESTIONS)
+def test_it_gives_the_numbers(subject, phase, on, options, sizes, tmp_path):
+    found = roofline.formula(subject, phase, on=on, **options)
+    names = ("lower", "op_by_op", "upper", "memory")
+    call = f"struct bound b = bound({', '.join(str(sizes[name]) for name in found.sizes)});"
+    shown = f'printf("{" ".join(["%.17g"] * 4)}", {", ".join(f"b.{name}" for name in names)});'
+    (tmp_path / "it.c").write_text(f"{found.printed('c')}\n#include <stdio.h>\nint main() {{ {call} {shown} }}\n")
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-o", "it", "it.c", "-lm"], cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "it"], capture_output=True, text=True, check=True).stdout
+    here = found(**sizes)
+    assert [float(each) for each in printed.split()] == pytest.approx([float(here[name]) for name in names], rel=1e-12)
+
+
+def test_an_unknown_language_names_those_there_are():
+    with pytest.raises(InputError, match=r"a formula is not printed in 'rust'; one of python, javascript, c, latex"):
+        roofline.formula("bf16[B, D] * bf16[D, F]", on="h100").printed("rust")
