@@ -19,7 +19,7 @@ from roofline.cli.estimates import accuracy_command, calibrate_command
 from roofline.cli.measure import profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
-from roofline.estimates.calibration import interval_of
+from roofline.estimates.calibration import Calibration, interval_of
 from roofline.estimates.constants import LEFT_OUT
 from roofline.estimates.estimator import Estimator, kernels_of
 from roofline.estimates.fitting import fit_from_few
@@ -43,6 +43,13 @@ def written(path: Path, seconds: list[float], more: str = "") -> Path:
     rows = [f"{m},{n},{k},bf16,{time:.9g}" for (m, n, k), time in zip(SHAPES, seconds, strict=True)]
     path.write_text("m,n,k,dtype,seconds\n" + "\n".join(rows) + "\n" + more)
     return path
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Calibration]:
+    """Ten rows of an h200 that takes 1.3 times as long as its constants say, and what is fitted to them."""
+    path = written(tmp_path_factory.mktemp("runs") / "mine.csv", times("h200", 1.3))
+    return path, calibrate(path, "h200")
 
 
 def test_constants_are_held_against_runs_without_fitting(tmp_path: Path) -> None:
@@ -198,20 +205,20 @@ def test_the_step_of_a_timer_is_seen() -> None:
     assert timer_step([5e-6]) == 0.0
 
 
-def test_ten_rows_move_the_constants_of_the_nearest_chip(tmp_path: Path) -> None:
-    found = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200")
+def test_ten_rows_move_the_constants_of_the_nearest_chip(moved: tuple[Path, Calibration]) -> None:
+    _, found = moved
     (one,) = found.fitted
     assert one.before.mdape > 0.15 > 0.08 > one.after.mdape
     assert found.started_from == ("h100 vllm (its generation)",)
 
 
-def test_rows_are_dicts_in_python_too(tmp_path: Path) -> None:
+def test_rows_are_dicts_in_python_too(moved: tuple[Path, Calibration]) -> None:
     rows = [
         {"m": m, "N": np.int64(n), "k": k, "dtype": "bf16", "latency_us": 1e6 * time, "library": None}
         for (m, n, k), time in zip(SHAPES, times("h200", 1.3), strict=True)
     ]
     found = calibrate(rows, "h200").fitted[0]
-    (of_file,) = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200").fitted
+    (of_file,) = moved[1].fitted
     assert found.constants.values == pytest.approx(of_file.constants.values, rel=1e-3)
     assert held_accuracy(rows, "h200").kinds[0].errors.count == len(SHAPES)
 
@@ -230,9 +237,9 @@ def test_a_row_of_another_kind_is_told_what_a_row_is() -> None:
         calibrate([{"m": 64, "n": 64, "k": 64}], "h100")
 
 
-def test_a_file_of_constants_is_one_path_or_several(tmp_path: Path) -> None:
+def test_a_file_of_constants_is_one_path_or_several(moved: tuple[Path, Calibration], tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200").save(str(path))
+    moved[1].save(str(path))
     line = "bf16[64, 4096] @ bf16[4096, 4096]"
     found = [bound(line, on="h200", estimate=True, constants=each).estimate for each in (str(path), path, [path])]
     assert found[0] == found[1] == found[2] != bound(line, on="h200", estimate=True).estimate
@@ -460,14 +467,16 @@ def test_an_interval_of_a_few_runs_holds_eight_of_ten_further_ones(count: int) -
     assert 0.78 <= np.mean(inside) <= 0.83
 
 
-def test_an_expectation_says_that_its_constants_are_of_own_runs(tmp_path: Path) -> None:
-    found = calibrate(written(tmp_path / "mine.csv", times("h200", 1.3)), "h200")
+def test_an_expectation_says_that_its_constants_are_of_own_runs(
+    moved: tuple[Path, Calibration], tmp_path: Path
+) -> None:
+    path, found = moved
     found.save(str(tmp_path / "mine.toml"))
     asked = bound("bf16[64, 8192] @ bf16[8192, 8192]", on="h200", estimate=True, constants=str(tmp_path / "mine.toml"))
     assert f"constants of h200 vllm, from {len(SHAPES)} runs of your own; " in asked.explain()
     files = {"constants": str(tmp_path / "mine.toml")}
-    held = held_accuracy(str(tmp_path / "mine.csv"), "h200", **files)
-    shipped = held_accuracy(str(tmp_path / "mine.csv"), "h200")
+    held = held_accuracy(str(path), "h200", **files)
+    shipped = held_accuracy(str(path), "h200")
     for answer in (asked, found, held, roofline.accuracy("h200", **files)):  # which errors these are, in the same words
         assert LEFT_OUT in " ".join(str(answer).split())
     assert "not fitted to" not in str(asked)

@@ -275,7 +275,8 @@ def chip_of_device(name: str) -> str | None:
     ['a100-40gb', 'v5e', None]
     """
     device = " ".join(name.split()).lower()
-    found = [pattern for pattern in read_index().match if re.search(rf"(?<!\w){re.escape(pattern.lower())}$", device)]
+    ends = (pattern for pattern in read_index().match if device.endswith(pattern.lower()))
+    found = [pattern for pattern in ends if not re.search(r"\w$", device[: -len(pattern)])]
     return read_index().match[max(found, key=len)] if found else None
 
 
