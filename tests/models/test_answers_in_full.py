@@ -46,6 +46,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --phase decode", "--phase says nothing without --view"),
         (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
         (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1, zb-h2"),
+        ("train llama-2-7b --on h100 --memory --estimate", "--estimate says nothing about --memory"),
         (f"{MANY} --price 2", "--price says nothing without --tokens"),
         (f"{MANY} --no-sequence-parallel", "--no-sequence-parallel says nothing without --tensor"),
     ],
@@ -53,6 +54,19 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
 def test_an_option_that_says_nothing_is_an_error(words: str, message: str, capsys: Capture) -> None:
     assert main(words.split()) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "llm llama-2-7b --on h100 --fit",
+        "train llama-2-7b --on h100 --memory",
+        "train llama-2-7b --on h100:8 --tokens 1T --mfu 0.4",
+    ],
+)
+def test_a_figure_that_changes_nothing_is_said(words: str, capsys: Capture) -> None:
+    assert main([*words.split(), "--set", "hbm=1e12"]) == 0
+    assert "given by the caller: hbm at 1 TB/s" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("words", [ONE, MANY])

@@ -128,7 +128,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
         _search(model, as_json, {**options, **wanted})
         return
     if memory:
-        _memory(model, as_json, options)
+        _memory(model, as_json, {**options, **wanted})
         return
     if options["batch_tokens"] is None:
         if wanted:

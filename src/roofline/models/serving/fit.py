@@ -41,6 +41,7 @@ from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice, with_chips
+from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, find_level
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.config import load
@@ -511,7 +512,8 @@ class FewestChips(Answer):
         one = format_amount(self.capacity, "B")
         said = f"weights {stored.get('weights') or own}, keys and values {stored.get('kv') or own}, {kept} a token"
         whole = f"all {one} of a chip are the model's: nothing is reserved for a runtime, graphs and fragments"
-        return Assumption("formats", said), Assumption("fit", f"{whole} (engines leave about 10%)")
+        room = Assumption("fit", f"{whole} (engines leave about 10%)")
+        return Assumption("formats", said), room, *describe_given(self.machine)
 
     def explain(self) -> str:
         """What is needed part by part, and the source of the capacity that it is divided by."""

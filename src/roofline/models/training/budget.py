@@ -26,6 +26,7 @@ from roofline.errors import HardwareError, InputError, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load, outline
@@ -110,7 +111,7 @@ class TokenBudget(Comparable):
         yield from (Fact("cost", self.cost, "USD", "less"), Fact("FLOPs a dollar", self.flops_per_dollar, "", "more"))
 
     def assumed(self) -> tuple[str, ...]:
-        return (ASSUMED,)
+        return ASSUMED, *describe_given(self.machine)
 
     @property
     def flops_per_token(self) -> int:
@@ -188,7 +189,9 @@ class TokenBudget(Comparable):
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
         lines += [("or", said) for said in _with_attention(self)]
-        lines.append(("assumes", "; ".join([ASSUMED, *price_source(self.machine, self.price, self.asked_price)])))
+        lines.append(
+            ("assumes", "; ".join([*self.assumed(), *price_source(self.machine, self.price, self.asked_price)]))
+        )
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
 

@@ -29,6 +29,7 @@ from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import Slice, smallest_slice
+from roofline.hardware.overrides import describe_given
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -134,8 +135,9 @@ class TrainingMemory(Answer):
         if self.by_zero_stage is not None and self.on_chips != 1:
             sizes = [f"{stage}: {format_amount(size, 'B')}" for stage, size in enumerate(self.by_zero_stage)]
             lines.append(("by ZeRO stage", f"{', '.join(sizes)} each"))
-        said = "hidden states that are kept are all of the activations; nothing is held twice"
-        lines.append(("assumes", said if self.parts["activations"] else "no activations; nothing is held twice"))
+        kept = "hidden states that are kept are all of the" if self.parts["activations"] else "no"
+        given = [] if self.machine is None else describe_given(self.machine)
+        lines.append(("assumes", "; ".join([f"{kept} activations; nothing is held twice", *given])))
         name = "" if self.machine is None else self.machine.name
         return word_pairs(f"training {format_count(self.parameters)} parameters", name, lines)
 
