@@ -96,6 +96,13 @@ def test_units_that_a_row_reaches(routing: TopKRouting, units: int) -> None:
         assert routing.expected_units(units) == pytest.approx(sum(found) / len(found))
 
 
+@pytest.mark.parametrize(("experts", "chosen"), [(4, 1), (4, 2), (2, 2)])
+def test_chips_with_the_few_experts_there_are_receive_what_all_send(experts: int, chosen: int) -> None:
+    """Of 8 chips only as many have experts: the link of each carries the rows that the other seven send it."""
+    found = cost("AllToAll", chip("h100:8").mesh.select("X"), 8 * chosen, density=TopKRouting(experts, chosen))
+    assert found.work.total("wire") == pytest.approx(7 * chosen / experts)
+
+
 def test_one_link_is_the_books_form_without_picking_twice() -> None:
     """k of n chips, of which 1/n are the row's own: min(k/n, 1)·(n − 1)/n of V = n·k rows (chapter 12)."""
     axes = chip("h100:8").mesh.select("X")

@@ -80,6 +80,8 @@ class TopKRouting:
             hits = [self.hit_probability(part) for part in parts]
             return units * max(hits) if busiest else sum(hits)
         alike = Counter(map(self._by_group, parts))
+        if busiest and self.count < units:  # some units have a receiver and the others none
+            return units * max(map(self.uniform_hit_probability, alike))
         return sum(times * self.uniform_hit_probability(own) for own, times in alike.items())
 
     def sent_share(self, units: int) -> float:
