@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from roofline.cli import main
 from roofline.models import load
 from roofline.models.config import names
 from roofline.models.summary import parameters_by_part, summary
+from tests.models.tiny import TINY
 
 
 def test_llama_13b_as_the_book_counts_it() -> None:
@@ -27,6 +29,35 @@ def test_parts_add_up(first: str) -> None:
     for name in [name for name in names() if name.startswith(first)][::4]:
         model = load(name)
         assert sum(parameters_by_part(model).values()) == model.parameters, name
+
+
+@pytest.mark.parametrize("first", "abdglmnopqx")
+def test_products_are_of_the_part_that_has_the_matrices(first: str) -> None:
+    """A token meets each matrix of an MLP and of a router once, whatever the blocks of other layers are called."""
+    for name in [name for name in names() if name.startswith(first)][::3]:
+        found = summary(load(name), prompt=16)
+        for part in ("mlp", "routers"):
+            assert found.flops_by_part.get(part, 0) == 2 * 16 * found.parts.get(part, 0), (name, part)
+
+
+GEMMA = {
+    "model_type": "recurrent_gemma", "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 1, "intermediate_size": 512, "vocab_size": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        (GEMMA, {"attention", "mlp", "recurrent", "scores", "vocabulary"}),
+        (TINY["rwkv"], {"mlp", "recurrent", "vocabulary"}),
+        (TINY["inkling_text"], {"attention", "experts", "mlp", "routers", "scores", "vocabulary"}),
+    ],
+)
+def test_every_recurrence_and_mlp_has_its_part(fields: dict[str, Any], parts: set[str]) -> None:
+    found = summary(load(fields), prompt=16)
+    assert set(found.flops_by_part) == parts
+    assert "other" not in found.parts
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

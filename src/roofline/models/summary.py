@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,24 +17,10 @@ from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.frozen import dataclass
-from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.encoder import (
-    CrossAttention,
-    DisentangledAttention,
-    DistanceBiasedAttention,
-    Encoder,
-    source_said,
-)
-from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts, Mlp
-from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
-from roofline.models.blocks.recurrent import (
-    GatedDeltaNet,
-    KimiDeltaAttention,
-    Mamba1,
-    Mamba2,
-    ShortConvolution,
-    TimeMix,
-)
+from roofline.models.blocks.encoder import Encoder, source_said
+from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
+from roofline.models.blocks.recurrent import ChannelMix
+from roofline.models.blocks.residual import IdleBlocks
 from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
 from roofline.models.serving.step import formats_in_words, needs
@@ -216,15 +203,9 @@ def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
         yield Amount(found.kv_of_context, "B")
 
 
-#: Attention of every kind that has matrices for keys and values.
-_ATTENDING = (Attention, CrossAttention, DisentangledAttention, DistanceBiasedAttention, MixtureOfAttention)
-#: The part of a model that the matrices of a block belong to.
-PARTS: dict[type[Block], str] = {
-    **dict.fromkeys((*_ATTENDING, LatentAttention, CompressedAttention), "attention"),
-    Mlp: "mlp",
-    MixtureOfExperts: "experts",
-    **dict.fromkeys((GatedDeltaNet, Mamba2, Mamba1, KimiDeltaAttention, ShortConvolution, TimeMix), "recurrent"),
-}
+#: The part of a model that the matrices of a block belong to, where it is not what the block keeps of earlier tokens.
+PARTS: dict[type[Block], str] = {Mlp: "mlp", ChannelMix: "mlp", MixtureOfExperts: "experts"}
+KEEPING = {"keys": "attention", "state": "recurrent"}
 #: Parts that the kind of a weight decides, whatever block it is of.
 _KINDS = {"norm": "norms", "bias": "biases", "router": "routers", "embedding": "vocabulary", "head": "vocabulary"}
 
@@ -244,7 +225,7 @@ def parameters_by_part(model: Model) -> dict[str, int]:
     whole = [(part, weight, 1) for part in outside for weight in part.weights()]
     whole += [(each.block, each.weight, len(each.layers)) for each in model.layer_weights()]
     for block, weight, times in whole:
-        part = _KINDS.get(weight.kind) or PARTS.get(type(block), "other")
+        part = _KINDS.get(weight.kind) or _part(block)
         counts[part] = counts.get(part, 0) + times * weight.elements
     order = ("attention", "mlp", "experts", "recurrent", "routers", "vocabulary", "biases", "norms", "other")
     return {part: counts[part] for part in order if counts.get(part)}
@@ -259,13 +240,11 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
     (True, True)
     """
-    every = (part for block in model.blocks for part in _parts(block))
-    named = {part.name: PARTS[type(part)] for part in every if type(part) in PARTS}
     found: dict[str, Size] = {}
     for op in ops:
         amount = op.work.total("flops", "matrix") * op.repeat
         if is_symbol(amount) or is_array(amount) or amount:
-            part = _part_of(op, named)
+            part = _part_of(op, model)
             found[part] = found.get(part, 0) + amount
     return found
 
@@ -274,16 +253,28 @@ def _parts(block: Block) -> tuple[Block, ...]:
     return block.blocks if isinstance(block, Encoder) else block.parts()
 
 
-def _part_of(op: Op, named: Mapping[str, str]) -> str:
-    words = op.where.split(".")
+def _part(block: Block) -> str:
+    return PARTS.get(type(block)) or KEEPING.get(block.keeps, "other")
+
+
+def _part_of(op: Op, model: Model) -> str:
+    """The part of the block that an operation is of: of those of its layer the one that its place names."""
     if op.kind == "attention":
         return "scores"
-    if len(words) == 1:
+    if "." not in op.where:
         return "vocabulary"
-    part = next((named[word] for word in words if word in named), "other")
-    if part in ("mlp", "experts"):
-        return "experts" if any("experts" in word for word in words) else "routers" if words[-1] == "gate" else part
-    return part
+    place, blocks = f".{op.where}.", (*model.before, *model.after, *model.final)
+    if op.where.startswith("layers."):
+        _, numbers, place = op.where.split(".", 2)
+        number, place = int(re.split(r"\D", numbers)[0]), f".{place}."
+        blocks = model.layers[number - model.first].blocks
+    named = [each for block in blocks for each in _parts(block) if not each.name or f".{each.name}." in place]
+    if not named:
+        return "other"
+    # blocks that do not run may have the name of one that does
+    block = max(named, key=lambda each: (len(each.name), not isinstance(each, IdleBlocks)))
+    routes = any(weight.kind == "router" and place.endswith(f".{weight.name}.") for weight in block.weights())
+    return "routers" if routes else _part(block)
 
 
 def summary(
