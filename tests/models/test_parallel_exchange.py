@@ -122,6 +122,7 @@ def test_layouts_of_stages_and_experts_stack_too() -> None:
         ("llama-3-8b", "decode", "v5p", "tensor", {"batch": 64, "context": 4096}),
         ("llama-2-7b", "decode", "h100", "tensor", {"batch": 1, "context": 100}),
         ("deepseek-v3", "decode", "h200", "expert", {"batch": 64, "context": 4096}),
+        ("gemma-4-26b-a4b-nvfp4", "decode", "h100", "expert", {"batch": 8, "context": 1000}),
         ("gpt-oss-120b", "prefill", "v5e", "tensor", {"batch": 8, "prompt": 2048}),
         ("llama-13b", "decode", "h100", "tensor", {"batch": 1, "context": 100}),
         ("llama-13b", "prefill", "h200", "tensor", {"batch": 64, "prompt": 4096}),
@@ -266,3 +267,28 @@ def test_a_limit_that_the_length_of_an_axis_sets_says_so() -> None:
     )
     node = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=32, context=8192)
     assert node.says == "the network does not bind up to tensor 64, the most in equal parts"
+
+
+def test_a_limit_of_heads_in_branches_is_that_of_the_same_heads_in_turn() -> None:
+    """Attention beside the MLP has the heads of a model that runs one behind the other."""
+    fields = {
+        "model_type": "gpt_neox", "hidden_size": 6144, "num_hidden_layers": 44, "num_attention_heads": 64,
+        "intermediate_size": 24576, "vocab_size": 50432,
+    }  # fmt: skip
+    limits = [
+        network_limit(load({**fields, "use_parallel_residual": beside}), "decode", chip("h100"), batch=8, context=1000)
+        for beside in (True, False)
+    ]
+    assert [limit.ways for limit in limits] == [32, 16]  # in turn there are twice as many sums to exchange
+    found = serve({**fields, "use_parallel_residual": True}, on="h100", batch=8, context=8000)
+    assert "half the heads of keys and values" in [line.change for line in found.advise()]
+
+
+def test_a_model_without_equal_parts_has_no_limit() -> None:
+    odd = {
+        "model_type": "llama", "hidden_size": 320, "num_hidden_layers": 2, "num_attention_heads": 5,
+        "intermediate_size": 333, "vocab_size": 1000,
+    }  # fmt: skip
+    found = network_limit(load(odd), "decode", chip("h100"), batch=8, context=1000)
+    assert found.says == "no number of chips has equal parts of heads and columns"
+    assert repr(found) == "NetworkLimit(tensor: no equal parts)"

@@ -295,6 +295,11 @@ class Model(Answer):
         return (*self.before, *(block for layer in self.layers for block in layer.blocks), *self.after, *self.final)
 
     @property
+    def layer_blocks(self) -> tuple[Block, ...]:
+        """The blocks of each kind of layer, those of branches too."""
+        return tuple(part for layer, _ in self.layer_counts() for block in layer.blocks for part in block.parts())
+
+    @property
     def tables(self) -> tuple[Weight, ...]:
         """The embedding table, the head where it has one of its own, and the head's bias."""
         shape, has_bias = (self.vocabulary, self.width), self.head and self.head_bias

@@ -23,16 +23,11 @@ from roofline.models.parallelism.layout import CHIPS
 from roofline.signatures import spelled
 from roofline.sizes import Size, is_array, is_one, product
 
-
-def _attends_to_latents(model: Model) -> bool:
-    return any(block.is_latent for layer, _ in model.layer_counts() for block in layer.blocks)
-
-
 #: What a model may have, and how it is found.
 HAS: dict[str, Callable[[Model], bool]] = {
     "experts": has_experts,
     "shared experts": lambda model: any(each.shared is not None for each in experts_of(model)),
-    "latent attention": _attends_to_latents,
+    "latent attention": lambda model: any(block.is_latent for block in model.layer_blocks),
     "cache": lambda model: model.causal,
 }
 

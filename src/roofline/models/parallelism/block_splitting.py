@@ -33,7 +33,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -387,28 +386,18 @@ def divides(model: Model, tensor: int, expert: int = 1) -> bool:
     """Whether chips have equal parts of heads, hidden columns and experts, so that nothing is padded or held twice."""
 
     def whole(block: Any) -> bool:
-        if isinstance(block, ParallelBranches):
-            return all(whole(each) for branch in block.branches for each in branch)
         if isinstance(block, MixtureOfExperts):
             slices = tensor if expert == 1 else max(tensor // expert, 1)
             return block.count % expert == 0 and block.hidden % slices == 0
         sizes = [getattr(block, name, 0) for name in ("heads", "key_heads", "value_heads", "hidden")]
         return block.runs_whole or all(size % tensor == 0 for size in sizes)
 
-    return all(whole(block) for layer, _ in model.layer_counts() for block in layer.blocks)
+    return all(map(whole, model.layer_blocks))
 
 
 def experts_of(model: Model) -> Iterator[MixtureOfExperts]:
     """The blocks of a model that have experts to exchange over chips, of each kind of layer."""
-
-    def inside(blocks: Sequence[Block]) -> Iterator[MixtureOfExperts]:
-        for block in blocks:
-            if isinstance(block, MixtureOfExperts):
-                yield block
-            elif isinstance(block, ParallelBranches):
-                yield from chain.from_iterable(map(inside, block.branches))
-
-    return chain.from_iterable(inside(layer.blocks) for layer, _ in model.layer_counts())
+    return (block for block in model.layer_blocks if isinstance(block, MixtureOfExperts))
 
 
 def has_experts(model: Model) -> bool:
@@ -459,7 +448,7 @@ def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> l
             f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {exchange.describe()} "
             f"({', '.join(formats)})"
         )
-        if any(getattr(block, "shared", None) for layer in model.layers for block in layer.blocks):
+        if any(block.shared for block in experts_of(model)):
             said.append(SHARED["split" if exchange.split else "replicated"])
     if ways.kv > 1:
         said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")

@@ -28,6 +28,7 @@ from roofline.hardware.catalog import behind_colon
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import figure_value, find_level
 from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
@@ -374,6 +375,8 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
     ways = asked.arguments.get("tensor", 1)
 
     def halved(block: Any) -> Any:
+        if isinstance(block, ParallelBranches):
+            return replace(block, branches=tuple(tuple(map(halved, branch)) for branch in block.branches))
         fits = isinstance(block, Attention) and block.kv_heads % 2 == 0 and block.kv_heads // 2 >= ways
         return replace(block, kv_heads=block.kv_heads // 2) if fits else block
 
@@ -420,9 +423,7 @@ def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
 def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Keys and values dealt out by sequence, where chips that split the heads hold the same ones."""
     ways = asked.ways(before.machine)
-    heads = [
-        getattr(b, "kv_heads", 1) for layer, _ in asked.model.layer_counts() for b in layer.blocks if b.keeps == "keys"
-    ]
+    heads = [getattr(block, "kv_heads", 1) for block in asked.model.layer_blocks if block.keeps == "keys"]
     shared = ways.tensor // min(heads, default=ways.tensor)
     if asked.phase == "decode" and shared > 1 and ways.kv == 1:
         reason = f"{shared} chips hold the same keys and values"

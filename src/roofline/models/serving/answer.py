@@ -624,7 +624,7 @@ def _choices(near: NearestFit) -> str:
 def _each_token_keeps(found: Serving) -> str:
     """The bytes of keys and values of one more token, in brackets; nothing where it keeps none."""
     each = found.model.kv_bytes_per_token(found.formats.get("kv"))
-    windows = any(getattr(block, "window", None) for layer in found.model.layers for block in layer.blocks)
+    windows = any(getattr(block, "window", None) for block in found.model.layer_blocks)
     over = "" if is_number(found.chips) and found.chips == 1 else ", before chips split or copy it"
     until = ", until windows are full" if windows else ""
     return f" ({format_amount(each, 'B')} a token{over}{until})" if each else ""

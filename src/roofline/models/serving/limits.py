@@ -124,7 +124,8 @@ def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention
 class NetworkLimit:
     """The widest split whose step is not network-bound (``ways``), and the narrowest that is (``beyond``).
 
-    ``ways`` is None where every split is network-bound, ``beyond`` where none is. A share is the network's time over
+    ``ways`` is None where every split is network-bound, ``beyond`` where none is, both where no number of chips has
+    equal parts. A share is the network's time over
     the longest other time. ``one_axis`` says that wider splits divide the model, but no single axis of the torus is as
     long.
     """
@@ -140,6 +141,10 @@ class NetworkLimit:
     def says(self) -> str:
         """The limit in a sentence."""
         what = "tensor" if self.kind == "tensor" else "experts over"
+        if self.ways is self.beyond is None:
+            return (
+                f"no number of chips has equal parts of {'heads and columns' if self.kind == 'tensor' else 'experts'}"
+            )
         if self.ways is None:
             return f"the network binds however few chips share the work ({what} {self.beyond})"
         if self.beyond is None:
@@ -150,7 +155,7 @@ class NetworkLimit:
     def __repr__(self) -> str:
         at = "" if self.beyond is None else f"at {self.beyond} {self.share_beyond:.3g}"
         if self.ways is None:
-            return f"NetworkLimit({self.kind}: the network binds at any; {at})"
+            return f"NetworkLimit({self.kind}: {f'the network binds at any; {at}' if at else 'no equal parts'})"
         after = f"; {at}" if at else "; no wider split waits"
         return f"NetworkLimit({self.kind}={self.ways}: the network takes {self.share:.3g} of the rest{after})"
 
@@ -219,14 +224,11 @@ def network_share(found: Bound) -> float:
 
 def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts, and with them every size of the model into equal parts."""
-    blocks = [block for layer, _ in model.layer_counts() for block in layer.blocks]
+    from roofline.models.parallelism.block_splitting import divides, experts_of
+
     if kind == "expert":
-        from roofline.models.blocks.feed_forward import MixtureOfExperts
-
-        sizes = {block.count for block in blocks if isinstance(block, MixtureOfExperts)}
+        sizes = {block.count for block in experts_of(model)}
     else:
-        sizes = {size for block in blocks if isinstance(size := getattr(block, "heads", None), int)}
+        sizes = {size for block in model.layer_blocks if isinstance(size := getattr(block, "heads", None), int)}
     found = sorted({n for size in sizes for n in range(2, min(size, _MOST) + 1) if size % n == 0})
-    from roofline.models.parallelism.block_splitting import divides
-
     return [n for n in found if (divides(model, 1, n) if kind == "expert" else divides(model, n))]

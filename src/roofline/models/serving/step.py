@@ -318,7 +318,7 @@ def latent_attention_ways(model: Model, phase: str, options: Mapping[str, Any]) 
     given = options.get(size, unless)
     if "absorbed" in options or (phase != "mixed" and isinstance(given, int) and given == unless):
         return [{}]
-    if not any(block.is_latent for layer, _ in model.layer_counts() for block in layer.blocks):
+    if not any(block.is_latent for block in model.layer_blocks):
         return [{}]
     # by default a mixed step expands for its chunks and absorbs for the sequences that decode
     return [{}, *({"absorbed": way} for way in (True, False) if phase == "mixed" or way is not usual)]
