@@ -46,6 +46,7 @@ from roofline.hardware.mesh import with_mesh
 from roofline.ops.collectives.registry import KINDS
 from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN, DeviceGroup
+from roofline.programs.precision import multiplied_on
 from roofline.programs.tables import GAP, added_by_phases, module_table, operation_table, parameters_of
 from roofline.quantity import format_amount
 from roofline.sections import (
@@ -199,15 +200,16 @@ class Traced(Answer):
 
         conventions = taken_from(choices)
         placed = place(self.ops, target(on, **choices))
+        ops, rounded = multiplied_on(placed.ops, placed.machine)
         known = [line for line in self.assumptions if line != LEAST_SENT_NOTE or not placed.assumptions]
         missing = [gap for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes]
         return Case(
-            placed.ops,
+            ops,
             placed.machine,
             conventions,
             name=self.name,
             sizes=self.sizes,
-            assumptions=(*assume("program", known), *assume("network", placed.assumptions)),
+            assumptions=(*assume("program", (*known, *rounded)), *assume("network", placed.assumptions)),
             gaps=[Gap("operation", str(gap)) for gap in missing],
         ).answer()
 

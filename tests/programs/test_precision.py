@@ -1,0 +1,81 @@
+"""Products of fp32 run in the format that the program allows and the chip has; a floor takes the fastest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import roofline
+from roofline.hardware import chip
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+N = 8192
+FLOPS = 2.0 * N**3
+
+
+def _rate(answer: Any) -> float:
+    return FLOPS / float(answer.lower)
+
+
+def _jax(precision: Any, on: str) -> Any:
+    x = jax.ShapeDtypeStruct((N, N), jax.numpy.float32)
+    return roofline.trace(lambda a, b: jax.numpy.dot(a, b, precision=precision), x, x, on=on, frontend="jax")
+
+
+@pytest.mark.parametrize(
+    ("precision", "on", "figure"),
+    [
+        (None, "a100", "tensor.tf32"),
+        ("high", "a100", "tensor.tf32"),
+        ("highest", "a100", "cuda.fp32"),
+        ("BF16_BF16_F32", "a100", "tensor.bf16"),
+        (None, "v5e", "mxu.bf16"),
+        ("highest", "v5e", "vpu.fp32"),
+        (None, "v100", "cuda.fp32"),
+    ],
+)
+def test_a_product_in_jax_runs_as_its_precision_says(precision: Any, on: str, figure: str) -> None:
+    found = _jax(precision, on)
+    assert _rate(found) == pytest.approx(chip(on).figure(figure).value, rel=0.01)
+    assert found.bytes["hbm"] == 3 * 4 * N**2
+    dtype = figure.partition(".")[2]
+    assert ("products of fp32 run as " in str(found.assumptions)) == (dtype != "fp32")
+
+
+def test_the_precision_that_jax_is_set_to_counts() -> None:
+    with jax.default_matmul_precision("highest"):
+        assert _rate(_jax(None, "a100")) == pytest.approx(chip("a100").figure("cuda.fp32").value, rel=0.01)
+
+
+def test_pytorch_keeps_fp32_in_products_and_takes_tf32_in_convolutions_as_it_is_set() -> None:
+    def product(a: Any, b: Any) -> Any:
+        return a @ b
+
+    def convolution(x: Any, kernel: Any) -> Any:
+        return torch.nn.functional.conv2d(x, kernel)
+
+    def time(program: Any, *shapes: str) -> float:
+        return float(roofline.trace(program, *shapes, on="a100").lower)
+
+    products, convolved = (f"fp32[{N}, {N}]",) * 2, ("fp32[64, 256, 56, 56]", "fp32[256, 256, 3, 3]")
+    assert FLOPS / time(product, *products) == pytest.approx(chip("a100").figure("cuda.fp32").value, rel=0.01)
+    by_default = time(convolution, *convolved)
+    backends = torch.backends
+    try:
+        backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = True, False
+        assert FLOPS / time(product, *products) == pytest.approx(chip("a100").figure("tensor.tf32").value, rel=0.01)
+        assert time(convolution, *convolved) == pytest.approx(8 * by_default, rel=0.01)
+    finally:
+        backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = False, True
+    said = roofline.trace(convolution, *convolved, on="a100").assumptions
+    assert "torch.backends.cudnn.allow_tf32 is set: products of fp32 run as tf32" in said
+
+
+def test_an_open_size_keeps_the_format() -> None:
+    layer = torch.nn.Conv2d(256, 256, 3)
+    opened = roofline.trace(layer, "fp32[B, 256, 56, 56]", on="a100").formula()(B=64)
+    closed = roofline.trace(layer, "fp32[64, 256, 56, 56]", on="a100")
+    assert float(opened["lower"]) == pytest.approx(float(closed.lower))
