@@ -32,8 +32,9 @@ from benchmarks.estimates.served import (
 )
 from benchmarks.estimates.training import fitted_training
 from benchmarks.estimates.transfers import another_generation, outside_sizes, within_a_generation
-from roofline.estimates.constants import KernelConstants, read_constants, shipped, write_constants
-from roofline.estimates.transfer import transfers, write_transfers
+from roofline.estimates.constants import KernelConstants, four_digits, read_constants, shipped, write_constants
+from roofline.estimates.transfer import FILE, Transfer, transfers
+from roofline.files import toml_value, write_text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,6 +93,24 @@ def write(done: Sequence[KernelConstants], folder: Path, lint: Lint, libraries: 
         said = lint.said("served" if kernel in LEVELS else kernel)
         heading = "\n".join(["Made by python -m benchmarks.estimates; see docs/accuracy.md.", *said])
         write_constants([*kept, *mine.values()], path, heading)
+
+
+def write_transfers(found: Sequence[Transfer]) -> None:
+    """Write residuals to the file of the package; those of other kinds that it holds stay."""
+    new = {(one.kernel, one.to): one for one in found}
+    kept = [new.pop((one.kernel, one.to), one) for one in transfers()]
+    lines = ["# Made by python -m benchmarks.estimates; see docs/accuracy.md."]
+    for one in (*kept, *new.values()):
+        errors = {name: four_digits(value) for name, value in one.error.items()}
+        held = {
+            "kernel": one.kernel,
+            "to": one.to,
+            "interval": [four_digits(end) for end in one.interval],
+            "error": errors,
+            "source": one.source,
+        }
+        lines += ["", "[[transfer]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
+    write_text(FILE, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ import numpy as np
 from benchmarks.estimates import baselines as baselined
 from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group, stated_for
+from benchmarks.estimates.shared_constants import fit_family
 from roofline.estimates import fitting, kernel_model, transfer
 from roofline.estimates.calibration import PRIOR
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants
-from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_family, fit_from_few, most_telling
+from roofline.estimates.fitting import Errors, Fitted, Rows, fit, fit_from_few, most_telling
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.transfer import distance, mixed, on_another_chip, weights
 from roofline.hardware import chip

@@ -23,8 +23,9 @@ import numpy as np
 
 from benchmarks.estimates.fits import Outcome, conformal, halves
 from benchmarks.estimates.rows import Group, column
+from benchmarks.estimates.shared_constants import chosen_policy
 from roofline.estimates.constants import KERNELS
-from roofline.estimates.fitting import Errors, Rows, chosen_policy, fit
+from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer
 

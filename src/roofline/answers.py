@@ -358,9 +358,9 @@ class Comparable(Answer):
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
         return None
 
-    @abstractmethod
     def assumed(self) -> Iterable[str]:
         """What it assumes."""
+        return getattr(self, "assumptions", ())
 
     def compare(self, *others: Any, names: Sequence[str] = ()) -> Any:
         """This answer beside others of its kind: :func:`roofline.bounds.comparison.compare`."""

@@ -1,4 +1,4 @@
-"""Rectangles and segments one by one, without arrays: what :mod:`roofline.charts.placement` is held against."""
+"""Rectangles and segments one by one, what :mod:`roofline.charts.placement` is held against; contrasts of colours."""
 
 from __future__ import annotations
 
@@ -54,3 +54,21 @@ def _separates(axis: Vertex, a: Sequence[Vertex], b: Sequence[Vertex]) -> bool:
     along_a = [x * axis[0] + y * axis[1] for x, y in a]
     along_b = [x * axis[0] + y * axis[1] for x, y in b]
     return max(along_a) <= min(along_b) + TOUCH or max(along_b) <= min(along_a) + TOUCH
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast of two colours, 1 (the same) to 21 (black on white).
+
+    Source: WCAG 2.1, definitions of contrast ratio and relative luminance.
+
+    >>> round(contrast("#000000", "#ffffff"), 1)
+    21.0
+    """
+    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from charts_to_draw import ALL, exercise_3, fifteen_matmuls, four_chips, two_chips
-from plain_geometry import crosses, overlap
+from plain_geometry import contrast, crosses, overlap
 from tests.strategies import LONG, some
 
 from roofline import llm
@@ -21,7 +21,7 @@ from roofline.charts import drawing, plot
 from roofline.charts.answer_charts import plot_answer
 from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
-from roofline.charts.drawing import DASHES, THEMES, contrast, drawn_layout, text_width
+from roofline.charts.drawing import DASHES, THEMES, drawn_layout, text_width
 from roofline.charts.layout import MARKER
 from roofline.charts.model_charts import front_chart, serving_roofline
 from roofline.charts.placement import Box, Boxes, Segments, segment_box

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from charts_to_draw import map_of_few, map_of_many
+from plain_geometry import contrast
 
 import roofline
-from roofline.charts.drawing import THEMES, contrast, svg
+from roofline.charts.drawing import THEMES, svg
 from roofline.charts.heat_maps import SHADES
 from roofline.charts.specification import LeftOut
 from roofline.cli import main

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.estimates.shared_constants import fit_family
 
 from roofline import bound
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.contraction import STATED_TILES
 from roofline.estimates.estimator import Estimator, kernels_of
-from roofline.estimates.fitting import Rows, fit_family, fit_from_few
+from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, launched
 from roofline.estimates.transfer import CORES, stated_policy
 from roofline.hardware import chip

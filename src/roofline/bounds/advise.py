@@ -184,7 +184,7 @@ class AdviceList(tuple[Advice, ...], Comparable):
             word = "on" if item.change == item.after.target else "with"
             yield Fact(f"{word} {item.change}", item.gain, TIMES, timed=True)
 
-    def assumed(self) -> tuple[str, ...]:
+    def assumed(self) -> Iterable[str]:
         """What the answer assumes."""
         return self.answer.assumed()
 

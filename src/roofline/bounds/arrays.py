@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import AMOUNTS, Bound
 from roofline.bounds.closed_form import question_formula
 from roofline.bounds.footprint import Footprint
 from roofline.bounds.question import Question
@@ -28,10 +28,7 @@ from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbo
 from roofline.statements import Assumption, kind_of, without
 
 #: Fields of a bound that are one column each.
-SCALARS = (
-    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation", "estimate",
-    "bound_by",
-)  # fmt: skip
+SCALARS = (*AMOUNTS, "bound_by")
 
 #: Fields that are a column for each resource, and how these columns are called.
 TABLES = {"times": "time", "bytes": "bytes", "wire": "wire", "flops_by": "flops"}
@@ -226,7 +223,7 @@ def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[
         return {key: joined([pick(p).get(key, 0.0) for p in parts]) for key in names}
 
     tables = {name: each(lambda part, name=name: getattr(part, name)) for name in TABLES}  # type: ignore[misc]
-    scalars = {name: joined([getattr(p, name) for p in parts]) for name in SCALARS if name != "bound_by"}
+    scalars = {name: joined([getattr(p, name) for p in parts]) for name in AMOUNTS}
     codes = None if parts[0].bound_by is None else Codes.of(tables["times"])
     asked = parts[0].question and parts[0].question.vary(sizes=sizes)
     changed: dict[str, Any] = {**tables, **scalars, "sizes": sizes, "question": asked, "bound_by": codes}

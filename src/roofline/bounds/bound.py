@@ -105,10 +105,11 @@ def decoded(binding: Any) -> Any:
     return binding.decode() if isinstance(binding, Codes) else binding
 
 
-#: The fields of a bound that are single amounts.
-_AMOUNTS = (
-    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation", "estimate",
+#: The fields of a bound that are single amounts, and those that are an amount for each resource.
+AMOUNTS = (
+    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "estimate", "attainable", "utilisation",
 )  # fmt: skip
+TABLES = ("flops_by", "bytes", "wire", "times")
 
 
 def binding(times: Mapping[str, Size]) -> Any:
@@ -253,11 +254,10 @@ class Bound(Measurable, Comparable):
 
     def __post_init__(self) -> None:
         if is_array(self.lower):
-            for name in _AMOUNTS:
+            for name in AMOUNTS:
                 read_only(getattr(self, name))
-            for amounts in (self.flops_by, self.bytes, self.wire, self.times):
-                for amount in amounts.values():
-                    read_only(amount)
+            for amount in (each for name in TABLES for each in getattr(self, name).values()):
+                read_only(amount)
 
     @property
     def target(self) -> str:
@@ -592,9 +592,6 @@ class Bound(Measurable, Comparable):
     def needed(self) -> Footprint | None:
         """The memory that the operations need."""
         return self.footprint
-
-    def assumed(self) -> tuple[str, ...]:
-        return self.assumptions
 
     def one_line(self) -> str:
         """The bounds and what binds.
@@ -1002,12 +999,6 @@ def _source(machine: Machine, use: Use) -> str:
     return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))}{said}]"
 
 
-_SCALARS = (
-    "flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "estimate", "attainable", "utilisation",
-)  # fmt: skip
-_TABLES = ("flops_by", "bytes", "wire", "times")
-
-
 def _record(answer: Bound) -> dict[str, Any]:
     formulas: dict[str, str] = {}
 
@@ -1017,7 +1008,7 @@ def _record(answer: Bound) -> dict[str, Any]:
     body: dict[str, Any] = {
         **heading(SCHEMA, answer.machine, answer.expression),
         "sizes": {name: plain_data(whole(size)) for name, size in answer.sizes.items()},
-        **{name: value(name, getattr(answer, name)) for name in (*_SCALARS, *_TABLES)},
+        **{name: value(name, getattr(answer, name)) for name in (*AMOUNTS, *TABLES)},
         "bound_by": decoded(answer.bound_by),
         "kind": answer.kind if isinstance(answer.kind, str) else None,
         "ops": [value(f"ops.{index}", _operation_record(part)) for index, part in enumerate(answer.ops)],

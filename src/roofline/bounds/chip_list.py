@@ -47,7 +47,9 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     of_chip = _figures(machine)
     figures_of_chip = [*(figure for *_, figure in of_chip), *(item.figure for item in machine.alternates)]
     cited = list(dict.fromkeys(figure.source for figure in figures_of_chip if figure.source)) if sources else []
-    origins = [_origin(figure, cited) if sources else _basis(figure) for *_, figure in of_chip]
+    origins = [
+        _origin(figure, cited) if sources else "" if figure.basis == "spec" else figure.basis for *_, figure in of_chip
+    ]
     said = [
         "as above" if sources and one == other else one for one, other in zip(origins, ["", *origins], strict=False)
     ]
@@ -232,54 +234,28 @@ def _accumulation(machine: Machine) -> list[str]:
 
 def chip_data(machine: Machine) -> dict[str, Any]:
     """One chip as plain data in SI units, every figure with its source and basis."""
+    links = [
+        {**_plain_part(link, "name", "bandwidth", "links", "latency", "domain"), "topology": link.topology or None}
+        for link in machine.links
+    ]
+    units = ("name", "kind", "clock", "tile", "peaks", "achievable", "per_clock")
+    levels = ("name", "bandwidth", "capacity", "per_core", "achievable", "link")
     return {
         "key": machine.key,
         "name": machine.name,
         "vendor": machine.vendor or None,
         "cores": machine.cores,
-        "units": [
-            {
-                "name": unit.name,
-                "kind": unit.kind,
-                "clock": _figure(unit.clock),
-                "tile": list(unit.tile) if unit.tile else None,
-                "peaks": {dtype: _figure(peak) for dtype, peak in unit.peaks.items()},
-                "achievable": {dtype: _figure(fraction) for dtype, fraction in unit.achievable.items()},
-                "per_clock": {dtype: _figure(flops) for dtype, flops in unit.per_clock.items()},
-            }
-            for unit in machine.units
-        ],
-        "memories": [
-            {
-                "name": memory.name,
-                "bandwidth": _figure(memory.bandwidth),
-                "capacity": _figure(memory.capacity),
-                "per_core": _figure(memory.per_core),
-                "achievable": _figure(memory.achievable),
-                "link": memory.link,
-            }
-            for memory in machine.memories
-        ],
-        "links": [
-            {
-                "name": link.name,
-                "bandwidth": _figure(link.bandwidth),
-                "links": link.links,
-                "latency": _figure(link.latency),
-                "domain": link.domain,
-                "topology": link.topology or None,
-            }
-            for link in machine.links
-        ],
+        "units": [_plain_part(unit, *units) for unit in machine.units],
+        "memories": [_plain_part(memory, *levels) for memory in machine.memories],
+        "links": links,
         "slice": None if (sums := slice_sums(machine)) is None else {n.replace(" ", "_"): v for n, v, _ in sums},
-        "tdp": _figure(machine.tdp),
-        "prices": {name: _figure(price) for name, price in machine.prices.items()},
+        **_plain_part(machine, "tdp", "prices"),
         "rules": [{"name": r.name, "value": r.value, "unit": r.unit} for r in rules_of_thumb(machine)],
         "runs_in": run_wider(machine),
         "notes": list(machine.notes),
         "warnings": list(machine.warnings),
         "alternates": [
-            {"of": item.of, "rejected": item.rejected, **(_figure(item.figure) or {})} for item in machine.alternates
+            {"of": item.of, "rejected": item.rejected, **_plain_figure(item.figure)} for item in machine.alternates
         ],
     }
 
@@ -308,25 +284,28 @@ def _figures(machine: Machine) -> list[tuple[str, str, Amount, Figure]]:
     return rows
 
 
-def _basis(figure: Figure) -> str:
-    return "" if figure.basis == "spec" else figure.basis
-
-
 def _origin(figure: Figure, cited: Sequence[str]) -> str:
-    return f"{figure.basis} {_cite(figure, cited)}".strip()
-
-
-def _cite(figure: Figure, cited: Sequence[str]) -> str:
-    """The number of a figure's source in the list below, its date and its note: ``[2], 2025-08-18, rounded``."""
+    """Its basis, the number of its source in the list below, its date and note: ``spec [2], 2025-08-18, rounded``."""
     number = f"[{cited.index(figure.source) + 1}]" if figure.source else ""
-    return ", ".join(filter(None, (number, figure.date, figure.note)))
+    return f"{figure.basis} {', '.join(filter(None, (number, figure.date, figure.note)))}".strip()
 
 
-def _figure(figure: Figure | None) -> dict[str, Any] | None:
-    if figure is None:
-        return None
+def _plain_figure(figure: Figure) -> dict[str, Any]:
     named = {"source": figure.source, "basis": figure.basis, "note": figure.note, "date": figure.date}
     return {"value": figure.value, **{name: text for name, text in named.items() if text}}
+
+
+def _plain_part(part: Any, *names: str) -> dict[str, Any]:
+    """Some fields of a part of a machine as plain data, figures with their source and basis."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Figure):
+            return _plain_figure(value)
+        if isinstance(value, Mapping):
+            return {name: plain(each) for name, each in value.items()}
+        return list(value) if isinstance(value, tuple) else value
+
+    return {name: plain(getattr(part, name)) for name in names}
 
 
 def _cores(machine: Machine) -> str:

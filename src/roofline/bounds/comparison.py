@@ -359,7 +359,13 @@ class SideBySide(Answer):
         fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
         last = ["fits"] if any(each is not None for each in fits) else []
         rows = [
-            Row((who, *(_as_cell(facts[at]) for facts in said.values()), *[_yes_no(fits[at])] * len(last)))
+            Row(
+                (
+                    who,
+                    *(_as_cell(facts[at]) for facts in said.values()),
+                    *["" if fits[at] is None else YesNo(bool(fits[at]))] * len(last),
+                )
+            )
             for at, who in enumerate(self.names)
         ]
         return plain_table(Table([Column("on"), *map(Column, [*said, *last])], rows))
@@ -388,10 +394,6 @@ class SideBySide(Answer):
             "operations": [each.to_dict() for each in operations_beside(self.answers)],
             "answers": [answer.to_dict() for answer in self.answers],
         }
-
-
-def _yes_no(fits: bool | None) -> Any:
-    return "" if fits is None else YesNo(bool(fits))
 
 
 def _as_cell(fact: Fact | None) -> Any:

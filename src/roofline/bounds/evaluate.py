@@ -248,9 +248,5 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:
     if not missing:
         return "there is nothing to time: no FLOPs and no bytes"
-    return "; ".join(untimed(machine, key, amount) for key, amount in missing.items()) + _remedy(missing)
-
-
-def _remedy(missing: Mapping[Key, Size]) -> str:
-    key = next(iter(missing))
-    return f"; give one, for instance set {key.dtype or key.place}=…"
+    said, first = "; ".join(untimed(machine, key, amount) for key, amount in missing.items()), next(iter(missing))
+    return f"{said}; give one, for instance set {first.dtype or first.place}=…"

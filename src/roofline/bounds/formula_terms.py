@@ -117,7 +117,7 @@ def terms_of(bound: Bound) -> Iterator[FormulaTerm]:
             units[use.rate.value] = UNITS[use.quantity][0]
             for label, amount in _labelled(each, use, tensors[index]):
                 found = parts[use.resource].setdefault((label, use.rate.value), [])
-                found.append((amount, _short_name(each)))
+                found.append((amount, (each.op.where or each.op.name).rpartition(".")[2] or each.op.name))
     for resource, gathered in parts.items():
         made = tuple(
             TermPart(
@@ -159,11 +159,6 @@ def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
         [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
         for part, each in zip(bound.ops, found, strict=True)
     ]
-
-
-def _short_name(part: OpBound) -> str:
-    """The last word of where an operation stands, or its own name."""
-    return (part.op.where or part.op.name).rpartition(".")[2] or part.op.name
 
 
 def tidy(amount: Any) -> Any:

@@ -109,9 +109,6 @@ class TensorLayout(Comparable):
         yield Fact("bytes in all", self.total_bytes, "B", "less")
         yield from (Fact("copies", self.copies), Fact("elements on each chip", self.elements))
 
-    def assumed(self) -> tuple[str, ...]:
-        return self.assumptions
-
     @property
     def bytes(self) -> Size:
         """Bytes one chip holds, with the padding of XLA's tiles."""
@@ -179,7 +176,8 @@ class TensorLayout(Comparable):
         if self.layout.unreduced:
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
-        return word_pairs(self.text, _mesh_text(self.mesh), [*lines, *named("assumes", self.assumptions)])
+        mesh = ",".join(f"{axis}={'[…]' if is_array(size) else size}" for axis, size in self.mesh.items())
+        return word_pairs(self.text, f"mesh {mesh}", [*lines, *named("assumes", self.assumptions)])
 
     def one_line(self) -> str:
         """What each chip holds, and all chips together."""
@@ -329,7 +327,3 @@ def _amount(size: Size) -> str:
 
 def _share(value: Size) -> str:
     return f"{100 * value:.4g}%" if isinstance(value, float) else _count(value)
-
-
-def _mesh_text(mesh: Mapping[str, Size]) -> str:
-    return "mesh " + ",".join(f"{axis}={'[…]' if is_array(size) else size}" for axis, size in mesh.items())

@@ -17,9 +17,10 @@ roofline.errors.InputError: pad= has no effect: nothing here runs on the matrix 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from roofline.answers import Comparable
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
@@ -259,6 +260,21 @@ class Question:
         """Those of the assumptions that are no conventions, nor about a plan and its collectives."""
         usual = self.conventions.said(self.machine, raw=bool(self.raw))
         return [said for said in without(assumptions, ("plan", "collective")) if said not in usual]
+
+
+class AboutQuestion(Comparable):
+    """An answer about one ``question``: it is told by its machine, and assumes what the question does not say."""
+
+    __slots__ = ()
+    question: Question
+
+    @property
+    def target(self) -> str:
+        """The machine, as a person reads it."""
+        return self.question.machine.name
+
+    def assumed(self) -> Iterable[str]:
+        return tuple(self.question.particular(getattr(self, "assumptions", ())))
 
 
 def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict[str, Any]:

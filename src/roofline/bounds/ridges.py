@@ -198,9 +198,6 @@ class Zones(NoTime):
         """What zones of several machines are about."""
         return f"ridge of {self.dtype}"
 
-    def assumed(self) -> tuple[str, ...]:
-        return ()
-
     def to_dict(self) -> dict[str, Any]:
         """The zones under stable keys (schema ``roofline/zones/1``)."""
         figures = attributes(self, "dtype", "peak", "bandwidths", "ridges", "red_below", "green_from")

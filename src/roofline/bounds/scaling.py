@@ -48,7 +48,7 @@ from roofline.bounds.scaling_conditions import (
     least_whole_split,
 )
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.frozen import dataclass, replace
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
@@ -125,7 +125,7 @@ def scaling(
             counted = either("--torus-axes X=2", "torus_axes={'X': 2}")
             hint = f"give their number and what links have, as in N=4096 and {counted}"
             raise InputError(f"{name} splits N chips over X and Y itself", hint=hint)
-        return whole(on, formats, algorithm, several, unknown, arguments)
+        return whole(_SplitQuestion(on, formats, algorithm, several, unknown, arguments))
     condition = condition_named(name)
     _known_axes(several, condition.mesh)
     asked = question(_spread(condition.text.format(*formats), several), on=on, algorithm=algorithm, **arguments)
@@ -281,23 +281,38 @@ def _in_symbols(asked: Question) -> Bound:
     return found
 
 
-def _mixed(
-    on: Any,
-    formats: tuple[str, str],
-    algorithm: str,
-    several: Mapping[str, tuple[str, ...]],
-    unknown: str | None,
-    given: Any,
-) -> Scaling:
+class _SplitQuestion(NamedTuple):
+    """What is asked of a condition on how N chips are split over X and Y."""
+
+    on: Any
+    formats: tuple[str, str]
+    algorithm: str
+    several: Mapping[str, tuple[str, ...]]
+    unknown: str | None
+    given: Mapping[str, Any]
+
+    def line(self, text: str, several: Mapping[str, tuple[str, ...]], axes: tuple[str, ...] = ("X", "Y")) -> Question:
+        """A line over these axes, each over ``several`` of a torus."""
+        asked = question(
+            _spread(text.format(*self.formats), several), on=self.on, algorithm=self.algorithm, **self.given
+        )
+        return asked.vary(mesh={axis: axis for axis in _all(axes, several)})
+
+
+def _split_sizes(asked: Question) -> dict[str, Any]:
+    """The sizes that are given, and the number of chips of a target's shape."""
+    return {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
+
+
+def _mixed(request: _SplitQuestion) -> Scaling:
     """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take as long, then the B."""
     import sympy
 
+    several, wanted = request.several, request.unknown or "B"
     _known_axes(several, ("X", "Y"))
-    wanted = unknown or "B"
     batch_wanted = wanted == "B"
-    asked = question(_spread(_MIXED.format(*formats), several), on=on, algorithm=algorithm, **given)
-    asked = asked.vary(mesh={axis: axis for axis in _all(("X", "Y"), several)})
-    sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
+    asked = request.line(_MIXED, several)
+    sizes = _split_sizes(asked)
     symbolic = _in_symbols(asked.vary(sizes={}))
     known = {**_numbers(symbolic), **{symbol(key): size for key, size in sizes.items()}}
     x, n = symbol("X"), symbol("N")
@@ -312,7 +327,7 @@ def _mixed(
     found = evaluate_form(
         form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
-        question=asked.vary(plan=symbolic.plan), algorithm=algorithm, at_most=_falls(equation, symbol(wanted)),
+        question=asked.vary(plan=symbolic.plan), algorithm=request.algorithm, at_most=_falls(equation, symbol(wanted)),
         take=best_whole_split(sympy.Max(*over.values()).subs(least), known), sizes=sizes,
         whole=least_whole_split([time - math for time in over.values()], known) if batch_wanted else {},
         assumptions=(
@@ -323,14 +338,7 @@ def _mixed(
     return replace(found, batch=batch)
 
 
-def _two_dimensions(
-    on: Any,
-    formats: tuple[str, str],
-    algorithm: str,
-    several: Mapping[str, tuple[str, ...]],
-    unknown: str | None,
-    given: Any,
-) -> Scaling:
+def _two_dimensions(request: _SplitQuestion) -> Scaling:
     """Weights over X and Y of N = X·Y chips against all N in one dimension: the best X, then the N of equal times.
 
     The collectives follow one another, so that their times add. ``torus_axes`` of Y alone lays the one dimension over
@@ -338,21 +346,21 @@ def _two_dimensions(
     """
     import sympy
 
+    several = request.several
     _known_axes(several, ("X", "Y"))
-    x, n, wanted = symbol("X"), symbol("N"), unknown or "N"
+    x, n, wanted = symbol("X"), symbol("N"), request.unknown or "N"
     apart = "X" in several
     of_one = _several({"Y": sum(map(len, several.values()))}) if apart else several
     of_two = several if apart else {}
     sent = []
     lines = ((_ONE, of_one, ("Y",)), (_TWO, of_two, ("X", "Y")))
     for line, spread, axes in lines:
-        asked = question(_spread(line.format(*formats), spread), on=on, algorithm=algorithm, **given)
-        asked = asked.vary(mesh={axis: axis for axis in _all(axes, spread)})
+        asked = request.line(line, spread, axes)
         symbolic = _in_symbols(asked.vary(sizes={}))
         busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
         sent.append(_together(sum(times[1:], times[0]), spread).subs(symbol("Y"), n / x))
-    sizes = {**_chips(asked.machine, asked.sizes.get("N")), **_sizes(asked, None, ["B", "D", "F", "N"])}
+    sizes = _split_sizes(asked)
     rates = _numbers(symbolic)
     links = {u.place: u.rate.value for u in symbolic.uses if u.quantity == "wire"}
     if rates.get(links["X"]) == rates.get(links["Y"]):
@@ -364,7 +372,7 @@ def _two_dimensions(
     return evaluate_form(
         _root(equation, wanted, {name: size for name, size in sizes.items() if name != "N"}), known, symbolic,
         {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)}, name="2d", says=says,
-        what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=algorithm,
+        what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=request.algorithm,
         at_most=_falls(equation, symbol(wanted)), take=best_whole_split(sent[1], known),
         sizes={name: size for name, size in sizes.items() if name == "F"},
         assumptions=(*best_split_limit(best, known, asked.machine), *_assumed(symbolic, several, None)),

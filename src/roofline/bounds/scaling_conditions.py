@@ -285,9 +285,6 @@ class Scaling(NoTime):
         yield Fact("for large sizes", self.limit, "", "more" if self.at_most else "less")
         yield Fact("closed form", str(self.form))
 
-    def assumed(self) -> tuple[str, ...]:
-        return self.assumptions
-
     @property
     def shares(self) -> dict[str, float]:
         """What each part of the split that is taken has: tokens of a group along X, columns of F along Y."""

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import Comparable, Fact, expected_facts, on_several, plain_data
+from roofline.answers import Fact, expected_facts, on_several, plain_data
 from roofline.bounds.api import question
-from roofline.bounds.question import Question, refuse_idle
+from roofline.bounds.question import AboutQuestion, Question, refuse_idle
 from roofline.bounds.sharding_plans import SHOWN_PLANS, RankedPlan, ranked
 from roofline.errors import InputError
 from roofline.formulas.printers import text
@@ -39,7 +39,7 @@ NOT_PRICED = "not worked out"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShardPlans(Comparable):
+class ShardPlans(AboutQuestion):
     """Every legal plan of a sharded program, best first: the answer of :func:`shard`."""
 
     question: Question
@@ -75,11 +75,6 @@ class ShardPlans(Comparable):
 
     def __getitem__(self, index: int) -> RankedPlan:
         return self.plans[index]
-
-    @property
-    def target(self) -> str:
-        """The machine, as a person reads it."""
-        return self.question.machine.name
 
     @property
     def machine(self) -> Machine:

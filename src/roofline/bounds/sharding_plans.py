@@ -15,6 +15,7 @@ the one that sends over the fewest mesh axes, which is the rule of the book's fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
@@ -508,8 +509,6 @@ def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:
 
 def _at_axis(parsed: Program, axis: str, message: str, hint: str) -> InputError:
     """Point at the place where a mesh axis is used."""
-    import re
-
     word = re.search(rf"_(?:[A-Z]*{re.escape(axis)}|\{{[^}}]*\b{re.escape(axis)}\b)", parsed.text)
     if word is None:
         return HardwareError(message, hint=hint)

@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Comparable, Fact, NoTime, attributes, heading, on_several, plain_data
+from roofline.answers import Fact, NoTime, attributes, heading, on_several, plain_data
 from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question, refuse_model
 from roofline.bounds.arrays import bound_arrays
@@ -57,8 +57,8 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.question import Question, has_arrays, refuse_idle, refuse_idle_on_plan
-from roofline.bounds.solve_time import TimeSolution, Unknown, solve_time
+from roofline.bounds.question import AboutQuestion, Question, has_arrays, refuse_idle, refuse_idle_on_plan
+from roofline.bounds.solve_time import FARTHEST, TimeSolution, Unknown, solve_time
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import language_named, text
 from roofline.frozen import dataclass, field, replace
@@ -78,7 +78,7 @@ MOST_FLIPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Solution(NoTime):
+class Solution(AboutQuestion, NoTime):
     """Where the binding resource changes as ``unknown`` grows.
 
     Attributes
@@ -123,11 +123,6 @@ class Solution(NoTime):
     incomplete: tuple[str, ...] = ()
     fraction: float | None = None
 
-    @property
-    def target(self) -> str:
-        """The machine, as a person reads it."""
-        return self.question.machine.name
-
     def facts(self) -> Iterator[Fact]:
         """Where it flips, for a comparison; neither a low nor a high value is the better one."""
         yield Fact("answer", self.verdict)
@@ -145,9 +140,6 @@ class Solution(NoTime):
             Fact("incomplete", "; ".join(self.incomplete) or None),
         )
         yield from (fact for fact in known if fact.value is not None)
-
-    def assumed(self) -> tuple[str, ...]:
-        return tuple(self.question.particular(self.assumptions))
 
     @property
     def local(self) -> float | None:
@@ -285,9 +277,6 @@ def fraction_of(rate: Any, answer: Bound) -> float | None:
     return None
 
 
-#: The largest size tried when a flip is looked for numerically.
-FARTHEST = 2**50
-
 #: What stands for a size that is open, where a closed form is to hold for large sizes.
 LARGE = 10**9
 
@@ -330,13 +319,11 @@ def solve(
     >>> [fact.value for fact in found.facts["B to take"]]
     [256, 174, 650]
     """
-    unknown = _unknown(expression, for_, arguments)
-    if time is None:
-        return _Search(*unknown[:-3]).solution()
-    return solve_time(unknown, parse(time, "s"))
+    search = _search(expression, for_, arguments)
+    return search.solution() if time is None else solve_time(search, parse(time, "s"))
 
 
-def _unknown(expression: str | None, for_: str, arguments: dict[str, Any]) -> Unknown:
+def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Search:
     """Find what is solved for in a question, and its times in symbols."""
     if not (isinstance(for_, str) and for_):
         wrong = (
@@ -398,7 +385,7 @@ def _unknown(expression: str | None, for_: str, arguments: dict[str, Any]) -> Un
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         now = numbers.pop(x, None)
     given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return Unknown(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan, figure, now)
+    return _Search(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan, figure, now)
 
 
 def _beside(asked: Question) -> dict[str, Any]:
@@ -439,27 +426,10 @@ def _figure_of(use: Use, asked: Question) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
+class _Search(Unknown):
+    """Where the binding resource changes; ``quantities`` says what each resource that was met does."""
 
-    ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones.
-    ``quantities`` says what each resource that was met does.
-    """
-
-    asked: Question
-    name: str
-    x: Any
-    unit: str
-    symbolic: Bound
-    numbers: Mapping[Any, Any]
-    sizes: Mapping[Any, Any]
-    pieces: Mapping[str, Any]
     quantities: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def known(self) -> Mapping[Any, Any]:
-        """Rates and sizes that have a number."""
-        return {**self.numbers, **self.sizes}
 
     def solution(self) -> Solution:
         times = self.symbolic.times
@@ -539,7 +509,7 @@ class _Search:
         if self.name in self.asked.mesh_names:
             at, first = self._numeric(), max(1, math.ceil(value * (1 - 1e-12)))
             return next((n for n in range(first, min(4 * first, first + MOST_TRIED)) if at(n) is not None), None)
-        multiple = self.asked.multiple_of(self.name) if self.symbolic.plan is not None else 1
+        multiple = self.multiple
         first = max(1, math.ceil(value * (1 - 1e-12) / multiple)) * multiple
         at, tried = self._numeric(), range(first, first + MOST_TRIED * multiple, multiple)
         return next((n for n in tried if at(n) is not None), None)
@@ -727,7 +697,7 @@ class FormatBound:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class DTypeSolution(Comparable):
+class DTypeSolution(AboutQuestion):
     """The bound for every storage format of one operand, widest first; ``flips_at`` is the first that changes kind."""
 
     question: Question
@@ -745,11 +715,6 @@ class DTypeSolution(Comparable):
         """Where it flips, in words."""
         return f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
 
-    @property
-    def target(self) -> str:
-        """The machine, as a person reads it."""
-        return self.question.machine.name
-
     def facts(self) -> Iterator[Fact]:
         """Where it flips, and the time and what binds in each format, for a comparison."""
         yield Fact("answer", self.verdict)
@@ -758,9 +723,6 @@ class DTypeSolution(Comparable):
             yield Fact(f"{row.dtype} bound by", str(row.bound.bound_by))
         if self.incomplete:
             yield Fact("incomplete", "; ".join(self.incomplete))
-
-    def assumed(self) -> tuple[str, ...]:
-        return ()
 
     @property
     def incomplete(self) -> tuple[str, ...]:

@@ -78,9 +78,6 @@ class EqualCost(NoTime):
             yield Fact("less below", ("the first", "the second")[self.less_below - 1])
         yield from (Fact("first", str(self.first)), Fact("second", str(self.second)))
 
-    def assumed(self) -> tuple[str, ...]:
-        return ()
-
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/equal/1``)."""
         return {

@@ -21,10 +21,10 @@ from typing import Any
 from roofline.answers import Fact, NoTime, attributes, heading
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import collectives_in_words, free_symbols, positive_number, put_numbers, roots_of
-from roofline.bounds.question import Question
+from roofline.bounds.question import AboutQuestion, Question
 from roofline.errors import HardwareError, InputError
 from roofline.formulas.printers import language_named, text
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import dataclass
 from roofline.hardware import override
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
@@ -37,7 +37,8 @@ FARTHEST = 2**50
 FASTEST = 1e25
 
 
-class Unknown(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknown:
     """One unknown in one question: ``symbolic`` its times in symbols, ``numbers`` the rates, ``sizes`` those given.
 
     ``pieces`` are the times with another piece for small collectives, ``symbolic`` has those for large ones. ``x`` is
@@ -57,6 +58,16 @@ class Unknown(NamedTuple):
     figure: str = ""
     now: float | None = None
 
+    @property
+    def known(self) -> Mapping[Any, Any]:
+        """Rates and sizes that have a number."""
+        return {**self.numbers, **self.sizes}
+
+    @property
+    def multiple(self) -> int:
+        """The multiple that a size must be for the plan that is taken."""
+        return self.asked.multiple_of(self.name) if self.symbolic.plan is not None else 1
+
     def at(self, value: float) -> Bound | None:
         """The answer with the unknown at a number; None where that cannot be asked."""
         try:
@@ -74,7 +85,7 @@ class Unknown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TimeSolution(NoTime):
+class TimeSolution(AboutQuestion, NoTime):
     """What one unknown may be for the floor to take ``time`` seconds.
 
     Attributes
@@ -111,11 +122,6 @@ class TimeSolution(NoTime):
         return () if self.answer is None else collectives_in_words(self.answer)
 
     @property
-    def target(self) -> str:
-        """The machine, as a person reads it."""
-        return self.question.machine.name
-
-    @property
     def verdict(self) -> str:
         """The answer in words."""
         took = format_amount(self.time, "s")
@@ -147,9 +153,6 @@ class TimeSolution(NoTime):
             Fact("incomplete", "; ".join(self.incomplete) or None),
         )
         yield from (fact for fact in known if fact.value is not None)
-
-    def assumed(self) -> tuple[str, ...]:
-        return tuple(self.question.particular(self.assumptions))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution-time/1``)."""
@@ -192,8 +195,7 @@ def solve_time(unknown: Unknown, time: float) -> TimeSolution:
     if unknown.name in unknown.asked.mesh_names:
         hint = f"a table over {unknown.name} is a sweep, as in {unknown.name}=1,2,4,8"
         raise InputError(f"more chips along {unknown.name} make some times longer and others shorter", hint=hint)
-    times, t = dict(unknown.pieces), symbol("t")
-    known = {**unknown.numbers, **unknown.sizes}
+    times, t, known = dict(unknown.pieces), symbol("t"), unknown.known
     left_open = set().union(*(free_symbols(put_numbers(each, known)) for each in times.values())) - {unknown.x}
     if left_open:
         hint = f"give {', '.join(sorted(map(str, left_open)))} a number"
@@ -217,7 +219,7 @@ def solve_time(unknown: Unknown, time: float) -> TimeSolution:
     value, form = allowed[last]
     if unknown.unit:
         return TimeSolution(**said, value=value, bound_by=last, form=form, answer=unknown.at(value))
-    multiple = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
+    multiple = unknown.multiple
     pick = int(value * (1 + 1e-12) // multiple) * multiple
     if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
         return _by_whole_numbers(unknown, time, said)
@@ -242,8 +244,7 @@ def _allowed_by_each(
 
 def _by_whole_numbers(unknown: Unknown, time: float, said: Mapping[str, Any]) -> TimeSolution:
     """The largest whole number within the time, by halving; ceilings make the floor rise in steps."""
-    step = unknown.asked.multiple_of(unknown.name) if unknown.symbolic.plan is not None else 1
-    low, high = 0, 1
+    step, low, high = unknown.multiple, 0, 1
     while high * step <= FARTHEST and unknown.floor(high * step) <= time:
         low, high = high, 2 * high
     if low == 0:

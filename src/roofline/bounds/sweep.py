@@ -453,42 +453,62 @@ def _by_blocks(
     asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The columns of a grid, a block of rows at a time; what is done when it is stopped is kept."""
-    import numpy as np
-
-    table: dict[str, Any] = {name: np.empty(grid.rows) for name in grid.names}
-    codes: Any = None
-    binding: tuple[str, ...] = ()
+    last = [name for name in columns if name != "bound_by"] + ["bound_by"] * ("bound_by" in columns)
+    priced = PricedRows(asked, grid.formulas, last)
     said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
     done = 0
     try:
         for where, sizes in grid.blocks():
-            answer = _answer_at(asked, sizes, grid.formulas)
+            answer = priced.add(sizes, where.stop - where.start)
             for name, lines in said.items():
                 lines.update(dict.fromkeys(getattr(answer, name)))
-            for name in grid.names:
-                table[name][where] = sizes[name]
-            for column, value in _values(answer, columns):
-                if column == "bound_by":
-                    codes = np.empty(grid.rows, np.int8) if codes is None else codes
-                    binding = value.names if isinstance(value, Codes) else tuple(answer.times)
-                    codes[where] = value.codes if isinstance(value, Codes) else binding.index(value)
-                else:
-                    kind = bool if column == "fits" and value is not _UNKNOWN else float
-                    table.setdefault(column, np.empty(grid.rows, kind))[where] = value
             done = where.stop
             if progress is not None:
                 progress(done, grid.rows)
     except KeyboardInterrupt:
         if not done:
             raise
-        table = {name: values[:done] for name, values in table.items()}
-        codes = None if codes is None else codes[:done]
         said["incomplete"][stopped(done, grid.rows, "rows")] = None
-    if codes is not None:
-        table["bound_by"] = Codes(codes, binding)
+    table = priced.joined((-1,), done)
     for name in set(grid.names) - set(asked.raw):
         table[name] = integers(table[name])
     return table, {name: tuple(lines) for name, lines in said.items()}
+
+
+class PricedRows:
+    """Columns of a question whose rows are priced as arrays, a block after the other."""
+
+    def __init__(self, asked: Question, formulas: Mapping[str, str], columns: Sequence[str]) -> None:
+        self.asked, self.formulas, self.columns = asked, formulas, columns
+        self.parts: dict[str, list[Any]] = {}
+
+    def add(self, sizes: Mapping[str, Any], rows: int) -> Bound:
+        """Price a block of so many rows; the answer to it."""
+        answer = _answer_at(self.asked, sizes, self.formulas)
+        for name, value in (*sizes.items(), *_values(answer, [n for n in self.columns if n not in sizes])):
+            self.parts.setdefault(name, []).append(_in_rows(name, value, rows, answer))
+        return answer
+
+    def joined(self, shape: tuple[int, ...], rows: int) -> dict[str, Any]:
+        """The columns of so many rows in a shape."""
+        import numpy as np
+
+        def one(parts: Sequence[Any]) -> Any:
+            if isinstance(parts[0], Codes):
+                return Codes(one([part.codes for part in parts]), parts[0].names)
+            return np.concatenate(parts)[:rows].reshape(shape)
+
+        return {name: one(parts) for name, parts in self.parts.items()}
+
+
+def _in_rows(name: str, value: Any, rows: int, answer: Bound) -> Any:
+    """A column of some rows, which an answer may say in one value."""
+    import numpy as np
+
+    if isinstance(value, str):
+        return Codes(np.full(rows, list(answer.times).index(value), np.int8), tuple(answer.times))
+    kind = bool if name == "fits" and value is not _UNKNOWN else float
+    return value if isinstance(value, Codes) else np.broadcast_to(np.asarray(value, kind), (rows,))
 
 
 def _answer_at(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str, str]) -> Bound:
@@ -591,32 +611,13 @@ class MachineLine:
         flat = {
             name: np.broadcast_to(np.asarray(values, np.float64), shape).reshape(-1) for name, values in sizes.items()
         }
-        parts: dict[str, list[Any]] = {name: [] for name in names}
-        for start in range(0, len(next(iter(flat.values()), [0])), BLOCK):
+        rows = len(next(iter(flat.values()), [0]))
+        priced = PricedRows(self.asked, self.grid.formulas, names)
+        for start in range(0, rows, BLOCK):
             part = self.grid.with_formulas({name: values[start : start + BLOCK] for name, values in flat.items()})
-            answer = _answer_at(self.asked, part, self.grid.formulas)
-            rows = np.shape(next(iter(part.values())))
-            for name, value in (*part.items(), *_values(answer, [n for n in names if n not in part])):
-                if name in parts:
-                    parts[name].append(_whole_part(value, rows, answer))
-        return {name: _joined(each, shape) for name, each in parts.items()}
-
-
-def _whole_part(value: Any, rows: tuple[int, ...], answer: Bound) -> Any:
-    """A column of some rows, which an answer may say in one value."""
-    import numpy as np
-
-    if isinstance(value, str):
-        return Codes(np.full(rows, list(answer.times).index(value), np.int8), tuple(answer.times))
-    return value if isinstance(value, Codes) else np.broadcast_to(np.asarray(value), rows)
-
-
-def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    import numpy as np
-
-    if isinstance(parts[0], Codes):
-        return Codes(np.concatenate([part.codes for part in parts]).reshape(shape), parts[0].names)
-    return np.concatenate(parts).reshape(shape)
+            priced.add(part, min(BLOCK, rows - start))
+        columns = priced.joined(shape, rows)
+        return {name: columns[name] for name in names}
 
 
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -510,21 +510,3 @@ _PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {
     Region: _region,
     Bar: _bar,
 }
-
-
-def contrast(first: str, second: str) -> float:
-    """Contrast of two colours, 1 (the same) to 21 (black on white).
-
-    Source: WCAG 2.1, definitions of contrast ratio and relative luminance.
-
-    >>> round(contrast("#000000", "#ffffff"), 1)
-    21.0
-    """
-    lighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def _luminance(color: str) -> float:
-    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

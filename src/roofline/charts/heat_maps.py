@@ -27,6 +27,7 @@ B = 4,096, D = 8,192: l40s is the fastest, 6 ms, tensor binds
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -121,7 +122,11 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
     taken = [column for column, _ in drawn.values()]
     others = [name for name in table.columns if name not in (*plane.sizes, *taken, "fits")]
-    drawn |= {f"{_dashed(name)}-map": (name, _called(name).capitalize()) for name in others if _is_number(table, name)}
+    drawn |= {
+        f"{re.sub('[_.]', '-', name)}-map": (name, _called(name).capitalize())
+        for name in others
+        if _is_number(table, name)
+    }
     maps = {kind: partial(_heat_map, plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}
 
@@ -268,10 +273,6 @@ def _is_number(table: Columns, column: str) -> bool:
     return not isinstance(table.columns[column], Codes) and table.flat(column).dtype.kind in "iuf"
 
 
-def _dashed(column: str) -> str:
-    return column.replace("_", "-").replace(".", "-")
-
-
 def _is_told(table: Columns, column: str) -> bool:
     """Whether a table has the column, and a figure in it."""
     import numpy as np
@@ -396,16 +397,12 @@ def _borders(binding: Mapping[_Corner, str]) -> Iterator[list[_Corner]]:
             for corner in (at, after):
                 if not sides[corner]:
                     del sides[corner]
-            if len(path) > 1 and _in_line(path[-2], path[-1], after):
+            if len(path) > 1 and any(a == b == c for a, b, c in zip(path[-2], path[-1], after, strict=True)):
                 path[-1] = after
             else:
                 path.append(after)
             at = after
         yield path
-
-
-def _in_line(first: _Corner, second: _Corner, third: _Corner) -> bool:
-    return first[0] == second[0] == third[0] or first[1] == second[1] == third[1]
 
 
 def _axis(name: str, values: Sequence[Any]) -> Axis:

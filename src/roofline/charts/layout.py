@@ -51,7 +51,6 @@ from roofline.charts.text import (
     chart_key,
     key_rows,
     line_entry,
-    ridge_entry,
     words,
     wrap,
 )
@@ -276,7 +275,8 @@ def _surroundings(
     right = chart.width - MARGIN - max((measure(text, TEXT, False) / 2 for _, text in x_ticks[-1:]), default=0.0)
     if chart.x.names:
         right = chart.width - MARGIN
-        x_ticks = _column_names(x_ticks, right - left, measure)
+        widest = max(measure(text, TEXT, False) for _, text in x_ticks) + 2 * GAP
+        x_ticks = tuple(x_ticks[:: max(1, math.ceil(widest * len(x_ticks) / (right - left)))])
     frame = Frame(left, bottom, right - left, top - bottom, chart.x, chart.y)
     texts = [replace(t, x=left + frame.width / 2) if t.align == "center" else t for t in texts]
     for value, text in x_ticks:
@@ -309,14 +309,6 @@ def _row_names(
     return tuple(found)
 
 
-def _column_names(
-    names: Sequence[tuple[float, str]], width: float, measure: Measure
-) -> tuple[tuple[float, str], ...]:  # fmt: skip
-    """Names of columns: every one where there is room, else every so many."""
-    widest = max(measure(text, TEXT, False) for _, text in names) + 2 * GAP
-    return tuple(names[:: max(1, math.ceil(widest * len(names) / width))])
-
-
 def _boxed(text: Text, measure: Measure) -> Text:
     width, height = block(text.lines, text.size, measure, bold=text.bold)
     before = 0.0 if text.swatch is None else SWATCH + SWATCH_GAP
@@ -338,7 +330,7 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
     for ridge in chart.ridges:
         if ridge.text:
             yield _mark_label(
-                ridge.text, frame.at(ridge.x, ridge.y), ridge.series, RIDGE_REACH, ridge_entry(ridge), measure
+                ridge.text, frame.at(ridge.x, ridge.y), ridge.series, RIDGE_REACH, KeyEntry(ridge.key_text), measure
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)

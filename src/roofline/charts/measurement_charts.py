@@ -79,7 +79,7 @@ def measured_chart(
         y=Axis("FLOP/s", "FLOP/s", "log", (floor, highest * 4)),
         marks=tuple(marks),
         notes=(
-            *_lacking(sheet, beside[1]),
+            *([f"the catalog has no peak of {sheet.name} to draw"] if sheet is not None and not beside[1] else []),
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
             *_warnings(measured),
         ),
@@ -112,11 +112,6 @@ def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
         [(slope.level, slope.bandwidth) for slope in roof.slopes],
         [(ceiling.dtype, "data sheet", ceiling.peak) for ceiling in roof.ceilings],
     )
-
-
-def _lacking(sheet: Machine | None, peaks: Ceilings) -> list[str]:
-    """Say where a data sheet has bandwidths and no peak to be drawn."""
-    return [f"the catalog has no peak of {sheet.name} to draw"] if sheet is not None and not peaks else []
 
 
 def _lines(

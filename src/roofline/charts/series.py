@@ -141,14 +141,11 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
 _AS_IN = ", as in {0}=range(1, 512), on a command line {0}=1:511"
 
 
-def _known_or_example(unknown: str, sizes: Mapping[str, Any]) -> str:
-    near = did_you_mean(unknown, sizes)
-    return f"did you mean {near!r}?" if near else f"give it several values{_AS_IN.format(unknown)}"
-
-
 def _check(unknown: str, sizes: Mapping[str, Any]) -> None:
     if unknown not in sizes:
-        raise SizeError(f"nothing varies: size {unknown} is not given", hint=_known_or_example(unknown, sizes))
+        near = did_you_mean(unknown, sizes)
+        hint = f"did you mean {near!r}?" if near else f"give it several values{_AS_IN.format(unknown)}"
+        raise SizeError(f"nothing varies: size {unknown} is not given", hint=hint)
     given = sizes[unknown]
     if not _is_listed(given) or len({float(value) for value in given}) < 2:
         raise SizeError(

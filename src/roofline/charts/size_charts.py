@@ -148,21 +148,14 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         if kept["lower"][row] is not None and (drawn_all or fits[row] is not False):
             label = ", ".join(_named(name, kept[name][row]) for name in told) or "lower"
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
-    drawn = {label: tuple(zip(*sorted(points), strict=True)) for label, points in list(curves.items())[:MOST_CURVES]}
-    marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(drawn.items())]
-    x = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
-    return Chart(
-        kind="time",
-        title=f"Time of {table.model.name} {table.phase} over {over}",
-        subtitle=", ".join(
-            filter(None, [table.same_in_all, *(_named(name, kept[name][0]) for name in others if name not in told)])
-        ),
-        x=x,
-        y=rising_axis([value for line in marks for value in line.y], x.scale, "time of a step at best", "s"),
-        marks=tuple(marks),
-        notes=(*_not_drawn(table, sum(len(line.x) for line in marks), len(curves)), *table.incomplete),
-        theme=theme,
-    )
+    same = [_named(name, kept[name][0]) for name in others if name not in told]
+    unfit = sum(each is not None and not each for each in fits)
+    found = _curves_of_points(
+        curves, over, "time of a step at best", "s", f"Time of {table.model.name} {table.phase} over {over}",
+        ", ".join(filter(None, [table.same_in_all, *same])), ("steps", len(table), 0 if drawn_all else unfit), theme,
+    )  # fmt: skip
+    said = ["no step fits the memory"] if unfit and drawn_all else []
+    return replace(found, notes=(*said, *found.notes, *table.incomplete))
 
 
 def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
@@ -189,22 +182,38 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
                 curves.setdefault(label, []).append((float(size[over]), float(fact.value)))
     if not curves:
         raise InputError("no answer fits the memory, so there is nothing to draw", hint="its table() has the figures")
+    same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
+    title = f"{found.subject}: {headline} over {over.replace('_', ' ')}"
+    return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), ("answers", every, out), theme)
+
+
+def _curves_of_points(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    over: str,
+    label: str,
+    unit: str,
+    title: str,
+    subtitle: str,
+    of: tuple[str, int, int],
+    theme: str,
+) -> Chart:
+    """A curve through the points of each label; ``of`` names what points are, counts all, and those that do not fit."""
     shown = list(curves.items())[:MOST_CURVES]
-    ends = [(label, tuple(zip(*sorted(points), strict=True))) for label, points in shown]
-    marks = [Line(label, x, y, "curve", at, at, label) for at, (label, (x, y)) in enumerate(ends)]
+    ends = [(name, tuple(zip(*sorted(points), strict=True))) for name, points in shown]
+    marks = [Line(name, x, y, "curve", at, at, name) for at, (name, (x, y)) in enumerate(ends)]
     across = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
+    what, every, out = of
     reasons = [f"{out:,} {'does' if out == 1 else 'do'} not fit the memory"] * bool(out)
     reasons += [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
     drawn = sum(len(line.x) for line in marks)
-    same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
     return Chart(
         kind="time",
-        title=f"{found.subject}: {headline} over {over.replace('_', ' ')}",
-        subtitle=", ".join(same),
+        title=title,
+        subtitle=subtitle,
         x=across,
-        y=rising_axis([value for line in marks for value in line.y], across.scale, headline, unit),
+        y=rising_axis([value for line in marks for value in line.y], across.scale, label, unit),
         marks=tuple(marks),
-        notes=tuple(LeftOut(f"{drawn:,} of {every:,} answers are drawn: {', '.join(reasons)}") for _ in reasons[:1]),
+        notes=(LeftOut(f"{drawn:,} of {every:,} {what} are drawn: {', '.join(reasons)}"),) if reasons else (),
         theme=theme,
     )
 
@@ -212,19 +221,6 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
 def _named(name: str, value: Any) -> str:
     """A size or a choice with its name; chips say by themselves what they are."""
     return str(value) if name == "on" else f"{name} = {value}"
-
-
-def _not_drawn(table: StepSweep, drawn: int, curves: int) -> list[str]:
-    """How many steps are drawn, and why others are not: they do not fit, or are of further curves."""
-    fits = table.plain("fits") if "fits" in table.columns else []
-    out = sum(each is not None and not each for each in fits)
-    unfit = [f"{out:,} {'does' if out == 1 else 'do'} not fit the memory"] if out and any(fits) else []
-    reasons = [*unfit, *([f"{curves:,} curves are more than {MOST_CURVES}"] if curves > MOST_CURVES else [])]
-    said = ["no step fits the memory"] if out and not any(fits) else []
-    return [
-        *said,
-        *([LeftOut(f"{drawn:,} of {len(table):,} steps are drawn: {', '.join(reasons)}")] if reasons else []),
-    ]
 
 
 def _peaks(curves: Sequence[Series]) -> Iterator[Line]:

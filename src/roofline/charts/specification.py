@@ -140,7 +140,11 @@ def tick_text(value: float, unit: str) -> str:
     """
     if unit in _BARE_UNITS:
         if value and not 1e-3 <= abs(value) < 1e6:
-            return format_quantity(value, "").strip() if value < 1e6 else _prefixed(value)
+            return (
+                format_quantity(value, "").strip()
+                if value < 1e6
+                else format_quantity(value, "B", 4).removesuffix("B").strip()
+            )
         return f"{value:,.10g}"
     if value == 0:
         return "0 s" if unit == "s" else "0"
@@ -152,10 +156,6 @@ def tick_text(value: float, unit: str) -> str:
 def axis_title(axis: Axis) -> str:
     """What the axis shows, with the unit where the ticks do not carry it."""
     return f"{axis.label}, {axis.unit}" if axis.unit == "FLOP/B" else axis.label
-
-
-def _prefixed(value: float) -> str:
-    return format_quantity(value, "B", 4).removesuffix("B").strip()
 
 
 def _log_values(low: float, high: float, most: int, whole: bool) -> list[float]:

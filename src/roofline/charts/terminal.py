@@ -40,7 +40,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from roofline.charts.layout import NAMES_SHARE
-from roofline.charts.specification import HeatCell, Line, Point, Region, Specification, axis_title, ticks
+from roofline.charts.specification import HeatCell, Line, Point, Specification, axis_title, ticks
 from roofline.errors import InputError
 from roofline.quantity import format_percent, format_quantity
 
@@ -240,7 +240,8 @@ def _with_axes(chart: Specification, canvas: _Canvas, margin: int, color: bool) 
     below = [" "] * (canvas.columns + margin)
     free = 0
     for region in chart.regions:
-        for column in _columns_of(region, chart, canvas.columns):
+        low, high = (min(max(chart.x.position(x), 0.0), 1.0) for x in (region.x0, region.x1))
+        for column in range(round(low * canvas.columns), round(high * canvas.columns)):
             foot[column] = _SHADES[region.color]
     for value, text in ticks(chart.x, most=max(2, canvas.columns // 9)):
         column = round(canvas.at(value, chart.y.limits[0])[0]) // 2
@@ -250,11 +251,6 @@ def _with_axes(chart: Specification, canvas: _Canvas, margin: int, color: bool) 
             below[start : start + len(text)] = text
             free = start + len(text) + 1
     return [*rows, " " * (margin - 1) + "└" + "".join(foot), "".join(below), " " * min(margin, room) + title]
-
-
-def _columns_of(region: Region, chart: Specification, columns: int) -> range:
-    low, high = (min(max(chart.x.position(x), 0.0), 1.0) for x in (region.x0, region.x1))
-    return range(round(low * columns), round(high * columns))
 
 
 def _colored(text: str, series: int | None, color: bool) -> str:

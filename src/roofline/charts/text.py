@@ -23,7 +23,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 from roofline.charts.placement import Box, Segment
-from roofline.charts.specification import NEUTRAL, Line, Ridge, Specification
+from roofline.charts.specification import NEUTRAL, Line, Specification
 from roofline.frozen import dataclass, replace
 
 #: Sizes of text in pixels.
@@ -173,11 +173,6 @@ def chart_key(chart: Specification) -> list[KeyEntry]:
 def line_entry(line: Line) -> KeyEntry:
     """The entry of a line whose label found no place: its full text, its figure included."""
     return KeyEntry(line.text or line.label, line.series, line.dash, line.group)
-
-
-def ridge_entry(ridge: Ridge) -> KeyEntry:
-    """The entry of a ridge whose number found no place."""
-    return KeyEntry(ridge.key_text)
 
 
 def merged_by_chip(entries: Sequence[KeyEntry]) -> list[KeyEntry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -240,7 +241,6 @@ def run() -> None:
     """Entry point of the installed command."""
     import atexit
     import gc
-    import os
     import threading
     from contextlib import suppress
 

@@ -16,7 +16,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import is_kept, show, show_explained, show_json
+from roofline.cli.output import is_kept, show, show_answer
 from roofline.errors import InputError
 from roofline.sections import BLANK, Sentences
 
@@ -50,12 +50,8 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
     if several and "measured" in wanted:
         raise InputError("--measured is a time of one policy", hint="name one of them")
     answer = on_each(options, ask)
-    if as_json:
-        show_json(answer.to_dict())
-    elif explain and not is_kept():
-        show_explained(answer)
-    elif several or len(targets(options["on"])) > 1:
-        show(answer)
+    if as_json or several or len(targets(options["on"])) > 1 or (explain and not is_kept()):
+        show_answer(answer, as_json, explain)
     else:
         from roofline.bounds.advise import advice_table, advise
 
@@ -90,7 +86,4 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
         return advise(answer, chips=others or OTHER_CHIPS)
 
     found = on_each(options, ask)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    show_answer(found, as_json)

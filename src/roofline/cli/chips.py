@@ -11,7 +11,7 @@ from roofline.bounds.chip_list import ChipList, chips, detail
 from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.option_table import option, options, with_options
 from roofline.cli.option_values import machine_files, parse_set
-from roofline.cli.output import is_kept, show, show_json
+from roofline.cli.output import is_kept, show, show_answer
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import machine_template
@@ -79,12 +79,10 @@ def chips_command(
     answer = found if ratio is None else found.ratio(*_two_figures(ratio), top=top)
     if sources and not (answer is found and found.beside):
         raise InputError("--sources is of chips by name", hint="as in: roofline chips h100 --sources")
-    if as_json:
-        show_json(answer.to_dict())
-    elif answer is found and sources and found.beside:
+    if answer is found and sources and found.beside and not as_json:
         show([section for machine in found for section in detail(machine, sources=True)], of=found)
     else:
-        show(answer, whole=found.beside)
+        show_answer(answer, as_json, whole=found.beside)
 
 
 def _two_figures(text: str) -> tuple[str, str]:

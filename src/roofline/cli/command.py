@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
@@ -305,8 +306,9 @@ def offered(kind: str, incomplete: str) -> list[CompletionItem]:
     if kind == "file":
         return [CompletionItem(incomplete, type="file")]
     before, comma, begun = incomplete.rpartition(",")
-    values = VALUES[kind]() if kind in VALUES else kind.split()
-    found = [CompletionItem(before + comma + value) for value in values if value.lower().startswith(begun.lower())]
+    found = [
+        CompletionItem(before + comma + value) for value in _values(kind) if value.lower().startswith(begun.lower())
+    ]
     return found or [CompletionItem(incomplete, type="file")] if kind in ("chip", "model") else found
 
 
@@ -317,53 +319,26 @@ def _chips() -> Iterable[str]:
     return [*sorted(names()), *system_names(), "this"]
 
 
-def _models() -> Iterable[str]:
-    from roofline.models.config import names
-
-    return names()
-
-
-def _dtypes() -> Iterable[str]:
-    from roofline.dtypes import names
-
-    return names()
-
-
-def _policies() -> Iterable[str]:
-    from roofline.bounds.traffic import BYTE_POLICIES
-
-    return BYTE_POLICIES
-
-
-def _algorithms() -> Iterable[str]:
-    from roofline.ops.collectives.cost import algorithm_names
-
-    return ("auto", *algorithm_names())
-
-
-def _conventions() -> Iterable[str]:
-    from roofline.ops.counting import CONVENTIONS
-
-    return CONVENTIONS
-
-
-def _conditions() -> Iterable[str]:
-    from roofline.bounds.scaling_conditions import CONDITIONS
-
-    return CONDITIONS
-
-
-#: What there is of each kind.
-VALUES: dict[str, Callable[[], Iterable[str]]] = {
+#: What there is of each kind: the values, what gives them, or the ``module:name`` of these.
+VALUES: dict[str, str | Callable[[], Iterable[str]]] = {
     "chip": _chips,
-    "model": _models,
-    "dtype": _dtypes,
-    "policy": _policies,
-    "algorithm": _algorithms,
-    "convention": _conventions,
-    "condition": _conditions,
-    "unit": lambda: ("matrix", "vector"),
-    "level": lambda: ("main", "hbm", "dram", "gddr", "l2", "l3", "vmem", "smem", "pcie", "warm"),
-    "library": lambda: ("vllm", "trtllm", "sglang"),
-    "kernel": lambda: ("gemm", "attention", "moe", "collective"),
+    "model": "roofline.models.config:names",
+    "dtype": "roofline.dtypes:names",
+    "policy": "roofline.bounds.traffic:BYTE_POLICIES",
+    "algorithm": "roofline.ops.collectives.cost:algorithm_names",
+    "convention": "roofline.ops.counting:CONVENTIONS",
+    "condition": "roofline.bounds.scaling_conditions:CONDITIONS",
+    "unit": "matrix vector",
+    "level": "main hbm dram gddr l2 l3 vmem smem pcie warm",
+    "library": "vllm trtllm sglang",
+    "kernel": "gemm attention moe collective",
 }
+
+
+def _values(kind: str) -> Iterable[str]:
+    found: Any = VALUES.get(kind, kind)
+    if isinstance(found, str) and ":" in found:
+        module, _, name = found.partition(":")
+        found = getattr(import_module(module), name)
+    found = found() if callable(found) else found
+    return (*["auto"] * (kind == "algorithm"), *(found.split() if isinstance(found, str) else found))

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import option, options, with_options
-from roofline.cli.output import show, show_json, working
+from roofline.cli.output import show_answer, working
 
 
 @command_named("calibrate")
@@ -58,10 +58,7 @@ def calibrate_command(
         found = calibrate(file, on, library=library, start=start, model=model, **served)
     if output is not None:
         found.save(output)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    show_answer(found, as_json)
 
 
 @command_named("accuracy")
@@ -94,7 +91,4 @@ def accuracy_command(
 
     with working("reading runs"):
         found = accuracy(chip, op=op, library=library, constants=constants, runs=runs)
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    show_answer(found, as_json)

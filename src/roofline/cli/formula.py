@@ -11,7 +11,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import model_arguments, without_model
 from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, option, options, with_options
 from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words, targets
-from roofline.cli.output import show, show_json
+from roofline.cli.output import show, show_answer, show_json
 from roofline.errors import InputError
 from roofline.quantity import whole_number
 
@@ -155,10 +155,8 @@ def solve_command(
             if len(answers) > 1:
                 click.echo(f"{COMMENT[language]} {each.question.expression} on {each.target}")
             click.echo(each.printed(language))
-    elif as_json:
-        show_json(found.to_dict())
     else:
-        show(found)
+        show_answer(found, as_json)
 
 
 def _found(

@@ -43,7 +43,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import ChartKind, data_or_picture, show, show_changed, show_chart, show_explained, show_json
+from roofline.cli.output import ChartKind, data_or_picture, show, show_answer, show_changed, show_chart, show_json
 from roofline.errors import InputError
 from roofline.sizes import check
 
@@ -108,8 +108,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
                 raise InputError("--json and a picture are two answers", hint="give one of them")
             show_chart(found.plot(theme="dark" if dark else "light"), file, width)
             return
-        shown = show_explained if explain else show
-        show_json(found.to_dict()) if as_json else shown(found)
+        show_answer(found, as_json, explain)
         return
     asked, picture = _asked(described, {**options, "on": machines[0]})
     if (as_json or explain) and (picture["view"] or picture["file"]):
@@ -127,10 +126,10 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
         _draw(found, picture)
         for each in found.worked_out:
             show(each.sections())
-    elif as_json:
-        show_json({"fewest": found.to_dict()} if alone else found.to_dict())
-    elif explain:
-        show_explained(found)
+    elif as_json and alone:
+        show_json({"fewest": found.to_dict()})
+    elif as_json or explain:
+        show_answer(found, as_json, explain)
     else:
 
         def ask(of_one: dict[str, Any]) -> Any:

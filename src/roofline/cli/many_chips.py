@@ -21,7 +21,7 @@ from roofline.cli.option_values import (
     split_words,
     target_arguments,
 )
-from roofline.cli.output import show, show_explained, show_json
+from roofline.cli.output import show, show_answer, show_json
 from roofline.errors import InputError
 from roofline.sections import Column, Row, Section, Table, Words
 
@@ -44,10 +44,7 @@ def shard_command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     if expression is None:
         raise InputError("the expression is missing", hint="for instance 'A[I, J_X] * B[J_X, K] -> C[I, K]'")
     found = on_each(given, lambda asked: shard(expression, sizes=sizes, **question_arguments(_without_raw(asked))))
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    show_answer(found, as_json)
 
 
 def _without_raw(options: dict[str, Any]) -> dict[str, Any]:
@@ -82,10 +79,7 @@ def layout_command(
         tensor, mesh=parse_mesh(meshes), on=on, uneven=uneven, local=local, sizes=sizes,
         files=machine_files(files, (on,)),
     )  # fmt: skip
-    if as_json:
-        show_json(found.to_dict())
-    else:
-        show(found)
+    show_answer(found, as_json)
 
 
 @command_named("comm", "on bytes bytes-per-chip dtype estimate measured algorithm sharp mesh wrap set explain json")
@@ -142,12 +136,7 @@ def comm_command(
         return comm(expression, sizes=sizes, **one, **chosen, **wanted)
 
     found = on_each({**options, **given}, ask, *lists)
-    if as_json:
-        show_json(found.to_dict())
-    elif explain:
-        show_explained(found)
-    else:
-        show(found)
+    show_answer(found, as_json, explain)
 
 
 @command_named("scaling")

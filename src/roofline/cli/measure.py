@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, TARGET, option, options, with_options
 from roofline.cli.option_values import expectation_wanted, split_words, target_arguments
-from roofline.cli.output import check_files, show, show_json, working, wrote
+from roofline.cli.output import check_files, show_answer, working, wrote
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
 from roofline.signatures import MEANINGS_OF
@@ -82,9 +83,9 @@ def measure_command(
         try:
             write_machine_file(measured, path)
         except HardwareError:
-            _show(measured, as_json)
+            show_answer(measured, as_json)
             raise
-    _show(measured, as_json)
+    show_answer(measured, as_json)
     written = _written(measured, chart, roofline, sheet, csv_file)
     if as_json:
         return
@@ -97,14 +98,6 @@ def measure_command(
         click.echo(f"\nwrote {path}{said}")
     for file in written:
         wrote(file)
-
-
-def _show(measured: Measurement, as_json: bool) -> None:
-    """Print what was measured."""
-    if as_json:
-        show_json(measured.to_dict())
-    else:
-        show(measured)
 
 
 def _sheet(against: str | None, roofline: str | None) -> Machine | None:
@@ -120,8 +113,6 @@ def _sheet(against: str | None, roofline: str | None) -> Machine | None:
 
 def _kept(measured: Measurement, path: str) -> str:
     """Name the file to write: one stopped early does not take the place of one that was not."""
-    import os
-
     from roofline.errors import RooflineError
     from roofline.measurement import read_machine_file
 
@@ -218,10 +209,7 @@ def run_command(
         from roofline.measurement.runs import write_runs
 
         write_runs([point.run for point in points], csv_file)
-    if as_json:
-        show_json(points.to_dict())
-    else:
-        show(points)
+    show_answer(points, as_json)
     if chart is not None:
         from roofline.charts.measurement_charts import measured_chart
         from roofline.measurement.timing import has_roof
@@ -275,7 +263,4 @@ def profile_command(
         from roofline.charts.bars import split_chart
 
         split_chart(points, unpriced=points.unpriced).save(split)
-    if as_json:
-        show_json(points.to_dict())
-    else:
-        show(longest)
+    show_answer(points if as_json else longest, as_json)

@@ -17,37 +17,22 @@ from roofline.quantity import whole_number
 #: Options that are numbers of chips.
 _NUMBERS = ("tensor", "pipeline", "data", "expert", "context_parallel", "kv_parallel")
 
+#: What such an option is, and what may stand there.
+_CHIPS = (
+    "number of chips",
+    "a number, or a list 1,2,4,8; a formula is of one number or of the n of h100:n, a sweep has a row for each",
+)
+
 
 def sharing(options: dict[str, Any]) -> dict[str, Any]:
     """Turn the options about several chips into arguments of the library; ``options`` loses them."""
-    found: dict[str, Any] = {name: _number(name, options.pop(name), of=options.get("on")) for name in _NUMBERS}
-    found["microbatches"] = _number("microbatches", options.pop("microbatches"), "parts")
+    on = options.get("on")
+    found: dict[str, Any] = {name: model_size(name, options.pop(name), *_CHIPS, of=on) for name in _NUMBERS}
+    found["microbatches"] = model_size("microbatches", options.pop("microbatches"), "number of parts", _CHIPS[1])
     others = ("balance", "expert_exchange", "dispatch", "combine", "shared_experts", "algorithm")
     found |= {name: options.pop(name) for name in others}
     found["sequence_parallel"] = options.pop("sequence_parallel") or None
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _number(name: str, text: str | int | None, what: str = "chips", of: str | None = None) -> Any:
-    """Read a number, or a list of them; one that is read already, as of one of several machines, stays.
-
-    That of the target ``of`` may be open, and bears a name then.
-    """
-    if not isinstance(text, str):
-        return text
-    value = parse_size(name, text)
-    if isinstance(value, str):
-        from roofline.hardware.open_counts import open_shape
-
-        opened = open_shape(of)
-        if opened is not None and text == opened[2]:
-            return text
-        flag = f"--{name.replace('_', '-')}"
-        hint = (
-            "a number, or a list 1,2,4,8; a formula is of one number or of the n of h100:n, a sweep has a row for each"
-        )
-        raise InputError(f"{flag} {text!r} is not a number of {what}", hint=hint)
-    return value
 
 
 def not_of_memory() -> None:
@@ -143,7 +128,7 @@ def model_arguments(options: dict[str, Any], *, several: bool) -> tuple[str, dic
     on, sizes = options["on"], {name: model_size(name, options.pop(name)) for name in MODEL_SIZES}
     given = {name: value for name, value in sizes.items() if value is not None}
     training = {
-        "fsdp": _number("fsdp", options.pop("fsdp"), of=on),
+        "fsdp": model_size("fsdp", options.pop("fsdp"), *_CHIPS, of=on),
         "checkpoint": _kept_each(options.pop("checkpoint")),
     }
     given |= {name: value for name, value in training.items() if value is not None}
@@ -209,13 +194,28 @@ def _phase_meant(options: dict[str, Any]) -> str:
     return "prefill" if options["prompt"] is not None and options["context"] is None else "decode"
 
 
-def model_size(name: str, text: str | int | None) -> Any:
-    """Read a size: a number, or a list or range; one that is read already, as of one of several machines, stays."""
+def model_size(
+    name: str,
+    text: str | int | None,
+    what: str = "size",
+    hint: str = "a number, a list 1,8,64 or a range 1:512:*2",
+    of: str | None = None,
+) -> Any:
+    """Read a number, or a list or range of them; one that is read already, as of one of several machines, stays.
+
+    That of the target ``of`` may be open, and bears a name then.
+    """
     value = parse_size(name, text) if isinstance(text, str) else text
-    if isinstance(value, str):
-        flag = f"--{name.replace('_', '-')}"
-        raise InputError(f"{flag} {text!r} is not a size", hint="a number, a list 1,8,64 or a range 1:512:*2")
+    if isinstance(value, str) and not _is_open(of, value):
+        raise InputError(f"--{name.replace('_', '-')} {text!r} is not a {what}", hint=hint)
     return value
+
+
+def _is_open(target: str | None, name: str) -> bool:
+    from roofline.hardware.open_counts import open_shape
+
+    opened = open_shape(target)
+    return opened is not None and name == opened[2]
 
 
 #: Options of the command that say nothing without another, and which: one of them is enough.

@@ -22,6 +22,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 import sys
 import threading
 import unicodedata
@@ -85,9 +86,6 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     ``whole`` has lines as long as a table of figures needs, where nobody says a width. ``of`` is the answer that
     sections are of, and ``charts`` draws its pictures: a report has them.
     """
-    import os
-    import sys
-
     if (kept := _KEPT.get()) is not None:
         kept.shown.append((answer if of is None else of, answer, charts))
         return
@@ -120,8 +118,6 @@ def show_changed(answer: Any, lines: Sequence[str]) -> None:
 
 def _piped() -> int:
     """The width where there is no terminal: COLUMNS, or 100."""
-    import os
-
     said = os.environ.get("COLUMNS", "")
     return int(said) if said.isdecimal() and int(said) > 0 else 100
 
@@ -142,6 +138,16 @@ def show_explained(answer: Any) -> None:
         show(answer)
     else:
         click.echo(answer.explain())
+
+
+def show_answer(answer: Any, as_json: bool, explain: bool = False, **how: Any) -> None:
+    """Print an answer as it was asked for: as plain data, its arithmetic, or as a reader has it."""
+    if as_json:
+        show_json(answer.to_dict())
+    elif explain:
+        show_explained(answer)
+    else:
+        show(answer, **how)
 
 
 def check_files(charts: Sequence[str | None], tables: Sequence[str | None] = ()) -> None:
@@ -226,9 +232,6 @@ def show_error(text: str, usage: str = "") -> None:
 
     Nobody is told where standard error is full; the exit code says it. ``usage`` stands before it.
     """
-    import re
-    import sys
-
     head, colon, rest = re.sub(r"\S{500,}", lambda long: f"{long[0][:200]}…", text).partition(":")
     with suppress(OSError):
         if usage:
@@ -240,25 +243,12 @@ def show_error(text: str, usage: str = "") -> None:
 
 def _colors(stream: Any = None) -> bool:
     """Whether what is printed goes to a terminal that shows colours, and the user wants them (https://no-color.org)."""
-    import os
-    import sys
-
     stream = sys.stdout if stream is None else stream
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 _SIGNS = {
-    "µ": "u",
-    "→": "->",
-    "·": "*",
-    "…": "...",
-    "×": "x",
-    "÷": "/",
-    "≤": "<=",
-    "≥": ">=",
-    "−": "-",
-    "≈": "~",
-    "◇": "o",
+    **dict(zip("µ→·…×÷≤≥−≈◇", ["u", "->", "*", "...", "x", "/", "<=", ">=", "-", "~", "o"], strict=True)),
     **dict.fromkeys("–—─━", "-"),
     **dict.fromkeys("│┃", "|"),
     **dict.fromkeys("└┘┌┐┤├┬┴┼", "+"),

@@ -28,7 +28,7 @@ from roofline.cli.option_values import (
     split_words,
     targets,
 )
-from roofline.cli.output import show, show_chart, show_json, working, wrote
+from roofline.cli.output import show_answer, show_chart, working, wrote
 from roofline.errors import InputError
 
 #: Rows above which JSON gives way to a file.
@@ -83,7 +83,7 @@ def sweep_command(
         telling = {"block_progress" if run else "progress": told}
         found = _sweep(text, chips, sizes, {**options, "columns": columns}, {**run, **telling, **wanted})
     if run:
-        show_json(found.to_dict()) if as_json else show(found, whole=True)
+        show_answer(found, as_json, whole=True)
         return
     if output is not None:
         from roofline.formulas.tables import PICTURED
@@ -96,14 +96,12 @@ def sweep_command(
             wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
-    elif as_json:
-        if len(found) > MOST_JSON:
-            raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
-        show_json(found.to_dict())
     elif kind is not None:
         show_chart(found.plot(kind), None, None)
     else:
-        show(found, whole=True)
+        if as_json and len(found) > MOST_JSON:
+            raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
+        show_answer(found, as_json, whole=True)
 
 
 def _is_drawn(output: str | None) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from itertools import product, takewhile
@@ -14,7 +18,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
-from roofline.cli.output import is_kept, show, show_chart, show_explained, show_json, working, wrote
+from roofline.cli.output import is_kept, show, show_answer, show_chart, show_explained, show_json, working, wrote
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
@@ -147,17 +151,23 @@ def trace_command(
         )
         show_chart(bound.plot() if several else program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
-        _write_json(traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()}), output)
+        plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
+        if output is None:
+            show_json(plain)
+        else:
+            _write(output, json.dumps(plain, indent=2, allow_nan=False, ensure_ascii=False))
     elif (output or "").endswith(".csv"):
         (traced if bound is None else bound).save(output, "operations" if several else None)
     elif explain:
         show_explained(bound)
     else:
-        _show(
-            [*_operations(traced, flat, depth, convention, bound, several), *_roof(bound, several, output)],
-            output,
-            bound,
-        )
+        said = [*_operations(traced, flat, depth, convention, bound, several), *_roof(bound, several, output)]
+        if output is None:
+            show(said, of=bound)
+        else:
+            from roofline.rendering.terminal import as_text
+
+            _write(output, as_text(said, 140))
 
 
 def _rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -183,7 +193,7 @@ def _beside(rows: Sequence[dict[str, Any]], machines: Sequence[Any], ask: Callab
 def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -> None:
     """Show or write answers side by side."""
     if output is None:
-        show_json(found.to_dict()) if as_json else (show_explained if explain else show)(found)
+        show_answer(found, as_json, explain)
         return
     if output.endswith(_PICTURES):
         show_chart(found.plot(), output, None)
@@ -323,9 +333,6 @@ _NO_EXIT = "put what only a program does under: if __name__ == '__main__'"
 @contextmanager
 def output_kept_apart() -> Iterator[None]:
     """Send what a program prints to standard error: standard output is for the answer."""
-    import os
-    import sys
-
     sys.stdout.flush()
     try:
         kept = os.dup(1)
@@ -345,8 +352,6 @@ def output_kept_apart() -> Iterator[None]:
 
 def _named(text: str) -> tuple[str, str]:
     """The file and the name in ``file.py:name``; the file is there."""
-    import os
-
     if os.path.isdir(text) or text.endswith(".json"):
         raise InputError(f"{text} is the configuration of a model", hint=f"roofline llm {text}")
     asked = f"roofline llm {text} --on h100, roofline train {text} --on h100:8 --batch-tokens 1M"
@@ -376,8 +381,6 @@ def _defined(path: str) -> list[str]:
 
 
 def _module(path: str) -> Any:
-    import os
-    import sys
     from importlib.util import module_from_spec, spec_from_file_location
 
     place = spec_from_file_location(os.path.splitext(os.path.basename(path))[0], path)
@@ -471,7 +474,6 @@ def _called(build: Any, label: str, frontend: str) -> Any:
 
 def _line_of(error: BaseException, path: str) -> str:
     """The last line of the user's file that an error went through."""
-    import os
     from traceback import extract_tb
 
     steps = [step for step in extract_tb(error.__traceback__) if step.filename == os.path.abspath(path)]
@@ -480,32 +482,18 @@ def _line_of(error: BaseException, path: str) -> str:
 
 def _check_file(frontend: str | None, given: dict[str, Any]) -> None:
     """An ONNX file is run forward, and is no function of JAX."""
-    said = {"--jax": frontend is not None, "--backward": "backward" in given, "--optimizer": "optimizer" in given}
-    said |= {"--input-gradients": "input_gradients" in given}
-    for word in (word for word, is_given in said.items() if is_given):
+    words = {"backward": "--backward", "optimizer": "--optimizer", "input_gradients": "--input-gradients"}
+    for word in [*["--jax"] * (frontend is not None), *(words[name] for name in words if name in given)]:
         raise InputError(f"{word} is not for ONNX files", hint="a file is traced as it stands, as it runs forward")
 
 
 def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
     """What is said of a machine needs one."""
-    words = {
-        "set": "--set",
-        "files": "--chips",
-        "unit": "--unit",
-        "over": "--over, --warm or --cold",
-        "achievable": "--achievable",
-        "overlap": "--overlap",
-        "overhead": "--overhead",
-        "estimate": "--estimate",
-        "measured": "--measured",
-        "policy": "--policy",
-        "tile": "--tile",
-    }
-    changes = conventions.changes()
-    given = {**target, **{name: name in changes for name in ("overlap", "overhead", "policy", "tile")}}
-    for name, word in words.items():
-        if target["on"] is None and given.get(name):
-            raise InputError(f"{word} says nothing without a machine", hint="name one: --on h100")
+    words = {"files": "--chips", "over": "--over, --warm or --cold"}
+    of_machines = ("set", "files", "unit", "over", "achievable", "estimate", "measured")
+    of_bounds = [name for name in ("overlap", "overhead", "policy", "tile") if name in conventions.changes()]
+    for name in (*filter(target.get, of_machines), *of_bounds) if target["on"] is None else ():
+        raise InputError(f"{words.get(name, f'--{name}')} says nothing without a machine", hint="name one: --on h100")
 
 
 def _check_batch(given: dict[str, Any]) -> None:
@@ -519,8 +507,6 @@ def _check_batch(given: dict[str, Any]) -> None:
 
 def _check_sizes(sizes: dict[str, Any], inputs: Sequence[str]) -> None:
     """A size belongs to an input that names it."""
-    import re
-
     formulas = [value for value in sizes.values() if isinstance(value, str)]
     named = set(re.findall(r"[A-Za-z_]\w*", " ".join((*(text.partition("[")[2] for text in inputs), *formulas))))
     for name in sizes:
@@ -552,24 +538,6 @@ def _trips(words: Sequence[str]) -> Any:
     return found[""] if list(found) == [""] else found
 
 
-def _write_json(answer: dict[str, Any], output: str | None) -> None:
-    if output is None:
-        show_json(answer)
-        return
-    import json
-
-    _write(output, json.dumps(answer, indent=2, allow_nan=False, ensure_ascii=False))
-
-
 def _write(output: str, text: str) -> None:
     write_text(output, text)
     wrote(output)
-
-
-def _show(sections: Sequence[Section], output: str | None, bound: Any) -> None:
-    if output is None:
-        show(sections, of=bound)
-        return
-    from roofline.rendering.terminal import as_text
-
-    _write(output, as_text(sections, 140))

@@ -8,7 +8,7 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, not_default
-from roofline.cli.model_options import kept, not_alone
+from roofline.cli.model_options import kept, model_size, not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     OF_EACH,
@@ -23,7 +23,7 @@ from roofline.cli.option_values import (
     target_arguments,
     targets,
 )
-from roofline.cli.output import show, show_changed, show_explained, show_json, working
+from roofline.cli.output import show_answer, show_changed, show_json, working
 from roofline.counts import count, parse_size
 from roofline.errors import InputError
 from roofline.signatures import MEANINGS_OF
@@ -153,10 +153,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
         return train(model, **arguments, **asked, **wanted)
 
     found = on_each(options, ask)
-    if as_json and (isinstance(found, SideBySide | SideBySideBySize) or is_array(found.lower)):
-        show_json(found.to_dict())
-        return
-    if as_json:
+    if as_json and not isinstance(found, SideBySide | SideBySideBySize) and not is_array(found.lower):
         from roofline.models.training.advice import advise, best_mix, layouts_over_slices, limits
 
         mix = best_mix(found)
@@ -171,10 +168,10 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
             }
         )
         return
-    if explain:
-        show_explained(found)
-        return
-    show_changed(found, against_catalog(found, options, ask))
+    if as_json or explain:
+        show_answer(found, as_json, explain)
+    else:
+        show_changed(found, against_catalog(found, options, ask))
 
 
 def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
@@ -208,7 +205,7 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
     with working("trying layouts"):
         found = on_each(options, ask)
-    show_json(found.to_dict()) if as_json else show(found)
+    show_answer(found, as_json)
     if not getattr(found, "meets", True):
         context.exit(3)
 
@@ -244,7 +241,7 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
         )  # fmt: skip
 
     found = on_each(options, ask)
-    show_json(found.to_dict()) if as_json else show(found)
+    show_answer(found, as_json)
 
 
 def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
@@ -267,7 +264,7 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
         return budget(model, tokens=tokens, **{name: where[name] for name in ("on", "set", "files")}, **figures)
 
     found = on_each(options, ask)
-    show_json(found.to_dict()) if as_json else show(found)
+    show_answer(found, as_json)
 
 
 def _sizes(name: str, text: str | None) -> Any:
@@ -280,12 +277,8 @@ def _sizes(name: str, text: str | None) -> Any:
 
 def _parts(text: str | None) -> Any:
     """Read microbatches: a number, or a list or range of them."""
-    if text is None:
-        return None
-    found = parse_size("microbatches", text)
-    if isinstance(found, str):
-        raise InputError(f"--microbatches {text!r} is not a number of parts", hint="as in 8, or several: 8,16,32")
-    return check("microbatches", found)
+    found = model_size("microbatches", text, "number of parts", "as in 8, or several: 8,16,32")
+    return None if found is None else check("microbatches", found)
 
 
 def _count(name: str, text: str | None) -> int | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
 from roofline.estimates.constants import (
@@ -38,7 +38,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
-from roofline.sections import BLANK, Amount, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
+from roofline.sections import BLANK, Amount, Cell, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
 from roofline.signatures import call, either, spelled, takes
 from roofline.work import Key
 
@@ -164,16 +164,13 @@ class Accuracy(Answer):
             yield from (self._by_kind(), Sentences(["middle of the median errors (largest 90th percentile)"], "quiet"))
             yield BLANK
         columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
-        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias")]
-        columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
-        yield Table(columns, [_row(one) for one in self.records], name="accuracy")
+        yield Table([*columns, *_ERRORS], [_row(one) for one in self.records], name="accuracy")
         yield BLANK
 
     def _of_other_chips(self) -> Iterable[Section]:
         """The constants of other chips, moved by figures of data sheets."""
         columns = [Column(name, wrap="words") for name in ("kernel", "formats", "libraries", "constants of")]
-        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80%")]
-        columns = [column._replace(spare=1) if column.name == "mean" else column for column in columns]
+        columns += [*_ERRORS, Column("80%", align="right")]
         yield Sentences(["without constants of its own: those of other chips, moved by figures of the data sheets"])
         yield Table(columns, [_borrowed_row(one) for one in self.borrowed], name="borrowed")
         yield Sentences(
@@ -239,16 +236,8 @@ class Accuracy(Answer):
             "kinds": kinds,
             "records": [one.to_dict() for one in self.records],
             "borrowed": [
-                {
-                    "kernel": one.kernel,
-                    "formats": list(one.formats),
-                    "libraries": list(one.libraries),
-                    "chips": list(one.chips),
-                    "basis": one.seen.to,
-                    "interval": list(one.seen.interval),
-                    "error": dict(one.seen.error),
-                    "source": one.seen.source,
-                }
+                attributes(one, "kernel", "formats", "libraries", "chips")
+                | {"basis": one.seen.to, **attributes(one.seen, "interval", "error", "source")}
                 for one in self.borrowed
             ],
             "without": list(self.without),
@@ -261,24 +250,28 @@ def _of_kind(errors: tuple[float, float] | None) -> Amount | str:
     return Amount(errors[0], "", f"{format_percent(errors[0])} ({format_percent(errors[1])})")
 
 
-def _row(one: KernelConstants) -> Row:
-    error = one.error
-    figures = [percentage(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
+#: The columns of :func:`_error_cells`.
+_ERRORS = [Column(name, align="right", spare=name == "mean") for name in ("rows", "median", "mean", "p90", "bias")]
+
+
+def _error_cells(error: Mapping[str, float], rows: float) -> list[Cell]:
+    """On how many rows errors are, their median, mean and 90th percentile, and the bias; nothing of what is unknown."""
+    sizes = [percentage(abs(error[name])) if name in error else "" for name in ("mdape", "mape", "p90")]
     bias = percentage(error["bias"], signed=True) if "bias" in error else ""
-    kind = kernel_in_words(one.kernel, one.path)
+    return [Amount(rows, "", f"{rows:g}"), *sizes, bias]
+
+
+def _row(one: KernelConstants) -> Row:
     library = f"{one.library} {one.version}".strip() + ", your own" * (one.source == OWN_RUNS)
-    rows = error.get("n_test", 0)
-    return Row((one.chip, library, kind, one.dtype, Amount(rows, "", f"{rows:g}"), *figures, bias))
+    errors = _error_cells(one.error, one.error.get("n_test", 0))
+    return Row((one.chip, library, kernel_in_words(one.kernel, one.path), one.dtype, *errors))
 
 
 def _borrowed_row(one: Borrowed) -> Row:
-    error = one.seen.error
-    figures = [percentage(error[name]) for name in ("mdape", "mape", "p90")]
     ends = " to ".join(f"{end:.2f}" for end in one.seen.interval)
     kind = (kernel_in_words(one.kernel), *(", ".join(each) for each in (one.formats, one.libraries)))
     whose = f"{' and '.join(one.chips)} ({one.seen.to})"
-    count = Amount(error["n_test"], "", f"{error['n_test']:g}")
-    return Row((*kind, whose, count, *figures, percentage(error["bias"], signed=True), ends))
+    return Row((*kind, whose, *_error_cells(one.seen.error, one.seen.error["n_test"]), ends))
 
 
 def _own_runs(one: KernelConstants) -> str:
@@ -443,7 +436,7 @@ class HeldAccuracy(Answer):
         yield Headline(self.subject)
         yield BLANK
         columns = [Column("library"), Column("kernel", wrap="words"), Column("format"), Column("constants")]
-        columns += [Column(name, align="right") for name in ("rows", "median", "mean", "p90", "bias", "80% covers")]
+        columns += [*(each._replace(spare=0) for each in _ERRORS), Column("80% covers", align="right")]
         yield Table(columns, [_held_row(one) for one in self.kinds], name="accuracy")
         yield BLANK
         said = ["of estimates against these runs, by constants as they are"]
@@ -461,23 +454,16 @@ class HeldAccuracy(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/held-accuracy/1``)."""
-        names = ("mdape", "mape", "p90", "bias", "count")
         kinds = [
-            {
-                **{name: getattr(one, name) for name in ("kernel", "dtype", "library", "path", "basis", "coverage")},
-                **{name: getattr(one.errors, name) for name in names},
-            }
+            attributes(one, "kernel", "dtype", "library", "path", "basis", "coverage") | one.errors.to_dict()
             for one in self.kinds
         ]
         return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": dict(self.rejected)}
 
 
 def _held_row(one: Held) -> Row:
-    errors = one.errors
-    figures = [percentage(share) for share in (errors.mdape, errors.mape, errors.p90)]
-    figures += [percentage(errors.bias, signed=True), percentage(one.coverage)]
-    count = Amount(errors.count, "", str(errors.count))
-    return Row((one.library, kernel_in_words(one.kernel, one.path), one.dtype, one.basis, count, *figures))
+    errors = (*_error_cells(one.errors.to_dict(), one.errors.count), percentage(one.coverage))
+    return Row((one.library, kernel_in_words(one.kernel, one.path), one.dtype, one.basis, *errors))
 
 
 @takes()

@@ -175,22 +175,12 @@ class Calibration(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/calibration/1``)."""
         fitted = [
-            {
-                "constants": one.constants.to_dict(),
-                "before": one.before.mdape,
-                "after": one.after.mdape,
-                "rows": one.after.count,
-                "kept": one.kept,
-            }
+            {"constants": one.constants.to_dict(), "before": one.before.mdape, "after": one.after.mdape,
+             "rows": one.after.count, "kept": one.kept}
             for one in self.fitted
-        ]
-        return {
-            "schema": "roofline/calibration/1",
-            "chip": self.target,
-            "library": self.library,
-            "fitted": fitted,
-            "rejected": dict(self.rejected),
-        }
+        ]  # fmt: skip
+        body = {"chip": self.target, "library": self.library, "fitted": fitted, "rejected": dict(self.rejected)}
+        return {"schema": "roofline/calibration/1", **body}
 
     def save(
         self,
@@ -243,7 +233,8 @@ def calibrate(
             if estimator.only and not known:
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
                 raise InputError(said, hint="start from a chip of the same vendor that has them")
-            fitted.append(_fitted(sources, kept, machine, key[3]))
+            rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
+            fitted.append(refitted(sources, rows, machine.key, key[3]))
             whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
             starts.append(f"{whose}{where}")
@@ -298,12 +289,6 @@ def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
     return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
 
 
-def _fitted(sources: Sources, kept: Sequence[MeasuredKernel], machine: Machine, library: str) -> Calibrated:
-    """Fit one kind of kernel."""
-    rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
-    return refitted(sources, rows, machine.key, library)
-
-
 def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated:
     """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time."""
     import numpy as np
@@ -331,7 +316,8 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
     values, policy = start if kept else (found.values, found.policy)
     if kept:
         after, errors = alone, unmoved
-    error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
+    told = errors.to_dict()
+    tested = told.pop("count")
     seen = {name: rows.shapes[name] for name in model.sorted_by if name in rows.shapes}
     constants = replace(
         record,
@@ -342,7 +328,7 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         interval=(interval_of(rows.seconds / after),),
         edges=(),
         transferred_from="",
-        error={**error, "n_fit": len(rows), "n_test": errors.count},
+        error={**told, "n_fit": len(rows), "n_test": tested},
         valid={name: (float(sizes.min()), float(sizes.max())) for name, sizes in seen.items()},
         source=OWN_RUNS,
         state="",

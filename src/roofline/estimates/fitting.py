@@ -3,9 +3,6 @@
 Residuals are logarithms of estimate over measurement, so that errors count as ratios. A soft loss keeps a few odd rows
 from deciding. Constants move on a logarithmic scale within their range, drawn to where they start by a weak prior
 (a maximum a posteriori fit): ten rows change what ten rows can tell.
-
-A family of groups (chips and libraries of one operation and format) shares the constants that are not its own:
-:func:`fit_family` fits the own ones of each group and the shared ones of all by turns.
 """
 
 from __future__ import annotations
@@ -13,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roofline.answers import attributes
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, KernelModel, ModelConstant
 from roofline.estimates.transfer import mixed
-from roofline.frozen import dataclass, replace
+from roofline.frozen import dataclass
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
@@ -72,20 +70,7 @@ def fit(
     most: int = 60,
 ) -> Fitted:
     """Fit some constants of a model to rows, from a start that also is the prior."""
-    return _solve(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
-
-
-def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200) -> str:
-    """The policy under which a model fits a sample of these rows best: another than the first one if clearly so."""
-    import numpy as np
-
-    if len(model.policies) == 1:
-        return model.policies[0]
-    index = np.linspace(0, len(rows) - 1, min(sample, len(rows))).astype(int)
-    few = rows.take(index)
-    costs = {policy: fit(model, few, policy=policy, most=30).cost for policy in model.policies}
-    best = min(costs, key=lambda policy: costs[policy])
-    return best if costs[best] < model.clearly_less * costs[model.policies[0]] else model.policies[0]
+    return fit_together(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
 
 
 def fit_from_few(
@@ -142,7 +127,7 @@ def fit_from_few(
         begin = {**begin, **dict(zip(names, np.exp(told @ logs).tolist(), strict=True))}
         widths = apart(logs, np.array(shares or [1.0] * len(starts)))
     groups = [rows, Rows(sizes, mean(sizes), rows.chip)]
-    return _solve(model, groups, [begin] * 2, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count), widths)[0]
+    return fit_together(model, groups, [begin] * 2, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count), widths)[0]
 
 
 def apart(logs: Any, shares: Any) -> Any:
@@ -239,48 +224,7 @@ def spread_evenly(limits: Mapping[str, tuple[float, float]], count: int) -> dict
     }
 
 
-def fit_family(
-    model: KernelModel, groups: Sequence[Rows], turns: int = 3, policies: Sequence[str] = ()
-) -> list[Fitted]:
-    """Fit groups that share the constants which are not their own.
-
-    First every group alone, which also chooses its policy, where none of the ``policies`` is known of it. Groups of one
-    policy then share, and so do those whose policies are stated: by turns the shared constants of all, with the own
-    ones fixed, and the own ones of each, with the shared ones fixed.
-    """
-    known = policies or [""] * len(groups)
-    alone = [_alone(model, rows, policy) for rows, policy in zip(groups, known, strict=True)]
-    found = list(alone)
-    kinds = ["stated" if one.policy in model.stated else one.policy for one in alone]
-    for kind in dict.fromkeys(kinds):
-        which = [i for i, one in enumerate(kinds) if one == kind]
-        together = _sharing(model, [groups[i] for i in which], [alone[i] for i in which], turns)
-        for i, one in zip(which, together, strict=True):
-            found[i] = one
-    return found
-
-
-def _alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
-    return fit(model, rows, policy=policy or chosen_policy(model, rows), most=40)
-
-
-def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:
-    """Fit groups of one policy that share what is not their own."""
-    import numpy as np
-
-    own = model.own(alone[0].policy)
-    shared = [constant.name for constant in model.constants if constant.name not in own]
-    if not shared or len(groups) == 1:
-        return list(alone)
-    middle = {name: float(np.exp(np.mean([np.log(found.values[name]) for found in alone]))) for name in shared}
-    now = [replace(found, values={**found.values, **middle}) for found in alone]
-    for _ in range(turns):
-        now = [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
-        now = _solve(model, groups, [dict(f.values) for f in now], shared, [f.policy for f in now], PRIOR, 12)
-    return [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
-
-
-def _solve(
+def fit_together(
     model: KernelModel,
     groups: Sequence[Rows],
     starts: Sequence[dict[str, float]],
@@ -343,3 +287,7 @@ class Errors:
         size = np.abs(error)
         middle, ninth = np.percentile(size, [50, 90])
         return cls(float(middle), float(size.mean()), float(ninth), float(np.median(error)), len(size))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure under its name."""
+        return attributes(self, "mdape", "mape", "p90", "bias", "count")

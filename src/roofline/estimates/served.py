@@ -31,6 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from roofline.answers import attributes
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
@@ -91,14 +92,7 @@ class StepEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""
-        return {
-            "time": self.value,
-            "low": self.low,
-            "high": self.high,
-            "parts": dict(self.parts),
-            "basis": self.basis,
-            "extrapolated": list(self.extrapolated),
-        }
+        return {"time": self.value, **attributes(self, "low", "high", "parts", "basis", "extrapolated")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,9 +43,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from roofline.estimates.constants import four_digits
 from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
-from roofline.files import read_toml, toml_value, write_text
+from roofline.files import read_toml
 from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -106,24 +105,6 @@ def transfers() -> tuple[Transfer, ...]:
         Transfer(one["kernel"], one["to"], (one["interval"][0], one["interval"][1]), one["error"], one["source"])
         for one in read_toml(FILE, "file of constants")["transfer"]
     )
-
-
-def write_transfers(found: Sequence[Transfer]) -> None:
-    """Write residuals to the file of the package; those of other kinds that it holds stay."""
-    new = {(one.kernel, one.to): one for one in found}
-    kept = [new.pop((one.kernel, one.to), one) for one in transfers()]
-    lines = ["# Made by python -m benchmarks.estimates; see docs/accuracy.md."]
-    for one in (*kept, *new.values()):
-        errors = {name: four_digits(value) for name, value in one.error.items()}
-        held = {
-            "kernel": one.kernel,
-            "to": one.to,
-            "interval": [four_digits(end) for end in one.interval],
-            "error": errors,
-            "source": one.source,
-        }
-        lines += ["", "[[transfer]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
-    write_text(FILE, "\n".join(lines) + "\n")
 
 
 def transfer(kernel: str, to: str) -> Transfer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -312,18 +312,12 @@ def in_one_cell(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _json(table: Columns, path: str) -> None:
-    write_text(path, json.dumps(table.to_dict(), allow_nan=False))
-
-
 def _npz(table: Columns, path: str) -> None:
     import numpy as np
 
-    np.savez_compressed(path, **{name: _storable(table.flat(name)) for name in table.columns})
-
-
-def _parquet(table: Columns, path: str) -> None:
-    load_extra("pyarrow.parquet", "parquet").write_table(table.to_arrow(), path)
+    flat = {name: table.flat(name) for name in table.columns}
+    plain = {name: column.astype(str) if column.dtype == object else column for name, column in flat.items()}
+    np.savez_compressed(path, **plain)
 
 
 def integers(values: Any) -> Any:
@@ -381,8 +375,9 @@ def _library(name: str) -> Any:
         raise InputError(f"{name} is not installed", hint=f"pip install {name}, or save the table as .csv") from None
 
 
-def _storable(column: Any) -> Any:
-    return column.astype(str) if column.dtype == object else column
-
-
-_WRITERS = {".csv": _csv, ".json": _json, ".npz": _npz, ".parquet": _parquet}
+_WRITERS: Mapping[str, Callable[[Columns, str], None]] = {
+    ".csv": _csv,
+    ".json": lambda table, path: write_text(path, json.dumps(table.to_dict(), allow_nan=False)),
+    ".npz": _npz,
+    ".parquet": lambda table, path: load_extra("pyarrow.parquet", "parquet").write_table(table.to_arrow(), path),
+}

@@ -313,8 +313,6 @@ def _reduced(
     table: BlockTable, keep: KeepRequest, blocks: list[RowBlock], folder: GridFolder | None, run: GridRun
 ) -> tuple[Reduced, int]:
     """All blocks reduced to one, those that are done in the folder first; how many there are when it is stopped."""
-    import os
-
     from roofline import __version__
 
     found, rows, done = Reduced(), 0, 0

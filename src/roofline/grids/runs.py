@@ -13,6 +13,7 @@ A work is a value that travels: ``prepared(choice)`` is made once a choice, ``ru
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,8 +114,6 @@ def _configured() -> bool:
 @contextmanager
 def _connected(address: str | None, file: str | None) -> Iterator[Any]:
     distributed = load_extra("distributed", "dask")
-    import os
-
     if file is not None:
         hint = "dask scheduler --scheduler-file FILE writes one"
         path = os.path.expanduser(file)

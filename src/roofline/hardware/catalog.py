@@ -44,7 +44,7 @@ from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.machine import NETWORK_LINKS, SCALE_UP_LINKS, Machine, Unit
+from roofline.hardware.machine import NETWORK_LINKS, SCALE_UP_LINKS, Machine, Unit, figure_unit, figures_by_path
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list, template
 from roofline.quantity import format_quantity, whole_number
@@ -123,14 +123,10 @@ def doubtful_figures(machine: Machine, base: Machine | None) -> tuple[Assumption
 
 
 def _too_small(machine: Machine) -> Iterator[str]:
-    figures = [
-        (path, value, "FLOP/s" if path.partition(".")[2] != "bandwidth" else "B/s") for path, value in _figures(machine)
-    ]
-    figures += [(f"{m.name}.capacity", m.capacity.value, "B") for m in machine.memories if m.capacity]
-    figures += [(f"{u.name}.clock", u.clock.value, "Hz") for u in machine.units if u.clock]
-    for path, value, unit in figures:
-        if value < _LEAST[unit]:
-            yield f"{path} is {format_quantity(value, unit)}: is its unit missing?"
+    for path, figure in figures_by_path(machine).items():
+        unit = figure_unit(path)
+        if figure.value < _LEAST.get(unit, 0.0):
+            yield f"{path} is {format_quantity(figure.value, unit)}: is its unit missing?"
 
 
 def _without_peak(machine: Machine) -> Iterator[str]:
@@ -143,17 +139,11 @@ def _without_peak(machine: Machine) -> Iterator[str]:
 
 
 def _twice(machine: Machine, base: Machine) -> Iterator[str]:
-    before = dict(_figures(base))
-    for path, value in _figures(machine):
-        if path in before and abs(value / (2 * before[path]) - 1) <= 0.01:
+    before = figures_by_path(base)
+    for path, figure in figures_by_path(machine).items():
+        is_rate = path in before and figure_unit(path) in ("FLOP/s", "B/s")
+        if is_rate and abs(figure.value / (2 * before[path].value) - 1) <= 0.01:
             yield f"{path} is exactly twice that of {base.name}: a sparse (or duplex) figure?"
-
-
-def _figures(machine: Machine) -> Iterator[tuple[str, float]]:
-    for unit in machine.units:
-        yield from ((f"{unit.name}.{dtype}", peak.value) for dtype, peak in unit.peaks.items())
-    bandwidths = {m.name: m.bandwidth for m in machine.memories} | {x.name: x.bandwidth for x in machine.links}
-    yield from ((f"{name}.bandwidth", figure.value) for name, figure in bandwidths.items() if figure is not None)
 
 
 CATALOG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog")

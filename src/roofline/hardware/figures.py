@@ -22,7 +22,17 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import HardwareError, InputError, quoted, suggest
-from roofline.hardware.machine import MAIN_WORDS, TDP_WORDS, Figure, Link, Machine, Memory, Unit, figure_unit
+from roofline.hardware.machine import (
+    MAIN_WORDS,
+    TDP_WORDS,
+    Figure,
+    Link,
+    Machine,
+    Memory,
+    Unit,
+    figure_unit,
+    figures_by_path,
+)
 from roofline.hardware.network import network
 from roofline.hardware.rate import find_level, find_link
 from roofline.quantity import figure, format_amount
@@ -271,6 +281,9 @@ def said_by(machine: Machine, path: str, source: str) -> Figure | None:
 #: How far a source's figure may lie from one that it confirms, by part: a capacity is a label or a driver's bytes.
 _AGREES = {"capacity": 0.08, "": 0.01}
 
+#: Units of figures that sources are held against each other for.
+_TOLD = ("FLOP/s", "B/s", "B")
+
 #: What may be said of a figure; a conflict is one whose other sources all give something else.
 VERDICTS = ("confirmed", "conflict", "derived", "one source")
 
@@ -286,7 +299,7 @@ def verdicts(machine: Machine) -> dict[str, str]:
     >>> [said[path] for path in ("tensor.bf16", "hbm.capacity", "tensor.fp64", "nic.bandwidth")]
     ['confirmed', 'confirmed', 'conflict', 'one source']
     """
-    return {path: _verdict(machine, path, figure) for path, figure in _taken(machine).items() if figure is not None}
+    return {path: _verdict(machine, path, figure) for path, figure in _taken(machine).items()}
 
 
 def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
@@ -306,14 +319,10 @@ def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
     return tuple(sorted((value for value in values if abs(value / taken.value - 1) > _AGREES[""]), reverse=True))
 
 
-def _taken(machine: Machine) -> dict[str, Figure | None]:
+def _taken(machine: Machine) -> dict[str, Figure]:
     """The peaks, bandwidths and capacities of a machine by their paths."""
-    taken: dict[str, Figure | None] = {}
-    for unit in machine.units:
-        taken |= {f"{unit.name}.{dtype}": figure for dtype, figure in unit.peaks.items()}
-    for memory in machine.memories:
-        taken |= {f"{memory.name}.bandwidth": memory.bandwidth, f"{memory.name}.capacity": memory.capacity}
-    return taken | {f"{link.name}.bandwidth": link.bandwidth for link in machine.links}
+    told = {path: figure for path, figure in figures_by_path(machine).items() if figure_unit(path) in _TOLD}
+    return {path: figure for path, figure in told.items() if not path.endswith(".per_core")}
 
 
 def _verdict(machine: Machine, path: str, taken: Figure) -> str:

@@ -306,3 +306,23 @@ class Machine(Answer):
     def __repr__(self) -> str:
         given = f", given: {', '.join(self.given)}" if self.given else ""
         return f"Machine({self.target}{given})"
+
+
+def figures_by_path(machine: Machine) -> dict[str, Figure]:
+    """Every figure of a machine by its path; a bus that is a level and a link stands as the level.
+
+    >>> from roofline import chip
+    >>> list(figures_by_path(chip("v5e")))[:3], figures_by_path(chip("v5e"))["ici.bandwidth"].value
+    (['mxu.bf16', 'mxu.int8', 'mxu.int4'], 45000000000.0)
+    """
+    found: dict[str, Figure | None] = {}
+    for unit in machine.units:
+        found |= {f"{unit.name}.{dtype}": peak for dtype, peak in unit.peaks.items()}
+        found |= {f"{unit.name}.achievable.{dtype}": share for dtype, share in unit.achievable.items()}
+        found[f"{unit.name}.clock"] = unit.clock
+    levels: list[Memory | Link] = [*machine.memories, *machine.links]
+    for level in levels:
+        for part in ("bandwidth", "capacity", "per_core", "latency", "achievable"):
+            found.setdefault(f"{level.name}.{part}", getattr(level, part, None))
+    found["tdp"] = machine.tdp
+    return {path: figure for path, figure in found.items() if figure is not None}

@@ -67,6 +67,7 @@ from roofline.hardware.machine import (
     Memory,
     Unit,
     figure_unit,
+    figures_by_path,
 )
 from roofline.hardware.rate import find_level, find_link
 from roofline.signatures import takes
@@ -230,7 +231,8 @@ def _set_unit(machine: Machine, head: str, part: str, key: str, value: Any) -> M
     if not unit.peaks:
         raise HardwareError(f"{unit.name} of {machine.name} lists no dtype", hint=f"say which: {key}.bf16")
     for dtype in unit.peaks:
-        machine = _set_peak(machine, _unit_named(machine, unit), dtype, key, value)
+        now = next((each for each in machine.units if each.name == unit.name), unit)
+        machine = _set_peak(machine, now, dtype, key, value)
     return machine
 
 
@@ -287,10 +289,6 @@ _FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = 
 def _main_unit(machine: Machine) -> Unit:
     matrix = next((u for u in machine.units if u.kind == "matrix"), None)
     return matrix or next(iter(machine.units), None) or Unit("vector", "vector", Frozen({}))
-
-
-def _unit_named(machine: Machine, unit: Unit) -> Unit:
-    return next((u for u in machine.units if u.name == unit.name), unit)
 
 
 def _peak_name(unit: Unit, dtype: str) -> str:
@@ -409,25 +407,18 @@ def describe_given(machine: Machine) -> list[Assumption]:
 
 def _describe(machine: Machine, path: str) -> str:
     head, _, part = path.rpartition(".")
+    every = figures_by_path(machine)
     if "achievable" in (head.rpartition(".")[2], part):
         counts = "" if machine.use_achievable else ", which only counts with achievable"
-        return f"{path} at {_fraction(machine, path):g}{counts}"
-    figure = _figure_at(machine, path)
+        share = next((figure.value for each, figure in every.items() if f"{each}.".startswith(f"{path}.")), 1.0)
+        return f"{path} at {share:g}{counts}"
+    figure = every.get(path)
     if figure is None:
         return path
     if any(unit.name == head and part in unit.peaks for unit in machine.units):
         return f"{part} on {head} at {quantity.format_quantity(figure.value, 'FLOP/s')}"
     name = head if part == "bandwidth" else path
     return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}"
-
-
-def _figure_at(machine: Machine, path: str) -> Figure | None:
-    head, _, part = path.rpartition(".")
-    unit = next((unit for unit in machine.units if unit.name == head), None)
-    if unit is not None and part in unit.peaks:
-        return unit.peaks[part]
-    found: Figure | None = machine.tdp if path == "tdp" else getattr(unit or _level(machine, head), part, None)
-    return found
 
 
 def changed_figures(machine: Machine, before: Machine) -> dict[str, float]:
@@ -437,21 +428,7 @@ def changed_figures(machine: Machine, before: Machine) -> dict[str, float]:
     >>> changed_figures(chip("v5e", hbm=1.6e12, bf16=2e14), chip("v5e", bf16=2e14))
     {'hbm.bandwidth': 1600000000000.0}
     """
-    was = {path: _figure_at(before, path) for path in before.given}
-    found = ((path, _figure_at(machine, path)) for path in machine.given)
-    return {path: figure.value for path, figure in found if figure is not None and figure != was.get(path)}
-
-
-def _fraction(machine: Machine, path: str) -> float:
-    """The fraction of a level's bandwidth, of one peak of a unit, or of all of them."""
-    head, _, dtype = path.partition(".achievable")
-    unit = next((unit for unit in machine.units if unit.name == head), None)
-    if unit is None:
-        level = _level(machine, head)
-        return 1.0 if level is None or level.achievable is None else level.achievable.value
-    return unit.achievable[dtype[1:] or next(iter(unit.peaks))].value
-
-
-def _level(machine: Machine, name: str) -> Memory | Link | None:
-    levels: list[Memory | Link] = [*machine.memories, *machine.links]
-    return next((level for level in levels if level.name == name), None)
+    now, was = figures_by_path(machine), figures_by_path(before)
+    given = {path: now[path] for path in machine.given if path in now}
+    kept = {path for path in before.given if path in given and given[path] == was.get(path)}
+    return {path: figure.value for path, figure in given.items() if path not in kept}

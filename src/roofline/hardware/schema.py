@@ -88,19 +88,6 @@ CHIP_KEYS = (
     "link", "price", "alternates", "source", "basis",
 )  # fmt: skip
 
-_UNIT_KEYS = (
-    "kind", "clock", "tile", "peak", "achievable", "per_clock", "per_core", "irregular", "source", "basis", "note",
-)  # fmt: skip
-
-_MEMORY_KEYS = (
-    "level", "bandwidth", "capacity", "per_core", "achievable", "link", "label", "curve", "source", "basis", "note",
-)  # fmt: skip
-
-_LINK_KEYS = (
-    "name", "bandwidth", "links", "latency", "domain", "achievable", "topology", "label", "axes", "wrap", "slices",
-    "host", "reduces", "switches", "ports", "port_bandwidth", "source", "basis", "note",
-)  # fmt: skip
-
 _REDUCTION_KEYS = ("dtypes", "source", "note")
 
 _ALTERNATE_KEYS = ("of", *FIGURE_KEYS, "rejected")
@@ -108,6 +95,12 @@ _ALTERNATE_KEYS = ("of", *FIGURE_KEYS, "rejected")
 _SYSTEM_KEYS = ("name", "chip", "aliases", "notes", "link")
 
 _Part = TypeVar("_Part", Unit, Memory, Link)
+
+#: Reads what a key of a table holds; source, basis and note are those that the table has for all of its figures.
+Reader = Callable[[Mapping[str, Any], str, FieldPath, Mapping[str, str]], Any]
+
+#: Keys of a table that hold for all of its figures.
+_OF_ALL = ("source", "basis", "note")
 
 
 def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Any]], FieldPath]:
@@ -179,30 +172,27 @@ def build_chip(
     return machine
 
 
+def _fields(
+    readers: Mapping[str, Reader], raw: Mapping[str, Any], place: FieldPath, others: tuple[str, ...]
+) -> dict[str, Any]:
+    """What the keys of a table hold, each as its reader reads it; a key that has none and is no other is an error."""
+    known_keys(raw, (*others, *readers, *_OF_ALL), place)
+    defaults = defaults_of(raw, place)
+    return {key: read(raw, key, place, defaults) for key, read in readers.items()}
+
+
 def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[str, str]) -> Unit:
-    lone = [key for key in raw if key not in _UNIT_KEYS and dtypes.peak_name(key)]
+    lone = [key for key in raw if key not in (*_UNIT, "kind", *_OF_ALL) and dtypes.peak_name(key)]
     if lone:
         many = "keys" if len(lone) > 1 else "key"
         said = ", ".join(f"peak.{key}" for key in lone)
         place.fail(f"unknown {many} {', '.join(map(repr, lone))}", f"a peak is written {said}")
-    known_keys(raw, _UNIT_KEYS, place)
     name = name.lower()
     kind = text_of(raw, "kind", place) or kinds.get(name, "")
+    found = _fields(_UNIT, raw, place, ("kind",))
     if kind not in KINDS:
         place.at("kind").fail(f"is {kind!r}" if kind else "is missing", "a unit's kind is 'matrix' or 'vector'")
-    defaults = defaults_of(raw, place)
-    return Unit(
-        name=name,
-        kind=kind,
-        peaks=by_dtype(raw, "peak", "FLOP/s", place, defaults),
-        clock=figure_of(raw, "clock", "Hz", place, defaults),
-        tile=_tile(raw, place),
-        achievable=by_dtype(raw, "achievable", "", place, defaults, most=1.0),
-        per_clock=by_dtype(raw, "per_clock", "", place, defaults),
-        irregular=texts_of(raw, "irregular", place),
-        per_core=count_of(raw, "per_core", place),
-        note=text_of(raw, "note", place),
-    )
+    return Unit(name=name, kind=kind, peaks=found.pop("peak"), note=text_of(raw, "note", place), **found)
 
 
 def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) -> str:
@@ -215,21 +205,12 @@ def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) ->
 
 
 def _memory(raw: Mapping[str, Any], place: FieldPath) -> Memory:
-    known_keys(raw, _MEMORY_KEYS, place)
+    found = _fields(_MEMORY, raw, place, ("level", "link"))
     name = _name_of(raw, "level", "the level: 'hbm', 'dram', 'l2', 'vmem', 'pcie' …", place)
-    defaults = defaults_of(raw, place)
-    curve = curve_of(raw, "curve", place)
-    beyond = Figure(curve[-1][1], basis="derived", note="the end of its curve") if curve else None
-    return Memory(
-        name=name,
-        bandwidth=figure_of(raw, "bandwidth", "B/s", place, defaults) or beyond,
-        capacity=figure_of(raw, "capacity", "B", place, defaults),
-        per_core=figure_of(raw, "per_core", "B", place, defaults),
-        achievable=figure_of(raw, "achievable", "", place, defaults, most=1.0),
-        link=flag_of(raw, "link", place, name in LINK_LEVELS),
-        label=text_of(raw, "label", place),
-        curve=curve,
-    )
+    if found["curve"]:
+        beyond = Figure(found["curve"][-1][1], basis="derived", note="the end of its curve")
+        found["bandwidth"] = found["bandwidth"] or beyond
+    return Memory(name=name, link=flag_of(raw, "link", place, name in LINK_LEVELS), **found)
 
 
 def links_of(raw: Mapping[str, Any], place: FieldPath) -> tuple[Link, ...]:
@@ -246,38 +227,18 @@ def _once(what: str, names: list[str], place: FieldPath) -> None:
 
 
 def _link(raw: Mapping[str, Any], place: FieldPath) -> Link:
-    known_keys(raw, _LINK_KEYS, place)
-    name = _name_of(raw, "name", "the link: 'nvlink', 'ici', 'nic' …", place)
-    defaults = defaults_of(raw, place)
-    topology = text_of(raw, "topology", place)
-    if topology and topology not in TOPOLOGIES:
-        place.at("topology").fail(f"is {topology!r}", suggest(topology, TOPOLOGIES, what="topologies"))
-    return Link(
-        name=name,
-        bandwidth=figure_of(raw, "bandwidth", "B/s", place, defaults),
-        links=count_of(raw, "links", place),
-        latency=figure_of(raw, "latency", "s", place, defaults),
-        domain=count_of(raw, "domain", place),
-        achievable=figure_of(raw, "achievable", "", place, defaults, most=1.0),
-        topology=topology,
-        label=text_of(raw, "label", place),
-        axes=_sizes(raw, "axes", place),
-        wrap=_rule(raw, "wrap", WRAP_RULES, place),
-        slices=_rule(raw, "slices", list(filter(None, SLICE_RULES)), place),
-        host=_sizes(raw, "host", place),
-        reduces=_reduction(raw, place, defaults),
-        switches=count_of(raw, "switches", place),
-        ports=count_of(raw, "ports", place),
-        port_bandwidth=figure_of(raw, "port_bandwidth", "B/s", place, defaults),
-    )
+    found = _fields(_LINK, raw, place, ("name",))
+    return Link(name=_name_of(raw, "name", "the link: 'nvlink', 'ici', 'nic' …", place), **found)
 
 
-def _reduction(raw: Mapping[str, Any], place: FieldPath, defaults: Mapping[str, str]) -> Reduction | None:
+def _reduction(
+    raw: Mapping[str, Any], key: str, place: FieldPath, defaults: Mapping[str, str]
+) -> Reduction | None:  # fmt: skip
     """Read what the switches add up: true for every format, or a table of the formats and their source."""
-    given = raw.get("reduces", False)
+    given = raw.get(key, False)
     if not isinstance(given, dict):
-        return Reduction() if flag_of(raw, "reduces", place, False) else None
-    here = place.at("reduces")
+        return Reduction() if flag_of(raw, key, place, False) else None
+    here = place.at(key)
     known_keys(given, _REDUCTION_KEYS, here)
     named = texts_of(given, "dtypes", here)
     if not named:
@@ -302,10 +263,10 @@ def _sizes(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[int, ...
     return tuple(sizes)
 
 
-def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], place: FieldPath) -> str:
+def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], what: str, place: FieldPath) -> str:
     rule = text_of(raw, key, place)
     if rule and rule not in known:
-        place.at(key).fail(f"is {rule!r}", suggest(rule, known, what="rules"))
+        place.at(key).fail(f"is {rule!r}", suggest(rule, known, what=what))
     return rule
 
 
@@ -332,13 +293,47 @@ def _alternates(raw: Mapping[str, Any], place: FieldPath) -> tuple[Alternate, ..
     return tuple(found)
 
 
-def _tile(raw: Mapping[str, Any], place: FieldPath) -> tuple[int, int] | None:
-    if "tile" not in raw:
+def _tile(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[int, int] | None:
+    if key not in raw:
         return None
-    tile = raw["tile"]
+    tile = raw[key]
     if not isinstance(tile, list) or len(tile) != 2 or any(not is_count(side) for side in tile):
-        place.at("tile").fail(f"is {tile!r}", "expected rows and columns, such as [128, 128]")
+        place.at(key).fail(f"is {tile!r}", "expected rows and columns, such as [128, 128]")
     return tile[0], tile[1]
+
+
+def _figure(unit: str, most: float | None = None) -> Reader:
+    return lambda raw, key, place, defaults: figure_of(raw, key, unit, place, defaults, most=most)
+
+
+def _figures(unit: str, most: float | None = None) -> Reader:
+    return lambda raw, key, place, defaults: by_dtype(raw, key, unit, place, defaults, most=most)
+
+
+def _plain(read: Callable[[Mapping[str, Any], str, FieldPath], Any]) -> Reader:
+    return lambda raw, key, place, defaults: read(raw, key, place)
+
+
+def _one_of(known: Iterable[str], what: str = "rules") -> Reader:
+    return lambda raw, key, place, defaults: _rule(raw, key, known, what, place)
+
+
+#: What the keys of each table hold. Each is a field of the part, ``peak`` that of its peaks.
+_UNIT: Mapping[str, Reader] = {
+    "peak": _figures("FLOP/s"), "clock": _figure("Hz"), "tile": _plain(_tile), "achievable": _figures("", 1.0),
+    "per_clock": _figures(""), "irregular": _plain(texts_of), "per_core": _plain(count_of),
+}  # fmt: skip
+_MEMORY: Mapping[str, Reader] = {
+    "bandwidth": _figure("B/s"), "capacity": _figure("B"), "per_core": _figure("B"), "achievable": _figure("", 1.0),
+    "label": _plain(text_of), "curve": _plain(curve_of),
+}  # fmt: skip
+_LINK: Mapping[str, Reader] = {
+    "topology": _one_of(TOPOLOGIES, "topologies"), "bandwidth": _figure("B/s"), "links": _plain(count_of),
+    "latency": _figure("s"), "domain": _plain(count_of), "achievable": _figure("", 1.0), "label": _plain(text_of),
+    "axes": _plain(_sizes), "wrap": _one_of(WRAP_RULES), "slices": _one_of(list(filter(None, SLICE_RULES))),
+    "host": _plain(_sizes), "reduces": _reduction, "switches": _plain(count_of), "ports": _plain(count_of),
+    "port_bandwidth": _figure("B/s"),
+}  # fmt: skip
 
 
 def build_system(key: str, raw: Mapping[str, Any], place: FieldPath, chip_named: Callable[[str], Machine]) -> Machine:

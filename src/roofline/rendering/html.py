@@ -9,13 +9,11 @@ A cell of a figure carries its value in SI units (``data-value``) and its unit, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from html import escape
-from typing import Any
 
 from roofline.sections import (
     Amount,
-    Blank,
     Cell,
     Column,
     CrossTable,
@@ -45,7 +43,7 @@ STYLES: dict[Tone, str] = {
 
 def html(sections: Iterable[Section]) -> str:
     """Render sections one below the other."""
-    return f'<div class="roofline">{"".join(_RENDERERS[type(section)](section) for section in sections)}</div>'
+    return f'<div class="roofline">{"".join(map(_section, sections))}</div>'
 
 
 def page(sections: Iterable[Section], title: str = "roofline") -> str:
@@ -58,38 +56,27 @@ def page(sections: Iterable[Section], title: str = "roofline") -> str:
     return f"<!doctype html>\n<html><head>{head}</head>\n<body>{html(sections)}</body></html>\n"
 
 
-def _headline(section: Headline) -> str:
-    beside = f" {escape(section.beside)}" if section.beside else ""
-    return f"<p><b>{escape(section.subject)}</b>{beside}</p>"
-
-
-def _sentences(section: Sentences) -> str:
-    if not section.lines:
-        return ""
-    return f"<p{_style(section.tone)}>{'<br>'.join(map(escape, section.lines))}</p>"
-
-
-def _pairs(section: Pairs) -> str:
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
-        for name, text in section.pairs
-    )
-    return f"<table>{rows}</table>"
-
-
-def _listing(section: Listing) -> str:
-    if not section.items:
-        return ""
-    items = "".join(f"<li>{escape(item)}</li>" for item in section.items)
-    opened = "" if section.tone == "quiet" else " open"
-    return f"<details{opened}{_style(section.tone)}><summary>{escape(section.name)}</summary><ul>{items}</ul></details>"
-
-
-def _table(section: Table) -> str:
-    head = "".join(f'<th style="text-align:{each.align}">{escape(each.name)}</th>' for each in section.columns)
-    body = "".join(_row(row, section.columns) for row in section.rows)
-    named = any(column.name for column in section.columns)
-    return f"<table>{f'<thead><tr>{head}</tr></thead>' if named else ''}<tbody>{body}</tbody></table>"
+def _section(section: Section) -> str:
+    match section:
+        case Headline(subject=subject, beside=beside):
+            return f"<p><b>{escape(subject)}</b>{f' {escape(beside)}' if beside else ''}</p>"
+        case Sentences(lines=lines, tone=tone) if lines:
+            return f"<p{_style(tone)}>{'<br>'.join(map(escape, lines))}</p>"
+        case Pairs(pairs=pairs):
+            left = 'style="text-align:left"'
+            rows = (f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>" for name, text in pairs)
+            return f"<table>{''.join(rows)}</table>"
+        case Listing(name=name, items=items, tone=tone) if items:
+            listed = "".join(f"<li>{escape(item)}</li>" for item in items)
+            opened = "" if tone == "quiet" else " open"
+            return f"<details{opened}{_style(tone)}><summary>{escape(name)}</summary><ul>{listed}</ul></details>"
+        case CrossTable():
+            return _section(section.table())
+        case Table(columns=columns, rows=rows):
+            head = "".join(f'<th style="text-align:{each.align}">{escape(each.name)}</th>' for each in columns)
+            head = f"<thead><tr>{head}</tr></thead>" if any(column.name for column in columns) else ""
+            return f"<table>{head}<tbody>{''.join(_row(row, columns) for row in rows)}</tbody></table>"
+    return ""
 
 
 def _row(row: Row, columns: Iterable[Column]) -> str:
@@ -118,24 +105,5 @@ def _data(cell: Cell) -> str:
     return f' data-value="{cell.value!r}"' + (f' data-unit="{escape(cell.unit)}"' if cell.unit else "")
 
 
-def _cross_table(section: CrossTable) -> str:
-    return _table(section.table())
-
-
 def _style(tone: Tone) -> str:
     return f' style="{STYLES[tone]}"' if tone else ""
-
-
-def _blank(section: Blank) -> str:
-    return ""
-
-
-_RENDERERS: dict[type, Callable[[Any], str]] = {
-    Headline: _headline,
-    Sentences: _sentences,
-    Pairs: _pairs,
-    Table: _table,
-    CrossTable: _cross_table,
-    Listing: _listing,
-    Blank: _blank,
-}

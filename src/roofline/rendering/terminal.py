@@ -133,7 +133,8 @@ def _sentences(section: Sentences) -> Iterator[Any]:
         if section.whole:
             yield Text(" " * section.indent + line, STYLES[section.tone], no_wrap=True, overflow="ignore")
         else:
-            yield _indented(Text(_joined(line), STYLES[section.tone]), section.indent)
+            text = Text(_joined(line), STYLES[section.tone])
+            yield Padding(text, (0, 0, 0, section.indent), expand=False) if section.indent else text
 
 
 def _pairs(section: Pairs) -> Iterator[Any]:
@@ -152,7 +153,9 @@ def _listing(section: Listing) -> Iterator[Any]:
 
 def _table(section: Table) -> Iterator[Any]:
     """Draw a table, without its empty columns."""
-    filled = [_set_in(row) for row in section.rows]
+    filled = [
+        ("  " * row.level + str(row.cells[0]), *row.cells[1:]) if row.level else row.cells for row in section.rows
+    ]
     kept = [
         index
         for index, column in enumerate(section.columns)
@@ -399,11 +402,6 @@ def _broken(text: str, width: int) -> str:
     return re.sub(rf"\S{{{width + 1},}}", lines, text)
 
 
-def _set_in(row: Row) -> Sequence[Cell]:
-    """The cells of a row, the first set in by its depth in a tree."""
-    return ("  " * row.level + str(row.cells[0]), *row.cells[1:]) if row.level else row.cells
-
-
 def _cell(cell: Cell, column: Column) -> Any:
     if isinstance(cell, ShareBar):
         from rich.bar import Bar
@@ -417,26 +415,14 @@ def _cell(cell: Cell, column: Column) -> Any:
     return Text(_joined(str(cell)) if column.wrap in ("words", "anywhere") else str(cell))
 
 
-def _cross_table(section: CrossTable) -> Iterator[Any]:
-    yield _CrossTable(section)
-
-
-def _indented(renderable: Any, indent: int) -> Any:
-    return Padding(renderable, (0, 0, 0, indent), expand=False) if indent else renderable
-
-
-def _blank(section: Blank) -> Iterator[Any]:
-    yield Text()
-
-
 _RENDERERS: dict[type, Callable[[Any], Iterator[Any]]] = {
     Headline: _headline,
     Sentences: _sentences,
     Pairs: _pairs,
     Table: _table,
-    CrossTable: _cross_table,
+    CrossTable: lambda section: iter([_CrossTable(section)]),
     Listing: _listing,
-    Blank: _blank,
+    Blank: lambda section: iter([Text()]),
 }
 
 

@@ -38,9 +38,7 @@ from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
 from roofline.sections import (
     Amount,
-    Blank,
     Cell,
-    Column,
     CrossTable,
     Headline,
     Listing,
@@ -116,7 +114,9 @@ def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str
         sections = []
     else:
         found = next((answer for answer, _, _ in shown if hasattr(answer, "to_dict")), None)
-        data = None if found is None or _is_long(found) else (found.thinned() if _is_chart(found) else found).to_dict()
+        # a longer table has a file of its own
+        is_long = isinstance(found, Columns) and len(found) > MOST_DATA_ROWS
+        data = None if found is None or is_long else (found.thinned() if _is_chart(found) else found).to_dict()
         data = data if len(json.dumps(plain_data(data))) <= MOST_DATA else None
     return {
         "title": head.subject,
@@ -150,11 +150,6 @@ def _title(shown: Sequence[Shown], command: Sequence[str]) -> str:
     return " ".join(words) or "roofline"
 
 
-def _is_long(answer: Any) -> bool:
-    """Whether a table has more rows than a page should carry as data: a file of its own holds them."""
-    return isinstance(answer, Columns) and len(answer) > MOST_DATA_ROWS
-
-
 def _is_chart(answer: Any) -> bool:
     return hasattr(answer, "marks")
 
@@ -168,10 +163,6 @@ def live_steps(answer: Any) -> list[LiveStep]:
         return list(find(answer))
     except RooflineError:  # several sizes at once, a figure without a symbol: the page shows it without sliders
         return []
-
-
-def _of_formula(answer: Formula) -> Iterator[LiveStep]:
-    yield LiveStep("formula", answer, on=answer.machine.target)
 
 
 def _of_bound(answer: Bound) -> Iterator[LiveStep]:
@@ -232,7 +223,7 @@ def _of_several(answer: Any) -> Iterator[LiveStep]:
 
 #: How the moving parts of each kind of answer are found, by the name of its class.
 _STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
-    "Formula": _of_formula,
+    "Formula": lambda answer: [LiveStep("formula", answer, on=answer.machine.target)],
     "Bound": _of_bound,
     "Serving": _of_serving,
     "Solution": _of_solution,
@@ -382,39 +373,25 @@ def _function(formula: Formula) -> str:
 
 def plain_sections(sections: Iterable[Section]) -> list[dict[str, Any]]:
     """Each section as a mapping with its ``kind``; what has nothing to say is left out."""
-    found = (_RENDERERS[type(section)](section) for section in sections)
-    return [each for each in found if each is not None]
+    return [each for each in map(_plain_section, sections) if each is not None]
 
 
-def _headline(section: Headline) -> dict[str, Any]:
-    return {"kind": "headline", **section._asdict()}
-
-
-def _sentences(section: Sentences) -> dict[str, Any] | None:
-    return {"kind": "sentences", "lines": list(section.lines), "tone": section.tone} if section.lines else None
-
-
-def _pairs(section: Pairs) -> dict[str, Any] | None:
-    return {"kind": "pairs", "pairs": [list(pair) for pair in section.pairs]} if section.pairs else None
-
-
-def _listing(section: Listing) -> dict[str, Any] | None:
-    if not section.items:
-        return None
-    return {"kind": "listing", "name": section.name, "items": list(section.items), "tone": section.tone}
-
-
-def _table(section: Table) -> dict[str, Any]:
-    return {
-        "kind": "table",
-        "name": section.name,
-        "columns": [_column(column) for column in section.columns],
-        "rows": [_row(row) for row in section.rows],
-    }
-
-
-def _column(column: Column) -> dict[str, Any]:
-    return {"name": column.name, "align": column.align}
+def _plain_section(section: Section) -> dict[str, Any] | None:
+    match section:
+        case Headline():
+            return {"kind": "headline", **section._asdict()}
+        case Sentences(lines=lines, tone=tone) if lines:
+            return {"kind": "sentences", "lines": list(lines), "tone": tone}
+        case Pairs(pairs=pairs) if pairs:
+            return {"kind": "pairs", "pairs": [list(pair) for pair in pairs]}
+        case Listing(name=name, items=items, tone=tone) if items:
+            return {"kind": "listing", "name": name, "items": list(items), "tone": tone}
+        case CrossTable():
+            return _plain_section(section.table())
+        case Table(columns=columns, rows=rows, name=name):
+            heads = [{"name": column.name, "align": column.align} for column in columns]
+            return {"kind": "table", "name": name, "columns": heads, "rows": list(map(_row, rows))}
+    return None
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -433,22 +410,3 @@ def _cell(cell: Cell) -> dict[str, Any]:
         source = {"source": cell.source} if cell.source else {}
         return {"text": str(cell), "value": cell.value, "unit": cell.unit, **source}
     return {"text": str(cell)}
-
-
-def _cross_table(section: CrossTable) -> dict[str, Any]:
-    return _table(section.table())
-
-
-def _blank(section: Blank) -> None:
-    return None
-
-
-_RENDERERS: dict[type, Callable[[Any], dict[str, Any] | None]] = {
-    Headline: _headline,
-    Sentences: _sentences,
-    Pairs: _pairs,
-    Table: _table,
-    CrossTable: _cross_table,
-    Listing: _listing,
-    Blank: _blank,
-}

@@ -121,10 +121,6 @@ def _save_page(shown: list[Shown], name: str, command: Sequence[str]) -> str:
     return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
 
 
-def _save_data(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    save_data(plain_data(_method(shown, "to_dict", name)()), name)
-
-
 def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
     from rich.console import Console
 
@@ -139,11 +135,6 @@ def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
     write_text(name, written.getvalue())
 
 
-def _save_table(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    """The table of its data frame."""
-    _write_table(name, *_method(shown, "plain_table", name)())
-
-
 def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]], units: Mapping[str, str]) -> None:
     """Columns have the names of a data frame, and their units behind; figures are in SI units."""
     import csv
@@ -151,10 +142,6 @@ def _write_table(name: str, names: Sequence[str], rows: Sequence[Sequence[Any]],
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows([with_units(names, units), *rows])
     write_text(name, written.getvalue())
-
-
-def _save_picture(shown: list[Shown], name: str, command: Sequence[str]) -> None:
-    picture_of(shown, name).save(name)
 
 
 def picture_of(shown: list[Shown], name: str) -> Any:
@@ -174,13 +161,13 @@ def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
     return found
 
 
-#: How answers are written, by the ending of the file.
+#: How answers are written, by the ending of the file; ``.csv`` is the table of a data frame.
 WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], str | None]] = {
     ".html": _save_page,
-    ".json": _save_data,
+    ".json": lambda shown, name, _: save_data(plain_data(_method(shown, "to_dict", name)()), name),
     ".txt": _save_text,
-    ".csv": _save_table,
-    **dict.fromkeys(PICTURES, _save_picture),
+    ".csv": lambda shown, name, _: _write_table(name, *_method(shown, "plain_table", name)()),
+    **dict.fromkeys(PICTURES, lambda shown, name, _: picture_of(shown, name).save(name)),
 }
 
 

@@ -1,0 +1,65 @@
+"""Fit a family of groups, which shares the constants that are no group's own.
+
+Groups are chips and libraries of one operation and format. The own constants of each and the shared ones of all are
+fitted by turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from roofline.estimates.fitting import PRIOR, Fitted, Rows, fit, fit_together
+from roofline.estimates.kernel_model import KernelModel
+
+
+def chosen_policy(model: KernelModel, rows: Rows, sample: int = 200) -> str:
+    """The policy under which a model fits a sample of these rows best: another than the first one if clearly so."""
+    if len(model.policies) == 1:
+        return model.policies[0]
+    index = np.linspace(0, len(rows) - 1, min(sample, len(rows))).astype(int)
+    few = rows.take(index)
+    costs = {policy: fit(model, few, policy=policy, most=30).cost for policy in model.policies}
+    best = min(costs, key=lambda policy: costs[policy])
+    return best if costs[best] < model.clearly_less * costs[model.policies[0]] else model.policies[0]
+
+
+def fit_family(
+    model: KernelModel, groups: Sequence[Rows], turns: int = 3, policies: Sequence[str] = ()
+) -> list[Fitted]:
+    """Fit groups that share the constants which are not their own.
+
+    First every group alone, which also chooses its policy, where none of the ``policies`` is known of it. Groups of one
+    policy then share, and so do those whose policies are stated: by turns the shared constants of all, with the own
+    ones fixed, and the own ones of each, with the shared ones fixed.
+    """
+    known = policies or [""] * len(groups)
+    alone = [_alone(model, rows, policy) for rows, policy in zip(groups, known, strict=True)]
+    found = list(alone)
+    kinds = ["stated" if one.policy in model.stated else one.policy for one in alone]
+    for kind in dict.fromkeys(kinds):
+        which = [i for i, one in enumerate(kinds) if one == kind]
+        together = _sharing(model, [groups[i] for i in which], [alone[i] for i in which], turns)
+        for i, one in zip(which, together, strict=True):
+            found[i] = one
+    return found
+
+
+def _alone(model: KernelModel, rows: Rows, policy: str) -> Fitted:
+    return fit(model, rows, policy=policy or chosen_policy(model, rows), most=40)
+
+
+def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted], turns: int) -> list[Fitted]:
+    """Fit groups of one policy that share what is not their own."""
+    own = model.own(alone[0].policy)
+    shared = [constant.name for constant in model.constants if constant.name not in own]
+    if not shared or len(groups) == 1:
+        return list(alone)
+    middle = {name: float(np.exp(np.mean([np.log(found.values[name]) for found in alone]))) for name in shared}
+    now = [replace(found, values={**found.values, **middle}) for found in alone]
+    for _ in range(turns):
+        now = [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
+        now = fit_together(model, groups, [dict(f.values) for f in now], shared, [f.policy for f in now], PRIOR, 12)
+    return [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
