@@ -135,6 +135,11 @@ class Tensor:
         return product(self.dims)
 
     @property
+    def traffic_elements(self) -> Size:
+        """Elements that move when the operation reads or writes it once: those ``touched``, else all."""
+        return self.elements if self.touched is None else self.touched
+
+    @property
     def capacity_bytes(self) -> Size:
         """Bytes the tensor occupies."""
         return dtypes.get(self.dtype).nbytes(self.elements if self.stored is None else self.stored)

@@ -154,8 +154,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
 
 def _amount(tensor: Tensor) -> Size:
     """Elements that a floor counts of what is read."""
-    moved = _needed(tensor)
-    return moved.elements if moved.touched is None else moved.touched
+    return _needed(tensor).traffic_elements
 
 
 def _at_most(tensor: Tensor, elements: Size) -> Tensor:

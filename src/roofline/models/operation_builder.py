@@ -202,7 +202,7 @@ class OperationBuilder:
 
     def shared(self, weight: Tensor) -> Tensor:
         """The weight, where each layer of the group reads the same one: a floor counts one read for all of them."""
-        read = weight.elements if weight.touched is None else weight.touched
+        read = weight.traffic_elements
         return replace(weight, average=True, needed=exact_div(read, self._repeat))
 
     def read_weights(self, *names: str, touched: Size | None = None) -> list[Tensor]:

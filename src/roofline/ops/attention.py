@@ -246,7 +246,7 @@ def rule(step: Step, context: Context) -> Op:
         single, causal = is_one(done.dims["q_length"]), bool(step.options.get("causal"))
         note += _note_of_parts(parts, key_parts, aligned=aligned, causal=causal, window=window, single=single)
     if alone:
-        touched = [x.elements if x.touched is None else x.touched for x in done.reads[1:3]]
+        touched = [x.traffic_elements for x in done.reads[1:3]]
         read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
         done = replace(done, reads=(done.reads[0], *read, *done.reads[3:]))
     return replace(done, note=note)

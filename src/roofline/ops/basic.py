@@ -59,7 +59,7 @@ def arithmetic(tensors: Sequence[Tensor]) -> str:
 
 def written_elements(op: Op) -> Size:
     """Elements of the results."""
-    amounts = [tensor.elements if tensor.touched is None else tensor.touched for tensor in op.writes]
+    amounts = [tensor.traffic_elements for tensor in op.writes]
     return sum(amounts)
 
 

@@ -621,5 +621,4 @@ def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Colle
 
 def _moved(tensor: Tensor, whole: bool = False) -> Size:
     """Elements that are read of a tensor, or that are needed of these."""
-    read = tensor.elements if tensor.touched is None else tensor.touched
-    return read if whole or tensor.needed is None else tensor.needed
+    return tensor.traffic_elements if whole or tensor.needed is None else tensor.needed

@@ -291,13 +291,9 @@ def _of_steps(ident: str) -> bool:
 
 def _fit(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> bool:
     """Whether parts are together no more than the tensor, each read so many times another one."""
-    held = [_moved(t) * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in parts.items()]
+    held = [t.traffic_elements * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in parts.items()]
     whole = maximum(*(t.elements for t in parts.values()))
     return all(isinstance(amount, int) for amount in (*held, whole)) and sum(held) <= whole
-
-
-def _moved(tensor: Tensor) -> Size:
-    return tensor.elements if tensor.touched is None else tensor.touched
 
 
 def _beside_steps(base: str, parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> dict[str, tuple[Tensor, ...]]:
@@ -309,16 +305,16 @@ def _beside_steps(base: str, parts: Mapping[str, Tensor], times: Mapping[str, Si
     steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or ident == f"{base}[0]"}
     steps = {every: parts[every]} if every in parts else steps
     others = {ident: t for ident, t in parts.items() if ident not in steps}
-    taken = [_moved(t) * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in steps.items()]
+    taken = [t.traffic_elements * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in steps.items()]
     left = maximum(0, maximum(*(t.elements for t in parts.values())) - sum(taken[1:], taken[0]))
     found: dict[str, tuple[Tensor, ...]] = {}
     if every in parts:
         found[every] = (replace(parts[every], storage=base),)
     for ident, tensor in others.items():
-        fresh = minimum(left, _moved(tensor))
+        fresh = minimum(left, tensor.traffic_elements)
         dims = tensor.dims if every in parts else (fresh,)
         storage = base if every in parts else tensor.storage
-        found[ident] = (replace(tensor, dims=dims, touched=_moved(tensor), needed=fresh, storage=storage),)
+        found[ident] = (replace(tensor, dims=dims, touched=tensor.traffic_elements, needed=fresh, storage=storage),)
         left = left - fresh
     return found
 
@@ -376,7 +372,7 @@ def as_stored(tensor: Tensor, dims: tuple[Size, ...] | None) -> Tensor:
     """
     if dims is None or product(dims) == tensor.elements:
         return tensor
-    moved = _moved(tensor)
+    moved = tensor.traffic_elements
     return replace(tensor, dims=dims, touched=None if moved == product(dims) else moved)
 
 

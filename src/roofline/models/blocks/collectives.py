@@ -255,9 +255,7 @@ class KVParallelAttention(SharedAttention):
         parts = [tensor.traffic_bytes for tensor in cached]
         self.send(builder, "AllGather", sum(parts[1:], parts[0]), "gathered")
         out = [
-            builder.output(
-                f"gathered.{number}", each.elements if each.touched is None else each.touched, dtype=each.dtype
-            )
+            builder.output(f"gathered.{number}", each.traffic_elements, dtype=each.dtype)
             for number, each in enumerate(cached)
         ]
         builder.ops[-1] = replace(builder.ops[-1], writes=tuple(out))

@@ -357,9 +357,7 @@ class _Build:
         if not views:
             return op
         reads = tuple(
-            replace(t, dims=self.dims(views[t.ident].whole), touched=t.elements if t.touched is None else t.touched)
-            if t.ident in views
-            else t
+            replace(t, dims=self.dims(views[t.ident].whole), touched=t.traffic_elements) if t.ident in views else t
             for t in op.reads
         )
         return replace(op, reads=reads)
@@ -413,7 +411,7 @@ class _Build:
 def _where_more(tensors: Sequence[Tensor], chips: Any) -> tuple[Tensor, ...]:
     """One chip alone moves nothing."""
     several = minimum(1, chips - 1)
-    return tuple(replace(t, touched=(t.elements if t.touched is None else t.touched) * several) for t in tensors)
+    return tuple(replace(t, touched=t.traffic_elements * several) for t in tensors)
 
 
 NOTHING = Score()

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
 from roofline.programs.jax.registry import find, scanned, size_of
-from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS
+from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS, window_places
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
 from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.regions import WHOLE, Region
@@ -372,18 +371,14 @@ def _convolved(each: Asked) -> Iterator[Region]:
     image, out, kernel = (
         [shape[d] for d in order] for order, shape in zip(orders, (each.ins[0], each.outs[0], each.ins[1]), strict=True)
     )
-    pads = [int(low) for low, _ in params["padding"]]
-    facts = zip(params["window_strides"], pads, params["rhs_dilation"], params["lhs_dilation"], strict=True)
-    places = [Reach(*of) for of in zip(image[2:], out[2:], kernel[2:], *zip(*facts, strict=True), strict=True)]
+    places = window_places(params, image[2:], out[2:], kernel[2:])
     in_order = regions.moved(each.region, [layout.out_spec.index(d) for d in range(len(out))])
     found = regions.convolved(in_order, kernel, places, params["feature_group_count"])
     yield from map(regions.moved, found, (layout.lhs_spec, layout.rhs_spec))
 
 
 def _windowed(each: Asked) -> Iterator[Region]:
-    names = ("window_dimensions", "window_strides", "padding", "window_dilation", "base_dilation")
-    facts = zip(each.ins[0], each.outs[0], *(each.facts[name] for name in names), strict=True)
-    places = [Reach(n, r, taps, step, int(pad[0]), apart, base) for n, r, taps, step, pad, apart, base in facts]
+    places = window_places(each.facts, each.ins[0], each.outs[0], each.facts["window_dimensions"])
     yield regions.under_windows(regions.union(*map(regions.box_in, each.wanted, each.outs)), places)
 
 

@@ -89,8 +89,7 @@ class Call(PricedCall):
         reads = self.read(place)
         if part:  # of what is repeated it says no places
             reads = tuple(replace(t, ident=f"{t.ident}[{part}]") if t.touched is None else t for t in reads)
-        held = (t.elements if t.touched is None else t.touched for t in reads)
-        return tuple(replace(t, touched=minimum(amount, most)) for t, most in zip(reads, held, strict=True))
+        return tuple(replace(t, touched=minimum(amount, t.traffic_elements)) for t in reads)
 
     def into(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which so many elements are written in place; the result is that operand."""

@@ -9,7 +9,7 @@ Source of the Fourier transforms: Van Loan, Computational Frameworks for the FFT
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -86,6 +86,16 @@ def _rest(value: Value, contracted: Sequence[int], batch: Sequence[int]) -> Size
     return product(size for d, size in enumerate(value.shape) if d not in contracted and d not in batch)
 
 
+def window_places(
+    params: Mapping[str, Any], seen: Sequence[Size], made: Sequence[Size], taps: Sequence[Size]
+) -> list[Reach]:
+    """The windows in each dimension of what they slide over, by the parameters of a convolution or of a pooling."""
+    apart = ("rhs_dilation", "lhs_dilation") if "rhs_dilation" in params else ("window_dilation", "base_dilation")
+    facts = (params[name] for name in ("window_strides", "padding", *apart))
+    windows = zip(seen, made, taps, *facts, strict=True)
+    return [Reach(n, r, k, stride, size_of(pad[0]), *gaps) for n, r, k, stride, pad, *gaps in windows]
+
+
 @rule("conv_general_dilated")
 def convolution(call: Call) -> Priced:
     """Convolve; where the input is dilated (a transposed convolution) every element of the input sees every tap."""
@@ -96,12 +106,7 @@ def convolution(call: Call) -> Priced:
     taps = [kernel[d] for d in numbers.rhs_spec[2:]]
     made = [out[d] for d in numbers.out_spec[2:]]
     base = params["lhs_dilation"]
-    places = [
-        Reach(length, results, many, stride, pad[0], dilation, inner)
-        for length, results, many, stride, pad, dilation, inner in zip(
-            seen, made, taps, params["window_strides"], params["padding"], params["rhs_dilation"], base, strict=True
-        )
-    ]
+    places = window_places(params, seen, made, taps)
     groups = params["feature_group_count"] * params["batch_group_count"]
     padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
     return pricing.convolution(
@@ -394,13 +399,7 @@ def pooled(call: Call) -> Priced:
     """The largest or the sum of each window: one operation for every element of a window but the first."""
     results, window = call.outs[0].size, product(call.params["window_dimensions"])
     each = call.inner(call.params["jaxpr"]) if "jaxpr" in call.params else 1
-    sizes = ("window_dimensions", "window_strides", "padding", "window_dilation", "base_dilation")
-    places = [
-        Reach(length, made, taps, stride, pad[0], dilation, base)
-        for length, made, taps, stride, pad, dilation, base in zip(
-            call.ins[0].shape, call.outs[0].shape, *(call.params[name] for name in sizes), strict=True
-        )
-    ]
+    places = window_places(call.params, call.ins[0].shape, call.outs[0].shape, call.params["window_dimensions"])
     op = pricing.pool(call.name, call.reads, call.writes, results=results, window=window, places=places)
     return op if each == 1 else replace(op, work=op.work * each)
 

@@ -321,7 +321,7 @@ def _any_of(operands: Sequence[Operand], idents: set[str]) -> bool:
 
 def seen_as(tensor: Tensor, value: Value) -> Tensor:
     """A tensor in another form: what moves is what it holds, however often it is repeated in the new one."""
-    held = tensor.elements if tensor.touched is None else tensor.touched
+    held = tensor.traffic_elements
     return replace(tensor, dims=value.shape, touched=None if held == value.size else held)
 
 

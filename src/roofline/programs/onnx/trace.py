@@ -318,7 +318,7 @@ class GraphWalker:
             self.values[node.output[0]] = self.values[node.input[0]]
         if out is None:
             return
-        held = source.elements if source.touched is None else source.touched
+        held = source.traffic_elements
         self.known[node.output[0]] = replace(source, dims=out.dims, touched=None if held == out.elements else held)
 
     def _sizes_of(self, node: Any) -> None:

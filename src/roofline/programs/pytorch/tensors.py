@@ -424,14 +424,14 @@ class _Whole:
             return [(_part(t) if numbers and self.outside else t,) for t in named]
         whole = next((t for t in views if t.ident == self.ident), None)
         if whole is not None:
-            return [(_touching(t, whole.elements if whole.touched is None else whole.touched),) for t in named]
+            return [(_touching(t, whole.traffic_elements),) for t in named]
         if self.cut is not None and all(map(_fixed, views)):
             nbytes = self.cut.union(list(numbers.values()))
             held = [self.regions[numbers[t.ident]].size for t in views]
             moved = [_touching(t, nbytes * t.elements // own) for t, own in zip(named, held, strict=True)]
             return [(_part(t) if self.outside else t,) for t in moved]
         if self.apart:
-            amounts = {t.ident: t.elements if t.touched is None else t.touched for t in views}
+            amounts = {t.ident: t.traffic_elements for t in views}
             return [(replace(t, touched=sum(amounts.values())),) for t in named]
         if self.plain:
             read = [self.plain[number] for number in numbers.values()]
@@ -450,7 +450,7 @@ class _Whole:
 
 def _part(tensor: Tensor) -> Tensor:
     """The tensor as a part of one that is read whole elsewhere."""
-    return tensor if tensor.touched is not None else replace(tensor, touched=tensor.elements)
+    return replace(tensor, touched=tensor.traffic_elements)
 
 
 def _touching(tensor: Tensor, elements: Size) -> Tensor:
