@@ -118,6 +118,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
         2 * 2 * (2 * 48 + 8 * 64) * 4 * 24 + 2 * 2 * T * 24 * 64,
         2 * (2 * 2 * (2 * 48 + 8 * 64) * 4) + 2 * 2 * ONE * 24 * 64,
     ),
+    # convolutions: of 80 channels at two positions in 3 layers, of 3 streams in 2
+    "qwen4_exp_text": (None, 3 * (2 * 2 * 4 * 80 * 2) + 2 * (2 * 2 * 4 * 3 * 64)),
     # 8 layers with windows and 8 others as they run, and 218 states
     "inkling2_loop_text": (
         2 * 2 * (8 * 48 + 32 * 64) * 4 * 24 + 2 * 2 * T * 218 * 64,
@@ -147,7 +149,7 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
     "deepseek_v4": (8 * 2 * T * 16 * 64, 8 * 2 * ONE * 16 * 64 + 2 * 3 * ONE * 4 * 2 * (32 + 32)),
 }
 #: Models whose keys are selected by masking there, so that all of them count.
-MASKED = ("glm_moe_dsa", "deepseek_v32", "axk2", "hy_v4", "mistral_large4_text", "glm5_next_text")
+MASKED = ("glm_moe_dsa", "deepseek_v32", "axk2", "hy_v4", "mistral_large4_text", "glm5_next_text", "qwen4_exp_text")
 
 
 @for_each("name", sorted(TINY))
@@ -165,13 +167,15 @@ def test_small_models_equal_what_torch_counts(name: str) -> None:
         assert matrix(ops, "recurrence") + later == counted["decode"]
 
 
-#: What transformers keeps of 2 x 21 tokens beyond ours: keys of Falcon's 4 heads, of which 2 are equal, in 3 layers; no
-#: window is cut off in GPT-Neo (2 layers); GLM-5.3-Flash keeps a key, its gates and a mark of each token in place of
-#: one key of each pool; DeepSeek-V4 keeps inputs of what is not compressed yet.
+#: What transformers keeps of 2 x 21 tokens beyond ours: keys of Falcon's 4 heads, of which 2 are equal, in 3
+#: layers; no window is cut off in GPT-Neo (2 layers); GLM-5.3-Flash keeps a key, its gates and a mark of each token
+#: in place of one key of each pool; Qwen4 keeps each key of an indexer, and no further input of streams;
+#: DeepSeek-V4 keeps inputs of what is not compressed yet.
 KEPT_MORE = {
     "falcon 40b": 3 * 2 * 2 * 21 * 2 * 16,
     "gpt_neo": 2 * 2 * 2 * 14 * 64,
     "glm5_next_text": 2 * (21 * (2 * 16 + 1) - 5 * 16),
+    "qwen4_exp_text": 2 * 2 * (21 - 5) * 16 - 2 * 2 * 3 * 64 * 3,
 }
 OTHER_CACHE = ("deepseek_v4",)
 

@@ -251,7 +251,7 @@ def test_inkling_2() -> None:
     assert mixed == [4, 4]
 
 
-@pytest.mark.parametrize("kind", ["qwen4_exp", "zaya", "hrm_text"])
+@pytest.mark.parametrize("kind", ["xlstm", "zaya", "hrm_text"])
 def test_types_with_layers_of_their_own_are_named_as_such(kind: str) -> None:
     with pytest.raises(InputError, match="has layers that are not modelled"):
         load({"model_type": kind})
@@ -337,3 +337,31 @@ def test_relative_positions_are_made_once_and_scored_by_each_sequence(name: str)
     ]
     local = on_chips(TINY[name], 2)
     assert local.parameters < model.parameters
+
+
+def test_qwen_4() -> None:
+    """Parameters of transformers 5.24 for these numbers; a token reads 16 rows of each table of several words."""
+    text: dict[str, Any] = {
+        "model_type": "qwen4_exp_text", "indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 256,
+        "indexer_budget": 2048, "indexer_compress_ratio": 16, "ple_layer_ids": [2, 5],
+    }  # fmt: skip
+    model = load({"model_type": "qwen4_exp", "dtype": "bfloat16", "text_config": text})
+    assert model.parameters == 149_310_758_528
+    tables = [weight for each in model.layer_weights() if (weight := each.weight).kind == "embedding"]
+    rows = [weight.shape[0] for weight in tables]
+    assert [weight.shape[1] for weight in tables] == [128, 128]
+    # 16 primes behind 20,000,000 each, the second table's behind the first one's, to a multiple of 128
+    assert all(320_000_000 < each < 320_010_000 and each % 128 == 0 for each in rows)
+    assert rows[0] < rows[1]
+    experts = 40 * 502 * 3 * 2048 * 512
+    assert model.active_parameters == model.parameters - experts - 128 * (sum(rows) - 2 * 16)
+    # 10 of 40 layers attend: keys and values of 2 heads, and one key of an indexer for 16 tokens
+    assert model.kv_bytes_per_token() == 2 * 10 * (2 * (256 + 256) + 256 / 16)
+    pairs = [op.dims["pairs"] for op in decode(model, batch=1, context=9999) if op.kind == "attention"]
+    assert pairs == [10_000 // 16, 2048]
+    assert not model.gaps
+
+
+def test_tables_of_several_words_are_checked() -> None:
+    with pytest.raises(InputError, match="64 layers at most, and an ngram_size of at least 2"):
+        load({**TINY["qwen4_exp_text"], "ngram_size": 1})

@@ -83,6 +83,14 @@ LATEST: dict[str, dict[str, Any]] = {
         rel_extent=16, n_routed_experts=6, conv_kernel_size=4, intermediate_size=..., n_layers_per_attn_res_block=2,
         layer_types=["hybrid", "hybrid_sliding", "hybrid", "hybrid_sliding"],
     ),
+    "qwen4_exp_text": small(
+        "qwen4_exp_text", _EXPERTS, num_hidden_layers=5, intermediate_size=..., num_experts=6, hc_count=3,
+        shared_expert_intermediate_size=40, hc_lowrank=10, ple_layer_ids=[1, 3], ple_embed_dim=32, heads_per_ngram=4,
+        ngram_vocab_size_base=50, make_ngram_vocab_size_divisible_by=8, indexer_n_heads=2, indexer_kv_heads=1,
+        indexer_head_dim=16, indexer_budget=8, indexer_compress_ratio=4, linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=12, linear_conv_kernel_dim=4,
+        layer_types=[*["linear_attention", "full_attention"] * 2, "linear_attention"],
+    ),
     "inkling2_loop_text": small(
         "inkling2_loop_text", _EXPERTS, vocab_size=104, unpadded_vocab_size=96, num_hidden_layers=8,
         swa_num_attention_heads=2, swa_num_key_value_heads=1, swa_head_dim=24, sliding_window_size=8, d_rel=6,

@@ -28,8 +28,8 @@ from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.attention import attention, index_scores
 from roofline.ops.contraction import contraction
-from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, selected_pairs, sliding_window
-from roofline.sizes import Size, ceil_div, floor_div, is_zero, minimum
+from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, minimum
 from roofline.work import Key, Op, Tensor, Work
 
 #: Formats that public kernels score in, narrowest first, and whose kernels those are. A chip runs those it has units
@@ -65,6 +65,15 @@ class Indexer:
 
     #: Vector FLOPs of a pair: relu, weight, sum over heads.
     each: ClassVar[int] = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MeanIndexer(Indexer):
+    """Picks the best pools of keys, each by its mean (Qwen4): Σ over heads of relu(q·k); keys behind them are seen."""
+
+    KERNELS: ClassVar[Kernels] = ()
+    #: Vector FLOPs of a pair: relu, sum over heads.
+    each: ClassVar[int] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +117,17 @@ def with_index_formats(model: Model, machine: Machine) -> Model:
 
 
 def index_keys(
-    indexer: Indexer | BlockIndexer | None, length: Size = 1, name: str = "index keys"
+    indexer: Indexer | BlockIndexer | None, length: Size | None = None, name: str = "index keys"
 ) -> tuple[Cached, ...]:
-    """The keys that an indexer keeps of ``length`` tokens; nothing where there is none or it takes a choice over."""
+    """The keys that an indexer keeps of ``length`` tokens, or of one on average; nothing where it takes a choice over.
+
+    Of a whole pool it keeps one key.
+    """
     if indexer is None or indexer.shared:
         return ()
-    return (Cached(name, length * indexer.width, dtype=indexer.dtype),)
+    pool = getattr(indexer, "pool", 0) or 1
+    entries = exact_div(1, pool) if length is None else floor_div(length, pool) if pool > 1 else length
+    return (Cached(name, entries * indexer.width, dtype=indexer.dtype),)
 
 
 def cached_index_keys(
@@ -149,6 +163,42 @@ def score_keys(
         dims=dims, compute=compute, vector_compute=builder.arithmetic,
     )  # fmt: skip
     builder.add(replace(op, role="selection", options={"kernel": _kernel(indexer, compute, kept)}), "indexer.scores")
+
+
+def chosen_pairs(new: Size, length: Size, indexer: Indexer) -> Size:
+    """Pairs of queries and keys that an indexer leaves: the best keys, or the best whole pools and what follows."""
+    if not indexer.pool:
+        return selected_pairs(new, length, indexer.top_k)
+    pool = indexer.pool
+    chosen = pool * compressed_pairs(new, length, pool, indexer.top_k // pool)
+    if not indexer.tail:
+        return chosen
+    return chosen + CAUSAL.pairs(new, length) - pool * compressed_pairs(new, length, pool)
+
+
+def entry_pairs(builder: OperationBuilder, rate: int, most: int | None) -> Size:
+    """Pairs of a query and a compressed entry it sees, at most ``most`` of them."""
+    step = builder.step
+    if step.full:
+        return step.new * floor_div(step.length, rate)
+    return compressed_pairs(step.new, step.length, rate, most)
+
+
+def keep_entries(
+    builder: OperationBuilder, made: Tensor, module: str, width: int, rate: int, most: int | None, dtype: str
+) -> list[Tensor]:
+    """Keep new entries; with those of earlier steps, of which a query reads at most ``most``."""
+    step = builder.step
+    entries = builder.write_to_cache(made, dtype)
+    if is_zero(step.past):
+        return [entries]
+    before = floor_div(step.past, rate)
+    seen = before if most is None else minimum(before, step.new * most)
+    dims = (step.attended, before, width)
+    cached = Tensor(
+        builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
+    )
+    return [entries, cached]
 
 
 def _kernel(indexer: Indexer | BlockIndexer, compute: str, kept: str) -> str:
@@ -216,7 +266,7 @@ class Attention(Block):
     shared_kv: bool = False
     rotary: int = 0
     causal: bool = True
-    indexer: BlockIndexer | None = None
+    indexer: BlockIndexer | MeanIndexer | None = None
     out_norm: str | None = None
     shares_kv_as: str = ""
     reads_kv_of: str = ""
@@ -283,7 +333,11 @@ class Attention(Block):
             found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
             if self.gate_bias:
                 found.append(Weight("g_proj.bias", (self.heads,), "bias"))
-        if self.indexer is not None:
+        if isinstance(self.indexer, MeanIndexer):
+            rows, width = self.indexer.heads + 1, self.indexer.width
+            found.append(Weight("indexer.index_qk_proj", (rows * width, self.inputs)))
+            found += [Weight(f"indexer.{name}_layernorm", (width,), "norm") for name in "qk"]
+        elif self.indexer is not None:
             s = self.indexer
             found += [
                 Weight("indexer.q_proj", (s.heads * s.width, self.inputs)),
@@ -450,6 +504,8 @@ class Attention(Block):
         if not self.causal and self.window:
             half = self.window // 2
             return BandMask(before=half, after=half).pairs(step.new, step.new)
+        if isinstance(self.indexer, MeanIndexer):
+            return chosen_pairs(step.new, step.length, self.indexer)
         if self.indexer is not None:
             return selected_pairs(step.new, step.length, self.indexer.block * self.indexer.top_blocks)
         if self.chunk is not None:
@@ -463,14 +519,31 @@ class Attention(Block):
             return minimum(past, self.window - 1)
         if self.chunk is not None:
             return past - floor_div(past, self.chunk) * self.chunk
+        if isinstance(self.indexer, MeanIndexer):
+            return minimum(past, new * self.indexer.top_k + self.indexer.pool - 1)
         if self.indexer is not None:
             return minimum(past, new * self.indexer.block * self.indexer.top_blocks - 1)
         return past
 
-    def _select(self, builder: OperationBuilder, x: Tensor, indexer: BlockIndexer) -> None:
-        """Score every key, take the largest of each block of keys, pick the best blocks."""
+    def _select(self, builder: OperationBuilder, x: Tensor, indexer: BlockIndexer | MeanIndexer) -> None:
+        """Score every key and take the largest of each block, or score the means of pools; pick the best ones."""
         step = builder.step
         tokens = step.tokens
+        if isinstance(indexer, MeanIndexer):
+            both = builder.linear("indexer.index_qk_proj", x, tokens)
+            q = builder.norm("rms_norm", both, "indexer.q_layernorm", tokens * indexer.heads, indexer.width)
+            q = rotate(builder, q, "indexer.q_rope", tokens, indexer.heads, minimum(self.rotary, indexer.width))
+            rows = step.own * (floor_div(step.length, indexer.pool) - floor_div(step.past, indexer.pool))
+            mean = builder.output("indexer.mean", rows, indexer.width)
+            elements = tokens * indexer.width
+            builder.vector("reduction", [both], mean, "indexer.mean", flops=elements, elements=elements)
+            builder.mark_by_sequence()
+            mean = builder.norm("rms_norm", mean, "indexer.k_layernorm", rows, indexer.width)
+            builder.mark_by_sequence()
+            kept = step.index_format(indexer.dtype)
+            entries = keep_entries(builder, mean, "indexer", indexer.width, indexer.pool, None, kept)
+            score_keys(builder, [q, *entries], indexer, entry_pairs(builder, indexer.pool, None))
+            return
         q = builder.linear("indexer.q_proj", x, tokens)
         q = builder.norm("rms_norm", q, "indexer.q_norm", tokens * indexer.heads, indexer.width)
         k = builder.linear("indexer.k_proj", x, tokens)

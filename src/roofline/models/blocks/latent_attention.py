@@ -12,12 +12,22 @@ from __future__ import annotations
 from typing import ClassVar
 
 from roofline.frozen import dataclass, replace
-from roofline.models.blocks.attention import Indexer, attention_core, cached_index_keys, index_keys, rotate, score_keys
+from roofline.models.blocks.attention import (
+    Indexer,
+    attention_core,
+    cached_index_keys,
+    chosen_pairs,
+    entry_pairs,
+    index_keys,
+    keep_entries,
+    rotate,
+    score_keys,
+)
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.contraction import contraction
-from roofline.ops.masks import CAUSAL, compressed_pairs, selected_pairs, sliding_window
+from roofline.ops.masks import CAUSAL, sliding_window
 from roofline.sizes import Size, floor_div, is_zero, minimum
 from roofline.work import Tensor
 
@@ -109,14 +119,11 @@ class LatentAttention(Block):
         return self.rank + self.rotary
 
     def index_keys(self) -> tuple[Cached, ...]:
-        pool = (self.indexer.pool if self.indexer else 0) or 1
-        return tuple(part._replace(elements=part.elements / pool) for part in index_keys(self.indexer))
+        return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         kept = length if self.window is None else minimum(length, self.window)
-        pool = self.indexer.pool if self.indexer else 0
-        keys = index_keys(self.indexer, floor_div(length, pool) if pool else length)
-        return Cached("latents", kept * (self.rank + self.rotary)), *keys
+        return Cached("latents", kept * (self.rank + self.rotary)), *index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -179,7 +186,7 @@ class LatentAttention(Block):
         if step.full:
             return step.new * step.length
         if self.indexer is not None:
-            return _chosen_pairs(step.new, step.length, self.indexer)
+            return chosen_pairs(step.new, step.length, self.indexer)
         return (CAUSAL if self.window is None else sliding_window(self.window)).pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
@@ -233,8 +240,8 @@ class LatentAttention(Block):
             gate = builder.linear("indexer.index_kpool_compress_gate", x, tokens)
             parts = [k, gate, *builder.read_weights("indexer.index_kpool_compress_ape")]
             k = _pool(builder, parts, "indexer", indexer.width, indexer.pool)
-            entries = _keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
-            score_keys(builder, [q, w, *entries], indexer, _entry_pairs(builder, indexer.pool, None))
+            entries = keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
+            score_keys(builder, [q, w, *entries], indexer, entry_pairs(builder, indexer.pool, None))
             return
         k = builder.write_to_cache(k, kept)
         w = builder.linear("indexer.weights_proj", x, tokens)
@@ -243,25 +250,6 @@ class LatentAttention(Block):
 
 def _scaling(name: str, heads: int) -> list[Weight]:
     return [Weight(f"{name}.{part}", (heads,), "other") for part in ("scale", "bias")]
-
-
-def _chosen_pairs(new: Size, length: Size, indexer: Indexer) -> Size:
-    """Pairs of queries and keys that an indexer leaves: the best keys, or the best whole pools and what follows."""
-    if not indexer.pool:
-        return selected_pairs(new, length, indexer.top_k)
-    pool = indexer.pool
-    chosen = pool * compressed_pairs(new, length, pool, indexer.top_k // pool)
-    if not indexer.tail:
-        return chosen
-    return chosen + CAUSAL.pairs(new, length) - pool * compressed_pairs(new, length, pool)
-
-
-def _entry_pairs(builder: OperationBuilder, rate: int, most: int | None) -> Size:
-    """Pairs of a query and a compressed entry it sees, at most ``most`` of them."""
-    step = builder.step
-    if step.full:
-        return step.new * floor_div(step.length, rate)
-    return compressed_pairs(step.new, step.length, rate, most)
 
 
 def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: int, rate: int) -> Tensor:
@@ -274,23 +262,6 @@ def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: in
     builder.vector("softmax", parts, made, f"{module}.pool", flops=8 * elements, elements=elements)
     builder.mark_by_sequence()
     return made
-
-
-def _keep_entries(
-    builder: OperationBuilder, made: Tensor, module: str, width: int, rate: int, most: int | None, dtype: str
-) -> list[Tensor]:
-    """Keep new entries; with those of earlier steps, of which a query reads at most ``most``."""
-    step = builder.step
-    entries = builder.write_to_cache(made, dtype)
-    if is_zero(step.past):
-        return [entries]
-    before = floor_div(step.past, rate)
-    seen = before if most is None else minimum(before, step.new * most)
-    dims = (step.attended, before, width)
-    cached = Tensor(
-        builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
-    )
-    return [entries, cached]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,7 +359,7 @@ class CompressedAttention(Block):
         if self.rate:
             most = self.indexer.top_k if self.indexer else None
             read += self._compress(builder, x, "compressor", self.width, most)
-            pairs = pairs + _entry_pairs(builder, self.rate, most)
+            pairs = pairs + entry_pairs(builder, self.rate, most)
         if self.indexer is not None:
             self._select(builder, x, narrow, self.indexer)
         read += builder.read_weights("sinks")
@@ -414,7 +385,7 @@ class CompressedAttention(Block):
         scale = width * minimum(closed, 1)  # it is read where a window closes
         normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width, touched=scale)
         builder.mark_by_sequence()
-        return _keep_entries(builder, normed, module, width, self.rate, most, dtype)
+        return keep_entries(builder, normed, module, width, self.rate, most, dtype)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step
@@ -422,4 +393,4 @@ class CompressedAttention(Block):
         entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
         q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
         w = builder.linear("indexer.weights_proj", x, step.tokens)
-        score_keys(builder, (q, w, *entries), indexer, _entry_pairs(builder, self.rate, None))
+        score_keys(builder, (q, w, *entries), indexer, entry_pairs(builder, self.rate, None))

@@ -24,6 +24,7 @@ from roofline.models.description import Block, Cached, Layer
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
+from roofline.ops.recurrent import causal_convolution
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
@@ -303,6 +304,96 @@ class ExpandStreams(StreamBlock):
         elements: Size = before.elements
         flops = 2 * elements * ((self.streams if self.mixed else 0) + 1)
         builder.stream = builder.vector("elementwise", (x, before), out, "mix", flops=flops, elements=elements)
+        return builder.stream
+
+
+@dataclass(frozen=True, slots=True)
+class GatedCollapse(StreamBlock):
+    """Make a block's input of all streams (Qwen4): the mean of their norms, each number times a sigmoid.
+
+    Sigmoids are made of the norms over ``rank`` numbers. But for the ``last``, those of other numbers say how much of
+    the block's result is added to each stream.
+    """
+
+    rank: int
+    last: bool = False
+
+    def weights(self) -> tuple[Weight, ...]:
+        wide = self.streams * self.width
+        found = [
+            Weight("hc_norm", (wide,), "norm"),
+            Weight("input_mix_weight_down", (self.rank, wide)),
+            Weight("input_mix_weight_up", (wide, self.rank)),
+        ]
+        return tuple(found if self.last else [*found, Weight("block_inject_weight", (self.streams, wide))])
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        rows, wide = builder.stream.dims[0], self.streams * self.width
+        normed = builder.norm("rms_norm", builder.stream, "hc_norm", rows * self.streams, self.width)
+        normed = Tensor(normed.ident, (rows, wide), normed.dtype)
+        narrow = builder.elementwise("silu", (builder.linear("input_mix_weight_down", normed, rows),), "mix.act")
+        mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow, rows),), "mix.gate")
+        if not self.last:
+            builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed, rows),), "inject")
+        out, elements = builder.output("collapse", rows, self.width), rows * wide
+        return builder.vector("reduction", (normed, mixed), out, "collapse", flops=2 * elements, elements=elements)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedEmbedding(StreamBlock):
+    """Add to every stream what the last ``words`` words together bring (Qwen4): rows of a table, chosen by hashes.
+
+    ``heads`` rows of ``table`` are one vector. Of it are made a value, and a key for each stream, which gates the value
+    with the stream. A convolution runs over ``kernel`` tokens, ``words`` apart.
+    """
+
+    table: tuple[int, int]
+    heads: int
+    kernel: int
+    words: int
+
+    def weights(self) -> tuple[Weight, ...]:
+        wide, inside = self.streams * self.width, self.heads * self.table[1]
+        return (
+            Weight("ple_embedding.ngram_embedding", self.table, "embedding"),
+            Weight("key_proj", (wide, inside)),
+            Weight("value_proj", (self.width, inside)),
+            *(Weight(f"norm_{name}", (wide,), "norm") for name in ("key", "query", "conv")),
+            Weight("conv1d", (wide, 1, self.kernel), "other"),
+        )
+
+    def active(self) -> int:
+        """The rows of one token, and all else."""
+        rows, each = self.table
+        return sum(weight.elements for weight in self.weights()) - (rows - self.heads) * each
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """The last inputs of the convolution."""
+        return (Cached("inputs", self.streams * self.width * (self.kernel - 1) * self.words, "state"),)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        step, streams = builder.step, builder.stream
+        rows, wide = streams.dims[0], self.streams * self.width
+        index = Tensor(builder.path("index"), (rows, self.heads), "int32", "index")
+        found = builder.output("rows", rows * self.heads, self.table[1])
+        (table,) = builder.read_weights("ple_embedding.ngram_embedding")
+        builder.add(embedding("", (table, index), (found,)), "ple_embedding.ngram_embedding")
+        found = Tensor(found.ident, (rows, self.heads * self.table[1]), found.dtype)
+        keys = builder.linear("key_proj", found, rows)
+        value = builder.linear("value_proj", found, rows)
+        parts = rows * self.streams
+        keys = builder.norm("rms_norm", keys, "norm_key", parts, self.width)
+        queries = builder.norm("rms_norm", streams, "norm_query", parts, self.width)
+        gated = builder.output("gate", rows, wide)
+        builder.vector("elementwise", (keys, queries, value), gated, "gate", flops=3 * gated.elements,
+                       elements=gated.elements)  # fmt: skip
+        normed = builder.norm("rms_norm", gated, "norm_conv", parts, self.width)
+        out = builder.output("conv1d", rows, wide)
+        state, kept = builder.states("inputs", (step.batch, wide, (self.kernel - 1) * self.words), step.activations)
+        facts = {"elements": rows * wide, "kernel": self.kernel, "activated": True}
+        reads = [normed, *builder.read_weights("conv1d"), *state]
+        builder.add(causal_convolution("", reads, [out, kept], **facts, compute=builder.arithmetic), "conv1d")
+        builder.stream = builder.elementwise("add", (streams, gated, out), "add", like=streams)
         return builder.stream
 
 

@@ -27,8 +27,7 @@ _OTHERS = {
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (
-        "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "qwen4_exp",
-        "qwen4_exp_text", "big_bird", "roc_bert", "blt", "moshi",
+        "xlnet", "xlstm", "reformer", "doge", "hgrn", "zaya", "hrm_text", "big_bird", "roc_bert", "blt", "moshi",
     ),
 }  # fmt: skip
 

@@ -6,11 +6,12 @@ Nemotron-NAS stands here as well: a Llama with uneven layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isqrt
 from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import replace
-from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.attention import Attention, MeanIndexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.recurrent import (
     ChannelMix,
@@ -26,6 +27,10 @@ from roofline.models.blocks.recurrent import (
 from roofline.models.blocks.residual import (
     AttentionResidual,
     ConcatenateEmbedding,
+    CopyToStreams,
+    ExpandStreams,
+    GatedCollapse,
+    HashedEmbedding,
     IdleBlocks,
     KeepEmbedding,
     Linear,
@@ -503,6 +508,93 @@ def read_inkling2(fields: Fields) -> Model:
     layers = _loop(fields, width, block, layers) if fields.kind == "inkling2_loop_text" else layers
     before = (*rows_beyond_the_head(width, rows - said), *model.before)
     return replace(model, layers=tuple(layers), before=before, after=(last, *model.after))
+
+
+# Qwen4: gated streams, means of keys that an indexer picks, tables of several words
+
+
+def _qwen4_kinds(fields: Fields, layers: int) -> list[str]:
+    if "layer_types" not in fields:
+        return _qwen_kinds(fields, layers)
+    return layer_types(fields, layers, {**FULL_OR_LINEAR, "indexed_attention": "full"})
+
+
+def _qwen4_attention(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    names = "indexer_n_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio"
+    if kind != "full" or names[0] not in fields:
+        fields.ignore(*names)
+        return {"gate": "query"}
+    heads, width, budget, pool = map(fields.size, names)
+    return {"gate": "query", "indexer": MeanIndexer(heads, width, budget // pool * pool, pool=pool)}
+
+
+def _primes_after(start: int, count: int) -> list[int]:
+    """So many primes from ``start`` on.
+
+    >>> _primes_after(20, 3), _primes_after(7, 1)
+    ([23, 29, 31], [7])
+    """
+    found: list[int] = []
+    while len(found) < count:
+        if start > 1 and all(start % divisor for divisor in range(2, isqrt(start) + 1)):
+            found.append(start)
+        start += 1
+    return found
+
+
+def _hashed(fields: Fields, width: int, streams: int) -> dict[int, Block]:
+    """The tables of several words by the layer that reads them, each of rows for every head: a prime of its own."""
+    listed = sorted({int(number) for number in fields.listed("ple_layer_ids") or []})
+    words, each = fields.size("ngram_size", default=3), fields.size("heads_per_ngram", default=8)
+    first = fields.size("ngram_vocab_size_base", default=20_000_000, most=10**9)
+    whole, kernel = fields.size("make_ngram_vocab_size_divisible_by", default=128), fields.size(
+        "ple_conv_kernel_size", default=4
+    )  # fmt: skip
+    inside, heads = fields.size("ple_embed_dim", default=width), (words - 1) * each
+    primes = _primes_after(first, heads * len(listed)) if len(listed) <= 64 else []
+    if heads < 1 or (listed and not primes):
+        raise fields.not_understood("ple_layer_ids", "64 layers at most, and an ngram_size of at least 2")
+    rows = [sum(primes[at * heads : (at + 1) * heads]) for at in range(len(listed))]
+    return {
+        number - 1: HashedEmbedding(
+            "ple", streams, width, (-(-row // whole) * whole, inside // heads), heads, kernel, words
+        )
+        for number, row in zip(listed, rows, strict=True)
+    }  # fmt: skip
+
+
+_QWEN4 = replace(_QWEN, kinds=_qwen4_kinds, attend=_qwen4_attention, predicts=())
+
+
+@family("qwen4_exp_text")
+def read_qwen4(fields: Fields) -> Model:
+    """Read Qwen4's experiment: every layer mixes streams in place of norms."""
+    fields.ignore("indexer_kv_heads", "split_ngram_parts", "output_gate_type", "seed")
+    model, streams = read(_QWEN4, fields), fields.size("hc_count", default=4)
+    width, rank = model.width, fields.size("hc_lowrank", default=320)
+    tables = _hashed(fields, width, streams)
+
+    def collapse(name: str, last: bool = False) -> Block:
+        return GatedCollapse(name, streams, width, rank, last)
+
+    def expand(name: str) -> Block:
+        return ExpandStreams(name, streams, width, mixed=False)
+
+    made: dict[int, Layer] = {}
+
+    def changed(layer: Layer, number: int) -> Layer:
+        _, mixer, _, _, experts, _ = layer.blocks
+        return Layer((
+            *([tables[number]] if number in tables else []), collapse("attn_hyper_connection"), mixer,
+            expand("attn_inject"), collapse("mlp_hyper_connection"), experts, expand("mlp_inject"),
+        ))  # fmt: skip
+
+    layers = [
+        changed(layer, number) if number in tables else made.setdefault(id(layer), changed(layer, number))
+        for number, layer in enumerate(model.layers)
+    ]
+    before = (CopyToStreams("embed_streams", streams, width), *model.before)
+    return replace(model, layers=tuple(layers), before=before, after=(collapse("hyper_connection_mixer", True),))
 
 
 # Zamba: in some layers a transformer block, whose weights they share, reads the embedding beside the hidden state

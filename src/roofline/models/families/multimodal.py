@@ -238,7 +238,7 @@ _TEXT = {
             "deepseek_ocr2_text": "deepseek_ocr2",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
             "mistral_large4_text": "mistral_large4", "glm5_next_text": "glm5_next", "inkling2_text": "inkling2",
-            "inkling2_loop_text": "inkling2_loop",
+            "inkling2_loop_text": "inkling2_loop", "qwen4_exp_text": "qwen4_exp",
         },
         "language_model.model.": {
             "deepseek_v3": "kimi_k25 kimi_vl", "kimi_linear": "kimi_k3", "llama4_text": "llama4",
