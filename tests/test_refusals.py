@@ -194,6 +194,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: _bound().save(3), "path is 3, and takes text"),
     (lambda: measurement.measure_device("cuda"), "'cuda' drives no device; device='cuda' of measure makes one"),
     (lambda: roofline.hardware.override({"x": None}, {}), "machine is {'x': None}, and takes Machine"),
+    (lambda: roofline.models.load("llama-2-7b").layer_weights(among="1, 2"), "among is '1, 2', and takes a list"),
     (lambda: roofline_chart("B=8"), "machines is 'B=8', and takes a list"),
     (lambda: _bound().to_pandas(np.array([1, 2])), "table is array([1, 2]), and takes text"),
     (lambda: _bound().interactive(height=None), "height is None, and takes a whole number"),

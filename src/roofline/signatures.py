@@ -507,7 +507,8 @@ def _is_of(value: Any, kind: str) -> bool:
         return bool(value) and all(_is_any_of(each, "str | Machine | Mapping") for each in value)
     kinds = [each.partition("[")[0] for each in _alternatives(inside[:-1].removesuffix(", ..."))]
     of_classes = bool(inside) and not any(each in _KINDS or each in _OPEN or "." in each for each in kinds)
-    if isinstance(value, known) and not (isinstance(value, str) and of_classes):
+    of_numbers = head in ("Sequence", "Iterable") and {*kinds} <= {"int", "float"}
+    if isinstance(value, known) and not (isinstance(value, str) and (of_classes or of_numbers)):
         items = value if inside and isinstance(value, list | tuple | range) else ()
         allowed = inside[:-1].removesuffix(", ...").replace("str", "str | PathLike")
         if head == "tuple" and inside and not isinstance(value, str) and not inside.endswith(", ...]"):
