@@ -111,6 +111,21 @@ def test_modules_are_run_again() -> None:
         train("llama-3-8b", **sizes, checkpoint="mlpp,self_attn")
 
 
+@pytest.mark.parametrize(
+    ("kind", "shared"),
+    [("deepseek_v3", "shared_experts"), ("qwen2_moe", "shared_expert"), ("granitemoeshared", "shared_mlp")],
+)
+def test_a_module_of_experts_has_those_of_every_token(kind: str, shared: str) -> None:
+    """Whatever a model calls them: naming them too runs nothing more again."""
+    asked: dict[str, Any] = {"on": "h100", "batch_tokens": 4096, "sequence": 512}
+    alone, both, less = (
+        train(TINY[kind], **asked, checkpoint=modules) for modules in ("moe", f"moe,{shared}", "moe_act")
+    )
+    assert alone.memory.parts == both.memory.parts
+    assert alone.lower == both.lower
+    assert alone.memory.total < less.memory.total
+
+
 def test_activations_wait_in_a_narrower_format() -> None:
     sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**16, "tensor": 8}
     wide, narrow, wider = (train("llama-3-8b", **sizes, saved_activations=dtype) for dtype in (None, "fp8", "fp32"))
