@@ -170,7 +170,9 @@ def test_what_leaves_nothing_open_is_refused(arguments, message):
         ("h100:nxn", "chips of NVIDIA H100 SXM5 80GB stand in a row; as in h100:n"),
         ("h100:8:n", "shape '8:n' of 'h100:8:n' does not read"),
         ("nope:n", "unknown chip 'nope'"),
-        ("v5p:nxnxnxn", "no v5p:nxnxnxn has a multiple of 1 chips"),
+        ("v5p:nxnxnxn", "TPU v5p has no slice of 2x2x2x2: it has 4 axes"),
+        ("trn2:n", "how many neuronlink links AWS Trainium2 has"),
+        ("h100:sequence", "sequence is a size or a rate of llama-3-8b training step; another name of the chips: h100:n"),
     ],
 )
 def test_no_such_target(on, message):

@@ -111,6 +111,7 @@ def open_counts(on: str, *, inside: int = 1, outside: int = 1, **options: Any) -
         tiers = _of_tiers(machine, name, inside) if outside == 1 else _of_parts(machine, name, inside, outside)
         found = tuple(tiers)
     if not found:
+        _numbered(machine, shape, name, 2)  # says why there is none, where there is no slice at all
         raise LayoutError(f"no {on} has a multiple of {inside} chips", hint="fewer that split the model, or more axes")
     return found
 

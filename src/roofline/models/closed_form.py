@@ -43,7 +43,7 @@ from roofline.models.serving.step import PHASES, check_phase, latent_attention_w
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Codes, Size, check, common_shape, is_array, is_symbol, plain_numbers, symbol
+from roofline.sizes import Codes, Size, check, chip_counts, common_shape, is_array, is_symbol, plain_numbers, symbol
 
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str", checkpoint="str | int")
@@ -123,9 +123,14 @@ def _over_chips(
     for each in ranges:
         own = {name: each.least if name in named else value for name, value in rest.items()}
         try:
-            forms.append((make(each.machine, own), ValidRange(each.holds, each.says)))
+            made = make(each.machine, own)
         except RooflineError as error:
             refused.append((each.says, error))
+            continue
+        named_so = {symbol for time in made.times.values() for symbol in time.free_symbols if symbol.name == read[2]}
+        if any(not chip_counts(symbol) for symbol in named_so) or read[2] in (*made.point, *made.rates):
+            raise InputError(f"{read[2]} is a size or a rate of {made.expression}", hint="another name of the chips: h100:n")
+        forms.append((made, ValidRange(each.holds, each.says)))
     if not forms:
         raise refused[-1][1]
     shown = [each for each in ranges if all(each.says != said for said, _ in refused)]
