@@ -441,7 +441,7 @@ def test_a_table_is_saved_as_numbers_text_or_a_picture(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_says_what_can() -> None:
-    with pytest.raises(InputError, match="there is no picture of a formula; a sweep draws it"):
+    with pytest.raises(InputError, match="there is no picture of a formula; it has one at several values of a size"):
         roofline.formula(LINE, on="v5e", **SIZES).plot()
     with pytest.raises(InputError, match="of a model that is served; pictures are: roofline, time, memory"):
         models.serve("llama-2-7b", on="h100", context=128).plot("bars")

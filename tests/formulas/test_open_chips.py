@@ -172,7 +172,10 @@ def test_what_leaves_nothing_open_is_refused(arguments, message):
         ("nope:n", "unknown chip 'nope'"),
         ("v5p:nxnxnxn", "TPU v5p has no slice of 2x2x2x2: it has 4 axes"),
         ("trn2:n", "how many neuronlink links AWS Trainium2 has"),
-        ("h100:sequence", "sequence is a size or a rate of llama-3-8b training step; another name of the chips: h100:n"),
+        (
+            "h100:sequence",
+            "sequence is a size or a rate of llama-3-8b training step; another name of the chips: h100:n",
+        ),
     ],
 )
 def test_no_such_target(on, message):
@@ -216,3 +219,23 @@ def test_all_n_chips_leave_none_to_others():
         roofline.formula("llama-3-8b", "train", on="h100:n", data="n", tensor=2)
     with pytest.raises(RooflineError, match="size tensor is 'm'"):
         roofline.formula("llama-3-8b", "train", on="h100:n", tensor="m")
+
+
+def test_pictures_over_the_number_of_chips_and_the_batch():
+    found = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
+    over_n = found(n=[8, 12, 64, 512, 1024])
+    chart = over_n.plot()
+    times = {line.label: dict(zip(line.x, line.y, strict=True)) for line in chart.lines}
+    assert [max(times, key=lambda name, n=n: times[name].get(n, 0)) for n in (8, 64, 512)] == [
+        "tensor",
+        "tensor",
+        "nic",
+    ]
+    assert 12 not in times["tensor"]
+    assert 8 not in times["nic"]
+    both = found(n=np.array([16, 64, 256, 1024])[:, None], batch_tokens=2 ** np.arange(16, 24))
+    assert both.plot("limit-map").title == "What binds over batch tokens and n"
+    with pytest.raises(RooflineError, match="there is no picture of a formula at sizes; one is over one size or two"):
+        found(n=8).plot()
+    with pytest.raises(RooflineError, match="the formula holds at none of these sizes"):
+        found(n=[9, 10]).plot()

@@ -147,6 +147,14 @@ def _of_step_sweep(table: Any) -> dict[str, Picture]:
     return with_heat_maps(table, {"time": partial(step_time_chart if varies else _bars_of_steps, table)})
 
 
+def _of_columns(table: Any) -> dict[str, Picture]:
+    """A formula at several values of one size, or of two."""
+    from roofline.charts.size_charts import resources_chart
+
+    varying = [name for name in table.whole if len(set(table.plain(name))) > 1]
+    return with_heat_maps(table, {"time": partial(resources_chart, table, *varying)} if len(varying) == 1 else {})
+
+
 def _bars_of_steps(table: Any) -> Chart:
     """The time of each choice of chips, layouts and formats at the same sizes, a bar each."""
     names = list(table.columns)
@@ -397,6 +405,7 @@ def _of_points(points: Any) -> dict[str, Picture]:
 #: What has pictures, by the name of its class, so that drawing one kind loads no other.
 _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Bound": _of_bound,
+    "Evaluated": _of_columns,
     "ChipList": lambda found: {"roofline": partial(plot, on=list(found))} if len(found) <= MOST_POINTS else {},
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
@@ -435,6 +444,7 @@ _CALLED = {
     "DeploymentPlan": "a plan",
     "EqualCost": "a solution",
     "FewestChips": "the fewest chips",
+    "Evaluated": "a formula at sizes",
     "Formula": "a formula",
     "Machine": "a chip",
     "MeasuredPoints": "measured runs",
@@ -463,5 +473,6 @@ _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
     "StepSweep": "one is of two rows or more with lower among the columns, or of a column over two sizes",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
-    "Formula": "a sweep draws it: roofline.sweep(…).plot()",
+    "Evaluated": "one is over one size or two that vary",
+    "Formula": "it has one at several values of a size, or of two: found(n=[16, 64, 256]).plot()",
 }

@@ -33,7 +33,7 @@ from roofline.bounds.bound import BOUND_KINDS
 from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.series import Series
-from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, rising_axis, size_axis
+from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, log_axis, rising_axis, size_axis
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.quantity import format_quantity
@@ -42,6 +42,7 @@ from roofline.sizes import is_number
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySideBySize
+    from roofline.formulas.compiled import Evaluated
     from roofline.models.sweeps import StepSweep
 
 #: A peak is drawn where it is at most so many times above the highest curve.
@@ -156,6 +157,39 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     )  # fmt: skip
     said = ["no step fits the memory"] if unfit and drawn_all else []
     return replace(found, notes=(*said, *found.notes, *table.incomplete))
+
+
+def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Chart:
+    """Draw the time of each resource in a table of a formula's columns over one of its sizes: the highest binds.
+
+    >>> from roofline import formula
+    >>> step = formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
+    >>> chart = resources_chart(step(n=[16, 64, 256, 1024], batch_tokens=2**20, sequence=4096), "n")
+    >>> [(line.label, len(line.x)) for line in chart.lines][:2]
+    [('hbm', 4), ('cuda', 4)]
+    """
+    marks = []
+    for at, label in enumerate(table.function.resources):
+        drawn = zip(table.plain(over), table.plain(f"time.{label}"), strict=True)
+        points = sorted((float(size), time) for size, time in drawn if time is not None and time > 0)
+        if points:
+            x, y = zip(*points, strict=True)
+            marks.append(Line(label, x, y, "curve", at, at, label))
+    if not marks:
+        raise InputError("the formula holds at none of these sizes", hint="its incomplete says why")
+    ends = [size for line in marks for size in (line.x[0], line.x[-1])]
+    across = replace(log_axis(over.replace("_", " "), "", ends), whole=True)
+    same = [_named(name, table.plain(name)[0]) for name in table.whole if name != over]
+    return Chart(
+        kind="time",
+        title=f"Time of {table.function.name} over {over}",
+        subtitle=", ".join(same),
+        x=across,
+        y=rising_axis([value for line in marks for value in line.y], "log", "time on a resource", "s"),
+        marks=tuple(marks),
+        notes=table.incomplete,
+        theme=theme,
+    )
 
 
 def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:

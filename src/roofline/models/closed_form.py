@@ -129,7 +129,9 @@ def _over_chips(
             continue
         named_so = {symbol for time in made.times.values() for symbol in time.free_symbols if symbol.name == read[2]}
         if any(not chip_counts(symbol) for symbol in named_so) or read[2] in (*made.point, *made.rates):
-            raise InputError(f"{read[2]} is a size or a rate of {made.expression}", hint="another name of the chips: h100:n")
+            raise InputError(
+                f"{read[2]} is a size or a rate of {made.expression}", hint="another name of the chips: h100:n"
+            )
         forms.append((made, ValidRange(each.holds, each.says)))
     if not forms:
         raise refused[-1][1]
