@@ -58,7 +58,7 @@ def test_a_number_of_chips_is_right_for_those_that_there_can_be(on: str, depth: 
             assert found.verdict == f"always {kind}"
         else:
             after = next((name for value, _, name in reversed(found.flips) if chips >= value), found.flips[0][1])
-            assert (kind == "compute-bound") == (after in ("mxu", "tensor")), chips
+            assert (kind == "compute-bound") == (after in ("mxu", "tensor", "matrix")), chips
 
 
 def test_one_chip_sends_nothing_whatever_the_plan_of_several() -> None:
