@@ -15,6 +15,7 @@ from roofline import bound, formula, shard
 from roofline.bounds.api import question
 from roofline.bounds.sharding_plans import MOST, SHOWN_PLANS, _Search
 from roofline.errors import NotationError, SizeError
+from roofline.frozen import replace
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
 from tests.strategies import LONG, few
@@ -216,3 +217,20 @@ def test_plans_of_open_sizes_say_what_is_not_worked_out_and_read_in_words() -> N
     assert "they have figures too" in str(found)
     arrays = shard("bf16[B_X, D_Y] * bf16[D_Y, F] -> bf16[B_X, F]", on="v5e:4x4", B=[64, 4096], D=8192, F=8192)
     assert str(arrays.table()).count("not worked out") == 2 * (len(arrays) - SHOWN_PLANS)
+
+
+def test_plans_of_a_line_that_is_not_sharded_say_so_without_contradiction() -> None:
+    """Plans slice what every chip has; that each chip does all of the work is said of a bound alone."""
+    line, sizes = "bf16[B, D] * bf16[D, F] -> bf16[B, F]", {"B": 512, "D": 8192, "F": 32768}
+    said = " ".join(str(shard(line, on="v5e:4x4", **sizes)).split())
+    assert "no tensor of the line is sharded: every chip starts with all, and plans slice it" in said
+    assert "does all of this" not in said
+    assert "does all of this" in " ".join(str(bound(line, on="v5e:4x4", **sizes)).split())
+
+
+def test_one_plan_more_than_are_shown_is_shown() -> None:
+    found = shard("bf16[B, D] * bf16[D, F] -> bf16[B, F]", on="v5e:4x4", B=512, D=8192, F=32768)
+    nine = replace(found, plans=found.plans[: SHOWN_PLANS + 1])
+    assert f"{SHOWN_PLANS + 1}." in str(nine)
+    assert "1 more;" not in str(nine)
+    assert f"{len(found) - SHOWN_PLANS} more;" in str(found)

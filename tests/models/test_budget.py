@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roofline import train
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import budget, load
@@ -81,3 +82,16 @@ def test_a_budget_says_what_attention_adds(capsys: pytest.CaptureFixture[str]) -
     )
     assert main([*words, "--batch-tokens", "4M", "--sequence", "8192", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["days"] == pytest.approx(47.04, abs=0.01)
+
+
+def test_energy_is_that_of_the_data_sheet_unless_watts_are_given(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--on", "h100:64", "--tokens", "2T", "--mfu", "0.4", "--json"]
+    found = []
+    for more in ([], ["--power", "tdp"], ["--power", "350"]):
+        assert main([*words, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [each["power"] for each in found] == [700, 700, 350]
+    assert found[0]["energy"] == found[0]["chip_hours"] * 3600 * 700 == 2 * found[2]["energy"]
+    assert main([*words, "--batch-tokens", "4M", "--power", "tdp"]) == 0
+    capsys.readouterr()
+    assert train("llama-3-8b", on="h100:64", batch_tokens=4e6, tokens=2e12, power="tdp").power == 700

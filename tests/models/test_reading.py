@@ -52,6 +52,7 @@ def test_unknown_fields_of_the_shipped_are_none() -> None:
 def test_files_and_folders(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     assert load(tmp_path).parameters == load(tmp_path / "config.json").parameters == load(LLAMA).parameters
+    assert load(tmp_path).name == load(tmp_path / "config.json").name == tmp_path.name
     assert load(tmp_path).name == tmp_path.name
 
 

@@ -26,7 +26,7 @@ from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, assumes, figures
 from roofline.signatures import either, takes
 from roofline.sizes import is_array, is_number, is_symbol
-from roofline.statements import assume
+from roofline.statements import Assumption, assume
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
@@ -110,8 +110,10 @@ class ShardPlans(AboutQuestion):
     def assumed(self) -> Sequence[str]:
         """What all plans assume, and the shape of the mesh."""
         bound, mesh = self.best.bound, self.question.on_mesh().mesh
-        alike = [] if bound is None else [e for e in assume("plan", bound.assumptions) if e.kind != "collective"]
-        return [*alike, *(() if mesh is None else mesh.notes)]
+        said = [] if bound is None else [e for e in assume("plan", bound.assumptions) if e.kind != "collective"]
+        whole = Assumption("layout", "no tensor of the line is sharded: every chip starts with all, and plans slice it")
+        said = [whole if each.kind == "alike" else each for each in said]
+        return [*said, *(() if mesh is None else mesh.notes)]
 
     def needed(self) -> Any:
         """The memory that the best plan needs."""
@@ -176,7 +178,8 @@ class ShardPlans(AboutQuestion):
                 Column(name, "right", spare=_SPARE.get(name, 0))
                 for name in ("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
             )
-        shown = self.plans[:SHOWN_PLANS]
+        one_more = len(self) == SHOWN_PLANS + 1 and not (formulas or arrays)  # its row is as short as saying so
+        shown = self.plans[: SHOWN_PLANS + one_more]
         cells = _formulas if formulas else _ranges if arrays else _figures
 
         def rows(plans: Sequence[RankedPlan]) -> list[Row]:
@@ -184,7 +187,7 @@ class ShardPlans(AboutQuestion):
 
         head = (Column(align="right", meaning="rank"), Column("plan", wrap="anywhere"))
         yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
-        rest = len(self) - SHOWN_PLANS
+        rest = len(self) - len(shown)
         if rest > 0:
             figures_too = "; with a number for every size they have figures too" if formulas or arrays else ""
             yield Sentences([f"{rest} more; {either('--json', 'to_dict()')} lists them all{figures_too}"], "quiet")

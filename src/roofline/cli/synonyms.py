@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roofline.errors import did_you_mean
+
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
 
@@ -175,6 +177,9 @@ def explained(
     """
     said = _right(error, words, commands)
     if not said:
+        if isinstance(error, click.NoSuchOption) and error.possibilities:  # the nearest, not the first of the alphabet
+            near = did_you_mean(error.option_name, error.possibilities)
+            return click.NoSuchOption(error.option_name, possibilities=[near], ctx=error.ctx) if near else error
         return error
     unknown = f"No such option {error.option_name!r}" if isinstance(error, click.NoSuchOption) else ""
     wrong = unknown or error.format_message().rstrip(".")

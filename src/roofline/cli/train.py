@@ -42,6 +42,11 @@ _OF_BUDGETS = (
 )  # fmt: skip
 
 
+def _power(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Watts of a chip; those of its data sheet where ``tdp`` or nothing is given."""
+    return None if str(value).lower() == "tdp" else POWER(context, parameter, value)
+
+
 @command_named(
     "train",
     "batch-tokens sequence tokens search on set fsdp tensor pipeline weights checkpoint estimate mfu measured price "
@@ -90,7 +95,7 @@ _OF_BUDGETS = (
     option("optimizer", default="adam", values="adam adamw lion momentum sgd", help=MEANINGS_OF["train"]["optimizer"]),
     option("weights", help=MEANINGS_OF["train"]["weights"]),
     *options("gradients moments master tokens mfu measured days chip-hours price"),
-    option("power", callback=POWER, help="Of one chip (default: its data sheet's)."),
+    option("power", callback=_power, help="Of one chip (default, or tdp: its data sheet's)."),
     *BYTES["minimal"],
     option("full-attention"),
     *ESTIMATE,

@@ -102,6 +102,19 @@ def hourly_price(machine: Machine, price: Any) -> Any:
     return float(dollars) if isinstance(dollars, int) else dollars
 
 
+def chip_power(machine: Machine, power: Any = None) -> float | None:
+    """Watts of one chip, as given, or by the catalog: its TDP, an upper bound; None where none is known.
+
+    >>> from roofline.hardware import chip
+    >>> chip_power(chip("h100")), chip_power(chip("h100"), "tdp"), chip_power(chip("h100"), "0.5 kW")
+    (700.0, 700.0, 500.0)
+    """
+    if power is not None and str(power).lower() != "tdp":
+        given: float | None = figure(power, "W")
+        return given
+    return None if machine.tdp is None else machine.tdp.value / machine.pooled
+
+
 def price_source(machine: Machine, price: float | None, asked: Any = None) -> list[str]:
     """Where a price is from, where it is that of the catalog; or that it has none, where the listed one was ``asked``.
 

@@ -111,9 +111,9 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         inside = os.path.join(text, "config.json")
         if not os.path.isfile(inside):
             raise InputError(f"the folder {text} holds no config.json", hint="name the file itself")
-        shown, text = os.path.basename(os.path.normpath(text)), inside
-    else:
-        shown = os.path.basename(text).removesuffix(".json")
+        text = inside
+    folder, file = os.path.split(os.path.abspath(text))
+    shown = os.path.basename(folder) if file == "config.json" else file.removesuffix(".json")
     return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
 
 

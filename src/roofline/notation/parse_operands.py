@@ -375,6 +375,7 @@ _WRITTEN = {
     **dict.fromkeys(("mlp", "ffn"), _PROGRAM),
     "add": "a sum is written with +, as in bf16[B, D] + bf16[B, D]",
     "swish": "did you mean 'silu'?",
+    **dict.fromkeys(("sort", "argsort"), "a sort reads and writes its data at least once, as copy(x) does"),
 }
 
 

@@ -16,11 +16,10 @@ from roofline.answers import attributes, figures_of
 from roofline.bounds.api import target as resolve
 from roofline.errors import InputError, QuantityError, quoted
 from roofline.frozen import dataclass, field
-from roofline.hardware.figures import price_words
+from roofline.hardware.figures import chip_power, price_words
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_count
 from roofline.models.description import Model
-from roofline.models.serving.cost import chip_power
 from roofline.plans.load import LENGTHS
 from roofline.plans.speculation import Speculating
 from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, kind_of, parse

@@ -16,7 +16,6 @@ from roofline.answers import attributes
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, replace
-from roofline.hardware.machine import Machine
 from roofline.quantity import LEAST, MOST, format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
@@ -128,8 +127,3 @@ def token_cost(
                 f"{name} is {quoted(value)}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
             )
     return TokenCost(time * chips / tokens * MILLION / HOUR, price, power)
-
-
-def chip_power(machine: Machine) -> float | None:
-    """Watts of one chip by the catalog: its TDP, an upper bound; None where none is known."""
-    return None if machine.tdp is None else machine.tdp.value / machine.pooled

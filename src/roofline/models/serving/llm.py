@@ -18,7 +18,7 @@ from roofline.answers import estimable, measurable, on_several
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.figures import hourly_price, price_source
+from roofline.hardware.figures import chip_power, hourly_price, price_source
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -250,7 +250,7 @@ _WHERE = ("on", "set", *OPTIONS)
 
 
 def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.cost import chip_power, cost_section, token_cost
+    from roofline.models.serving.cost import cost_section, token_cost
     from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 
     if found is None:

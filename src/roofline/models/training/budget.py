@@ -24,7 +24,7 @@ from roofline.answers import Comparable, Fact, attributes, heading
 from roofline.bounds.api import target
 from roofline.errors import HardwareError, InputError, quoted
 from roofline.frozen import dataclass, replace
-from roofline.hardware.figures import hourly_price, price_source
+from roofline.hardware.figures import chip_power, hourly_price, price_source
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import rate
@@ -226,8 +226,8 @@ def budget(
     ``model`` is as in :func:`roofline.models.load`, or a number of parameters. Of ``mfu``, ``chip_hours`` and ``days``
     on so many chips one is given, and the others follow; without any, the answer is the floor. Where the number of
     chips is open, ``days`` beside one of the others gives it. ``weights`` is the format of the matrix products,
-    ``price`` that of a chip-hour in dollars, ``power`` in watts a chip. With ``checkpoint="full"`` the forward pass is
-    run again, 2 FLOPs more: the floor is an MFU of 75%.
+    ``price`` that of a chip-hour in dollars, ``power`` watts of a chip or those of its data sheet. With
+    ``checkpoint="full"`` the forward pass is run again, 2 FLOPs more: the floor is an MFU of 75%.
 
     >>> found = budget(70e9, tokens=15e12, on="h100:4096", mfu=0.45, price=2)
     >>> round(found.days, 1), round(found.cost / 1e6, 2), f"{found.flops_per_dollar:.3g}"
@@ -254,7 +254,7 @@ def budget(
             hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"),
         )
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
-    asked_price, price, power = price, hourly_price(machine, price), figure(power, "W")
+    asked_price, price, power = price, hourly_price(machine, price), chip_power(machine, power)
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}
     for name, value in {**figures, "power": power}.items():
         if value is not None and not (isinstance(value, int | float) and 0 < value <= LARGEST):

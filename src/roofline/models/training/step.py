@@ -30,7 +30,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.figures import hourly_price
+from roofline.hardware.figures import chip_power, hourly_price
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
@@ -228,7 +228,7 @@ class TrainingQuestion:
         batch = exact_div(laid.total, laid.length)
         whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
         ops, chips = forward(forward_pass(model, whole, self.frozen)), product(laid.ways.values())
-        watts = laid.machine.tdp.value if laid.machine.tdp else None
+        watts = chip_power(laid.machine, self.power)
         price = hourly_price(laid.machine, self.price)
         found = Training(
             model, stages, chips, laid.ways, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
@@ -236,7 +236,7 @@ class TrainingQuestion:
             flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
             six=_usual_flops(model, ops, self.lora) * laid.total,
             peak=float(peak.value), lower=lower, op_by_op=op_by_op, upper=upper, stated=self.mfu, measured=took,
-            tokens=self.tokens, price=price, power=self.power if self.power is not None else watts,
+            tokens=self.tokens, price=price, power=watts,
             question=self, definitions=short,
         )  # fmt: skip
         return replace(found, estimate=_estimate(found, self.conventions.overlap))
@@ -327,6 +327,8 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
     described, conventions = load(model), taken_from(options, "minimal")
     known = {each.name for each in fields(TrainingQuestion)}
     chosen = {name: options.pop(name) for name in list(options) if name in known}
+    if str(chosen.get("power")).lower() == "tdp":  # as without it
+        chosen["power"] = None
     units = {"mfu": "", "power": "W"}
     chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
     asked = TrainingQuestion(
