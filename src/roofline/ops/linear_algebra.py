@@ -15,7 +15,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import vector
 from roofline.ops.masks import BandMask
 from roofline.ops.rules import Context, register
-from roofline.sizes import Size, exact_div, is_one, log2
+from roofline.sizes import Size, exact_div, is_one, is_zero, log2, maximum, minimum
 from roofline.work import Op, Tensor
 
 #: The reason that an eigenvalue or singular value problem has no count.
@@ -28,12 +28,17 @@ def cholesky(n: Size) -> Size:
 
 
 def lu(m: Size, n: Size) -> Size:
-    """m·n² − n³/3 for m ≥ n; 2n³/3 for a square matrix."""
+    """m·n² − n³/3 for m ≥ n, as for its transpose; 2n³/3 for a square matrix."""
+    m, n = maximum(m, n), minimum(m, n)
     return exact_div(3 * m * n * n - n * n * n, 3)
 
 
 def qr(m: Size, n: Size) -> Size:
-    """2·n²·(m − n/3) for the triangle, by Householder reflections; as much again for m by n orthogonal columns."""
+    """2·n²·(m − n/3) for the triangle, m ≥ n, by Householder reflections; as much again for n orthogonal columns.
+
+    Of a matrix with more columns than rows the larger is m too.
+    """
+    m, n = maximum(m, n), minimum(m, n)
     return exact_div(6 * m * n * n - 2 * n * n * n, 3)
 
 
@@ -67,20 +72,18 @@ def inverse(n: Size) -> Size:
     return 2 * n * n * n
 
 
-def fourier(
-    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, rows: Size, n: Size, levels: Size, real: bool
-) -> Op:
-    """Transform ``rows`` of ``n`` complex points, of ``levels`` = log₂ n: 5·n·log₂ n FLOPs.
+def fourier(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, rows: Size, n: Size, real: bool) -> Op:
+    """Transform ``rows`` of ``n`` complex points: 5·n·log₂ n FLOPs.
 
     Half of it where one side is ``real``. The count is the customary one of the radix-2 algorithm (Van Loan,
     Computational Frameworks for the FFT, 1992, section 1.4; as FFTW's benchmarks use it), for any n. It is no floor:
     split-radix needs 4·n·log₂ n − 6·n + 8, which an answer says.
 
     >>> x = Tensor("x", (4, 1024), "complex64")
-    >>> fourier("fft", [x], [x], rows=4, n=1024, levels=10, real=False).work.total("flops")
+    >>> fourier("fft", [x], [x], rows=4, n=1024, real=False).work.total("flops")
     204800
     """
-    flops = rows * 5 * n * levels if not is_one(n) else 0
+    flops = 0 if is_zero(n) or is_one(n) else rows * 5 * n * log2(n)
     flops = exact_div(flops, 2) if real else flops
     amount = int(flops) if isinstance(flops, float) and flops.is_integer() else flops
     return vector(name, "fft", reads, writes, flops=amount, elements=rows * n, dims={"n": n})
@@ -96,6 +99,5 @@ def rule(step: Step, context: Context) -> Op:
         [context.tensor(step.output)],
         rows=context.rows(step),
         n=n,
-        levels=log2(n),
         real=dtypes.get(x.dtype).family != "complex",
     )

@@ -23,7 +23,7 @@ from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
-from roofline.sizes import Size, exact_div, log2, maximum, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -196,8 +196,8 @@ def without_a_device() -> Iterator[None]:
 #: 4n³/3 for a symmetric matrix, which stays so (sections 7.4.3, 8.3.1).
 _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
     "cholesky": lambda m, n: counts.cholesky(n),
-    "lu": lambda m, n: counts.lu(maximum(m, n), minimum(m, n)),
-    **dict.fromkeys(("geqrf", "geqp3"), lambda m, n: counts.qr(maximum(m, n), minimum(m, n))),
+    "lu": counts.lu,
+    **dict.fromkeys(("geqrf", "geqp3"), counts.qr),
     "hessenberg": lambda m, n: exact_div(10 * n * n * n, 3),
     "tridiagonal": lambda m, n: exact_div(4 * n * n * n, 3),
 }
@@ -221,11 +221,11 @@ def _triangular(call: Call, *, diagonal: bool = True) -> tuple[Tensor, ...]:
 def qr(call: Call) -> Priced:
     """The triangle, then the orthogonal columns that are wanted: with ``mode="r"`` none."""
     m, n = call.ins[0].shape[-2:]
-    tall, short = maximum(m, n), minimum(m, n)
+    short = minimum(m, n)
     if call.used and not call.used[0]:
-        return _counted(call, counts.qr(tall, short))
+        return _counted(call, counts.qr(m, n))
     wanted = counts.square_q(m, short) if call.params.get("full_matrices") else counts.qr(m, short)
-    return _counted(call, counts.qr(tall, short) + wanted)
+    return _counted(call, counts.qr(m, n) + wanted)
 
 
 @rule("householder_product")
@@ -276,7 +276,7 @@ def transform(call: Call) -> Priced:
     n = product(call.params["fft_lengths"])
     whole = call.ins[0] if call.outs[0].dtype.startswith("complex") else call.outs[0]
     rows = exact_div(whole.size, n)
-    return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, real=real)
 
 
 def _counted(call: Call, each: Size) -> Op:

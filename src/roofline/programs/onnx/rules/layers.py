@@ -13,7 +13,7 @@ from roofline.ops.recurrent import CELLS
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.onnx.rules.vector import layer_norm_with
-from roofline.sizes import exact_div, log2, minimum, product
+from roofline.sizes import exact_div, minimum, product
 from roofline.work import Op, Work
 
 #: Cells by ONNX's name.
@@ -96,7 +96,7 @@ def transform(call: Call) -> Priced:
     n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else call.constant(1, shape[axis])
     rows = exact_div(product(out[:-1]), out[axis])
     real = shape[-1] == 1 or out[-1] == 1
-    return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, real=real)
 
 
 @rule("STFT")
@@ -105,7 +105,7 @@ def windows(call: Call) -> Priced:
     out = call.writes[0].dims
     n = call.shape(2)[0] if call.has(2) else call.constant(3, 2 * (out[2] - 1))
     rows, real = out[0] * out[1], call.shape(0)[-1] == 1
-    op = pricing.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, levels=log2(n), real=real)
+    op = pricing.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, real=real)
     weighted = rows * n * (1 if real else 2) if call.has(2) else 0
     flops = op.work.total("flops") + weighted
     return call.vector(op.kind, flops, op.dims["elements"], dims={"n": n}, reads=op.reads)

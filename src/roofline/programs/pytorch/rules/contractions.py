@@ -25,7 +25,7 @@ from roofline.programs.pytorch.registry import (
     rule,
 )
 from roofline.programs.pytorch.rules.windows import convolution, pool
-from roofline.sizes import Size, exact_div, is_symbol, log2, maximum, minimum, product
+from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -188,17 +188,15 @@ def stored_elements(operand: TensorOperand) -> int:
 
 #: FLOPs by operation, from the rows and columns of its first operand.
 _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
-    "linalg_cholesky_ex": lambda m, n: linear_algebra.cholesky(n),
-    "cholesky": lambda m, n: linear_algebra.cholesky(n),
-    "linalg_ldl_factor_ex": lambda m, n: linear_algebra.cholesky(n),
-    "linalg_lu_factor_ex": lambda m, n: linear_algebra.lu(maximum(m, n), minimum(m, n)),
-    "linalg_lu": lambda m, n: linear_algebra.lu(maximum(m, n), minimum(m, n)),
+    **dict.fromkeys(
+        ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex"), lambda m, n: linear_algebra.cholesky(n)
+    ),
+    **dict.fromkeys(("linalg_lu_factor_ex", "linalg_lu"), linear_algebra.lu),
     "_linalg_det": lambda m, n: linear_algebra.lu(n, n) + n,
     "_linalg_slogdet": lambda m, n: linear_algebra.lu(n, n) + 2 * n,
     "linalg_inv_ex": lambda m, n: linear_algebra.inverse(n),
     "cholesky_inverse": lambda m, n: linear_algebra.inverse(n) - 2 * linear_algebra.lu(n, n),
-    "geqrf": lambda m, n: linear_algebra.qr(maximum(m, n), minimum(m, n)),
-    **dict.fromkeys(("linalg_householder_product", "ormqr"), linear_algebra.qr),  # a column for each reflection
+    **dict.fromkeys(("geqrf", "linalg_householder_product", "ormqr"), linear_algebra.qr),  # or a column each reflection
 }
 
 
@@ -218,10 +216,10 @@ def factorised(call: Call) -> Priced:
 def qr(call: Call) -> Priced:
     """The triangle, then the orthogonal columns that are wanted."""
     *batch, m, n = call.args[0].shape
-    tall, short = maximum(m, n), minimum(m, n)
+    short = minimum(m, n)
     columns = {"r": 0, "complete": linear_algebra.square_q(m, short)}
     wanted = columns.get(call.get("mode", "reduced"), linear_algebra.qr(m, short))
-    return _counted(call, product(batch) * (linear_algebra.qr(tall, short) + wanted))
+    return _counted(call, product(batch) * (linear_algebra.qr(m, n) + wanted))
 
 
 @rule("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve", "linalg_solve_triangular", "triangular_solve",
@@ -264,9 +262,8 @@ def fourier(call: Call) -> Priced:
     whole = x if call.name != "_fft_c2r" else call.results[0]
     n = product(whole.shape[d] for d in dims)
     rows = exact_div(whole.elements, maximum(1, n))
-    levels = log2(n) if is_symbol(n) or n > 1 else 0
     real = call.name != "_fft_c2c"
-    return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, levels=levels, real=real)
+    return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, real=real)
 
 
 QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic
