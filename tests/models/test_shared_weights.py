@@ -10,7 +10,7 @@ import pytest
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.frozen import replace
-from roofline.models import decode, load, prefill, serve_bound, train
+from roofline.models import advise_step, decode, load, prefill, serve_bound, train
 from roofline.models.description import Model
 from roofline.models.parallelism.splitting import split_into_stages
 from roofline.models.serving.served_model import served_model
@@ -230,3 +230,9 @@ def test_stages_that_hold_the_same_weights_exchange_gradients(stages: int, held:
     assert sum(stage.memory.parts["weights"] * len(stage.numbers) for stage in step.stages) == 2 * (
         PLAIN.parameters - (MLP if held == 1 else 0)
     )
+
+
+def test_half_the_layers_have_the_same_shared_weights() -> None:
+    found = advise_step(sharing("mlp"), "decode", on="h100", batch=4, context=50)
+    reasons = {each.reason for each in found if " layers in place of " in each.change}
+    assert reasons == {"distilled: half the arithmetic, not the shared weights"}

@@ -341,7 +341,8 @@ def _fewer_layers(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound
         kinds = {layer: number for number, layer in enumerate(dict.fromkeys(asked.model.layers))}
         order = sorted(range(count), key=lambda number: (kinds[asked.model.layers[number]], number))
         model = replace(asked.model, layers=tuple(asked.model.layers[number] for number in sorted(order[::2])))
-        reason = "distilled: half the arithmetic and the bytes"
+        shared = any(layer.shared for layer, _ in asked.model.layer_counts())
+        reason = f"distilled: half the arithmetic{', not the shared weights' if shared else ' and the bytes'}"
         yield Proposal(f"{len(model.layers)} layers in place of {count}", reason, replace(asked, model=model))
 
 
