@@ -1110,6 +1110,16 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
         lambda: roofline.train(LLAMA, **TRAINED, data=8, zero=1),
         "zero= says nothing where fsdp is 1: no chips share a copy; fsdp=8 in place of data=8 shares over the cop",
     ),
+    *(
+        (lambda size=size: roofline.bound(LINE, on="h100", **SIZES, mesh={"X": size}), f"size X is {size}; a size is a")
+        for size in (-1, 0, 2.5)
+    ),
+    (
+        lambda: roofline.profile(
+            Path(__file__).parent / "data" / "torch_trace_products.json", on="h100", estimate=True, eager=True
+        ),
+        "eager= is of kernels one after the other, and each run is one",
+    ),
     (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, eager=True), "eager= is of kernels, and a training step"),
     (lambda: roofline.train(LLAMA, **TRAINED, estimate=True, library="trtllm"), "library= is of kernels, and a train"),
     (lambda: roofline.train(LLAMA, **TRAINED, search=True, estimate=True), "search= compares floors, and estimate= is"),

@@ -104,11 +104,19 @@ def test_a_look_of_a_picture_needs_its_file(option: str, capsys: pytest.CaptureF
     assert f"{option.partition('=')[0]} says nothing without --output-file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("mesh", "each"), [({"X": 4, "Y": 2}, "each of the 8 chips"), ({"X": "n"}, "each chip")])
+@pytest.mark.parametrize(
+    ("mesh", "each"),
+    [
+        ({"X": 4, "Y": 2}, "each of the 8 chips"),
+        ({"X": np.int8(4), "Y": np.float32(2)}, "each of the 8 chips"),
+        ({"X": "n"}, "each chip"),
+    ],
+)
 def test_a_mesh_over_which_nothing_is_sharded_is_said(mesh: dict[str, Any], each: str) -> None:
     alone, meshed = (bound(MATMUL, on="h100", **SIZES, **more) for more in ({}, {"mesh": mesh}))
     assert meshed.lower == alone.lower
     assert f"nothing is sharded: {each} does all of this" in meshed.assumptions
+    json.dumps(meshed.to_dict())
     assert not any("sharded" in said for said in alone.assumptions)
     with pytest.raises(InputError, match="mesh= says nothing about raw work"):
         bound(flops=1e12, on="h100", mesh=mesh)

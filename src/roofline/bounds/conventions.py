@@ -114,7 +114,8 @@ def named_axes(mesh: Any) -> dict[str, Any]:
     """Take the axes that a caller gave by name; none is none."""
     if mesh is not None and not isinstance(mesh, Mapping):
         raise InputError(f"mesh is {quoted(mesh)}", hint="give axes by name, as in mesh={'X': 4, 'Y': 8}")
-    return dict(mesh or {})
+    as_given = (str, list, tuple, range)
+    return {axis: size if isinstance(size, as_given) else check(axis, size) for axis, size in (mesh or {}).items()}
 
 
 def _set(help: str, group: str, **rest: Any) -> dict[str, Setting]:

@@ -50,6 +50,9 @@ def estimated(
         idle = spelled("eager" if eager else "library")
         raise InputError(f"{idle} is of kernels, and a training step is expected as a whole", hint="leave it out")
     if hasattr(answer, "expected_by"):
+        if estimator.eager:
+            hint = "leave it out"
+            raise InputError(f"{spelled('eager')} is of kernels one after the other, and each run is one", hint=hint)
         return answer.expected_by(estimator)
     if isinstance(answer, Sweep | MachineSweep):
         return _of_sweep(answer, estimator)
