@@ -5,13 +5,16 @@ A sample of them; ten hostile values of each option under ``ROOFLINE_LONG=1``.
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 from pathlib import Path
 
 import pytest
 
 from roofline.cli import main
+from roofline.quantity import format_quantity
 from tests.fuzz.inputs import GIVEN, Input
 from tests.fuzz.lines import LONG_LINES, ODD_WORDS, SHORT, command_names, options_of
 from tests.fuzz.running import alone, run_input
@@ -109,7 +112,7 @@ def test_a_measured_step_of_a_model_says_its_bandwidth_and_likely_causes(capsys:
     )
 
 
-@pytest.mark.parametrize("option", [["--output", "64"], ["--chunk", "512"], ["--draft", "4"], ["--price", "2"]])
+@pytest.mark.parametrize("option", [["--chunk", "512"], ["--draft", "4"], ["--price", "2"]])
 def test_beside_an_expectation_what_is_a_bound_is_said(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     line = ["llm", "llama-3-8b", "--on", "h100", "--prompt", "1k", *option]
     said = "these are bounds: what to expect (--estimate) is said of each step alone"
@@ -117,6 +120,21 @@ def test_beside_an_expectation_what_is_a_bound_is_said(option: list[str], capsys
     assert said in " ".join(capsys.readouterr().out.split())
     assert main(line) == 0
     assert said not in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_whole_answer_has_its_expected_times_beside_the_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--on", "l40s", "--prompt", "1k", "--output", "256"]
+    assert main([*line, "--estimate", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    first, step = (found[name]["estimate"] for name in ("prefill", "decode"))
+    assert main([*line, "--estimate"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"these are bounds; expect the first token after {format_quantity(first, 's')}, then " in said
+    assert "roofline calibrate makes it surer by runs of your own" in said
+    total = float(re.search(r"([\d.]+) s in all", said)[1])  # type: ignore[index]
+    assert total == pytest.approx(first + 255 * step, rel=0.02)
+    assert main(line) == 0
+    assert "expect" not in capsys.readouterr().out
 
 
 def test_side_by_side_no_option_is_dropped(capsys: pytest.CaptureFixture[str]) -> None:

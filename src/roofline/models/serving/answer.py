@@ -49,7 +49,7 @@ from roofline.sections import (
     configurations,
     incomplete,
 )
-from roofline.signatures import spelled, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 from roofline.work import Op
@@ -180,7 +180,7 @@ class Serving(Comparable):
         lead = [line for each in told for line in each.lead.splitlines()]
         first = [section for each in self.worked_out if each.first for section in each.sections()]
         if self.expects_steps_alone():
-            lead.append(f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone")
+            lead.append(self._whole_answer_expected())
         yield from (Sentences(lead), *first, BLANK) if lead else ()
         if any(is_array(phase.lower) for phase in phases):
             yield _configurations(self)
@@ -217,6 +217,23 @@ class Serving(Comparable):
         """Whether an expectation was asked for beside something longer than a step, which is a bound."""
         longer = any(each.lead and not (each.first or each.over) for each in self.worked_out)
         return longer and any(phase.expectation is not None for phase in self.phases.values())
+
+    def _whole_answer_expected(self) -> str:
+        """What to expect of an answer of many steps: of each as many times its floor as of the one that is priced."""
+        whole: Any = self.further.get("generation")
+        phases: Any = self.prefill, self.decode
+        if whole is None or not all(phase is not None and is_number(phase.estimate) for phase in phases):
+            return f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone"
+        first, step = (float(phase.estimate) for phase in phases)
+        later = whole.decoding * step / float(phases[1].lower)
+        total = first + later
+        each = "" if whole.output < 2 else f", then {format_amount(later / (whole.output - 1), 's')} a token"
+        rate = format_number(whole.batch * whole.output / total)
+        said = f"these are bounds; expect the first token after {format_amount(first, 's')}{each}"
+        surer = either("roofline calibrate", "roofline.calibrate")
+        return (
+            f"{said}, {format_amount(total, 's')} in all, {rate} tokens/s; {surer} makes it surer by runs of your own"
+        )
 
     def steps(self) -> dict[str, Bound]:
         return self.phases
