@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations, pairwise
-from math import prod
+from math import gcd, prod
 from operator import gt, le
 from typing import Any, TypeAlias
 
@@ -503,7 +503,13 @@ def elements_of_stretches(places: Sequence[Stretches]) -> Size:
 
 def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
     """Distances of the grid that places lie on, and its shape; no shape where there is none."""
-    strides = sorted({stride for each in places for _, stride in each.steps}, reverse=True)
+    strides: list[Any] = []
+    for stride in sorted({stride for each in places for _, stride in each.steps}, reverse=True):
+        shared = stride
+        if strides and type(stride) is int and type(strides[-1]) is int:  # every second row of three: rows are the grid
+            shared = gcd(strides[-1], stride)
+        if not strides or shared != strides[-1]:
+            strides.append(shared)
     if any(far % near != 0 for far, near in pairwise(strides)):
         return strides, ()
     last = max(each.last for each in places)
