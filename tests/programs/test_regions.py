@@ -145,7 +145,7 @@ JAX_PARTS = {
         lambda lax, jnp, x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.flip(c[1], 0)), (0, x))[1][:2],
         2 * 2 * 8,
     ),
-    "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8),
+    "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8 + 1),
     "a pool": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")[:2], 4 * 8),
 }  # fmt: skip
 

@@ -575,10 +575,15 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
                 break
             limits[ident] = minimum(moved, left // often)
             left = left - limits[ident] * often
+        if loops and often == 1 and type(left) is int and left > 0:  # what the steps' equal shares leave over
+            limits[ident] = minimum(moved, limits[ident] or 0) + left
 
     def limited(tensor: Tensor) -> Tensor:
         limit = limits.get(tensor.ident)
-        return tensor if limit is None else replace(tensor, needed=minimum(_moved(tensor), limit))
+        if limit is None:
+            return tensor
+        moved = _moved(tensor)
+        return replace(tensor, needed=limit if is_surely(gt, limit, moved) else minimum(moved, limit))
 
     return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)
 
