@@ -206,6 +206,7 @@ def test_what_says_that_it_is_something_else_is_refused(value: Any, said: str) -
         "weights": lambda each: roofline.llm("llama-2-7b", on="h100", weights=["bf16", each], context=64),
         "prompt": lambda each: roofline.models.prefill("llama-2-7b", prompt=each),
         "length": lambda each: roofline.model("llama-2-7b").cache_bytes(each),
+        "exchange": lambda each: roofline.models.Parallelism(exchange=each),
     }
     for name, ask in asked.items():
         with pytest.raises(InputError, match=f"^{name} (is|holds) {re.escape(said)}"):

@@ -592,6 +592,7 @@ def check_fields(value: Any) -> None:
         given, kind = getattr(value, each.name), str(each.type)
         if _is_plainly(given, kind):
             continue
+        check_itself(each.name, given)
         plain = _plain(given, kind)
         check_text(each.name, plain)
         if (wrong := wrong_kind({each.name: plain}, {each.name: kind})) is not None:

@@ -448,6 +448,8 @@ def test_advice_names_what_a_step_is_about() -> None:
     asked = {"tensor": 8, "batch": 8, "context": 4000}
     spelled, usual = (advise_step("llama-3-70b", "decode", on=on, **asked) for on in ("8 x h200", "h200:8"))
     assert [each.to_dict() for each in spelled] == [each.to_dict() for each in usual]
+    in_text = advise_step("llama-3-70b", "decode", on="h200:8", **{name: str(size) for name, size in asked.items()})
+    assert [each.to_dict() for each in in_text] == [each.to_dict() for each in usual]
     words = {each.change: each.options for each in usual}
     assert words["twice the hbm bandwidth"] == {"set": {"hbm": 2 * 4.8e12}}
     assert words["fp8 weights, keys and values"] == {"weights": "fp8", "kv": "fp8", "compute": "bf16"}

@@ -31,7 +31,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, pool, take_layout_options
+from roofline.models.parallelism.layout import CHIPS, Parallelism, pool, take_layout_options
 from roofline.models.serving.bound import full_from, serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
@@ -107,7 +107,7 @@ class StepAdvice(BeforeAndAfter):
 
 
 #: Sizes of a step, which may be said in words.
-_SIZES = ("batch", "prompt", "past", "context", "tokens", "chunk", "prompts")
+_SIZES = ("batch", "prompt", "past", "context", "tokens", "chunk", "prompts", *CHIPS)
 
 
 @takes(serve_bound)
