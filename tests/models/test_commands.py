@@ -162,13 +162,15 @@ def test_several_formats_stand_side_by_side(capsys: Capture) -> None:
     assert trained.names == ("h100:8 weights bf16", "h100:8 weights fp8")
 
 
-@pytest.mark.parametrize(("batch", "context"), [(1, 4096), (8, 8192), (30, 1000)])
-def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int) -> None:
-    found = models.serve("llama-3-8b", on="h100", batch=batch, context=context)
+@pytest.mark.parametrize(
+    ("batch", "context", "prompt"), [(1, 4096, None), (8, 8192, None), (30, 1000, None), (8, 8192, 8000)]
+)
+def test_memory_is_full_from_the_batch_that_is_said(batch: int, context: int, prompt: int | None) -> None:
+    found = models.serve("llama-3-8b", on="h100", batch=batch, context=context, prompt=prompt)
     most = found.full_from()
     assert most is not None
-    assert models.serve("llama-3-8b", on="h100", batch=most, context=context).memory.fits
-    assert not models.serve("llama-3-8b", on="h100", batch=most + 1, context=context).memory.fits
+    assert models.serve("llama-3-8b", on="h100", batch=most, context=context, prompt=prompt).memory.fits
+    assert not models.serve("llama-3-8b", on="h100", batch=most + 1, context=context, prompt=prompt).memory.fits
     assert f"memory holds batches up to about {most:,}" in as_text(found.sections(), 200)
 
 

@@ -233,6 +233,19 @@ def test_the_longest_context_fits_and_the_next_does_not(name: str, on: str, batc
     assert (asked.batch, asked.context) == (batch, 1000)
 
 
+@pytest.mark.parametrize("prompt", [None, 8192])
+def test_sequences_fit_with_the_prefill_that_is_asked_for(prompt: int | None) -> None:
+    """How many sequences fit and whether a step fits mean one thing: with the prefill of as many prompts."""
+    sizes = None if prompt is None else {"prompt": prompt}
+    found = fewest("llama-3-8b", on="h100", batch=16, context=8193, prompt=sizes)
+    assert found.have == 1
+    for batch, fits in ((found.sequences, True), (found.sequences + 1, False)):
+        assert serve("llama-3-8b", on="h100", batch=batch, context=8192, prompt=prompt).fits is fits
+    given = fewest("llama-3-8b", on="h100:2", batch=16, context=8193, prompt=sizes).given
+    assert given is not None
+    assert given.sequences == {None: 143, 8192: 83}[prompt]
+
+
 def test_the_longest_context_is_one_number() -> None:
     """What is near, what given chips hold and the longest context are counted in one way, activations with them."""
     where: dict[str, Any] = {"on": "l40s:2", "tensor": 2, "weights": "int4"}

@@ -466,12 +466,14 @@ class Serving(Comparable):
         return f", {said} in attention against a ridge of {against}"
 
     def full_from(self) -> int | None:
-        """About the batch at which decoding at this context fills a chip's memory; None where that is not known.
+        """About the batch at which decoding at this context fills a chip's memory, with the prefill of as many prompts.
 
-        >>> serve("llama-3-8b", on="h100", batch=8, context=8192).full_from()
-        64
+        None where that is not known.
+
+        >>> [serve("llama-3-8b", on="h100", batch=8, context=8192, prompt=n).full_from() for n in (None, 8192)]
+        [64, 37]
         """
-        needed = None if self.decode is None else self.decode.footprint
+        needed = None if self.decode is None or self.decode.footprint is None else self.memory
         return full_from(needed, self.model, self.batch, self.ways.data) if isinstance(self.batch, int) else None
 
     def network_limit(self, phase: str) -> NetworkLimit | None:

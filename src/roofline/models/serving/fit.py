@@ -224,7 +224,7 @@ def nearest(
     def fits(**changed: Any) -> bool:
         return demand.fits(local, capacity, **changed)
 
-    most = largest(lambda batch: fits(batch=batch))
+    most = demand.most_sequences(local, capacity)
     longest = None if most else largest(lambda tokens: fits(tokens=tokens + 1))
     formats, together = _fitting_formats(fits, local, options)
     kept = {"sequence": ways.sequence, "shared": ways.shared}
@@ -597,8 +597,7 @@ def fewest(
     ratio = float(needed.total) / capacity
     least = smallest_slice(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
-    # a decode step adds the last token of a sequence
-    sequences = largest_batch(described, have * capacity, context=context - 1, **options) if context else 0
+    sequences = demand.most_sequences(described, have * capacity) if context else 0
     kept = {"sequence": bool(laid.get("sequence_parallel")), "shared": laid.get("shared_experts") or "replicated"}
     split = least_chips(described, machine, demand, experts=bool(expert), kept=kept)
     if expert > 1:
@@ -608,7 +607,7 @@ def fewest(
     chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
     given = None
     if chips > 1:
-        room = largest_batch(described, chips * capacity, context=context - 1, **options) if context else None
+        room = demand.most_sequences(described, chips * capacity) if context else None
         weights = float(needed.parts["weights"])
         left, each_has = chips * capacity - weights, weights / chips
         alone = own if batch < 2 else _own(described, wanted, replace(demand, batch=1), laid, bool(expert))

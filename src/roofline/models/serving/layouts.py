@@ -86,6 +86,10 @@ class Demand:
             return False
         return float(self.footprint(model, **changed).total) <= capacity
 
+    def most_sequences(self, model: Model, capacity: float) -> int:
+        """The most sequences of these tokens that fit, with their prefill where one is asked for; 0 if none."""
+        return largest(lambda batch: self.fits(model, capacity, batch=batch))
+
     def longest(self, model: Model, capacity: float) -> int | None:
         """The most cached tokens that each sequence has room for, of one where none are asked; 0: none; None: no limit.
 
