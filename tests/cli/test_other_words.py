@@ -32,6 +32,10 @@ MESSAGES = [
         ["plot", "llama-3-8b", "--on", "h100", "--batch", "8"],
         "is a model, and this is about a line of notation; its steps",
     ),
+    (
+        ["formula", "llama-3-8b", "--on", "h100:n", "--n", "8"],
+        "No such option '--n'; a number of chips is written n=8.",
+    ),
     (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
     (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),
     ([*LLM, "--tp", "8"], "No such option '--tp'; tensor parallelism is --tensor."),

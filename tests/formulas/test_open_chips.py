@@ -148,6 +148,14 @@ def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
     assert flip.value - 8 < float(flip.form.subs(values)) <= flip.value
 
 
+def test_flips_are_at_numbers_that_chips_may_have():
+    """Chips that split layers are a power of 2: 17 to 31 are no numbers of the formula's."""
+    options = {"batch": 8, "context": 4096}
+    (flip,) = (each for each in roofline.formula("llama-3-8b", on="h100:n", tensor="n", **options).flips())
+    asked = [serve_bound("llama-3-8b", "decode", on=f"h100:{n}", tensor=n, **options).bound_by for n in (16, 32)]
+    assert (flip.value, asked) == (32, [flip.before, flip.after])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -156,6 +164,7 @@ def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
         (("AllReduce_X(bf16[N])", "decode", {"mesh": {"X": 8}}), "mesh= names the axes of a number of chips"),
         (("llama-3-8b", "train", {"n": 2.5}), "size n is 2.5"),
         (("llama-3-8b", "train", {"m": 2}), "there is no argument 'm'"),
+        (("llama-3-8b", "decode", {"tensor": "n", "data": "n"}), "data 2 · tensor 2 is 4 chips, and h100:2 has 2"),
     ],
 )
 def test_what_leaves_nothing_open_is_refused(arguments, message):
@@ -181,6 +190,11 @@ def test_what_leaves_nothing_open_is_refused(arguments, message):
 def test_no_such_target(on, message):
     with pytest.raises(RooflineError, match=message):
         roofline.formula("llama-3-8b", "train", on=on)
+
+
+def test_a_name_of_chips_that_is_a_size_is_named_otherwise():
+    with pytest.raises(RooflineError, match="another name of the chips: h100:m"):
+        roofline.formula("bf16[n, D] * bf16[D, F]", on="h100:n")
 
 
 def test_other_questions_take_a_number():

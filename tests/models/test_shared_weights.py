@@ -11,6 +11,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.models import advise_step, decode, load, prefill, serve_bound, train
+from roofline.models.closed_form import formula
 from roofline.models.description import Model
 from roofline.models.parallelism.splitting import split_into_stages
 from roofline.models.serving.served_model import served_model
@@ -169,6 +170,12 @@ def test_a_floor_reads_shared_weights_once_and_operations_read_them_each(policy:
     less, same = ([parts(step)[name] for step in (plain, shared)] for name in ("weights", "activations"))
     assert less[0] - less[1] == 2 * MLP
     assert same[0] == same[1]
+
+
+def test_a_formula_calls_shared_weights_weights() -> None:
+    """Their reads are spread over the layers: a 13th of each, whose sum is whole but for rounding."""
+    (memory,) = (term for term in formula(ZAMBA2, on="h100", batch=8).terms if term.resource == "hbm")
+    assert [part.label for part in memory.parts] == ["weights", "activations", "states", "keys and values"]
 
 
 def test_the_chips_of_a_stage_hold_what_its_layers_share() -> None:

@@ -290,7 +290,8 @@ class Formula(Answer):
 
         f, step = self.compile(), 1
         names = f.resources
-        tried = np.unique(np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)))
+        powers = 2.0 ** np.arange(LARGEST_SIZE.bit_length())  # numbers of chips, of which each may be a case by itself
+        tried = np.unique([*np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)), *powers])
         steps = [getattr(way.sizes[name], "multiple", 1) for way in self.ways if name in way.sizes]
         tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
 
@@ -307,7 +308,10 @@ class Formula(Answer):
             step = max(each for each in (1, *steps) if low % each == high % each == 0)
             while high - low > step:
                 middle = low + (high - low) // (2 * step) * step
-                low, high = (middle, high) if codes(np.array([float(middle)]))[0] == seen[place] else (low, middle)
+                code = codes(np.array([float(middle)]))[0]
+                if code < 0:  # no number of chips in between
+                    break
+                low, high = (middle, high) if code == seen[place] else (low, middle)
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
             at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
             known = before in at.times and after in at.times

@@ -139,7 +139,8 @@ def _labelled(part: OpBound, use: Use, tensors: list[tuple[str, Any]]) -> Iterat
     import sympy
 
     if use.quantity == "bytes":
-        if tensors and sympy.expand(sum(size for _, size in tensors) - use.amount) == 0:
+        rest = sympy.expand(sum(size for _, size in tensors) - use.amount)
+        if tensors and all(abs(each) < 0.5 for each in rest.as_coefficients_dict().values()):  # of a byte: rounding
             yield from tensors
         else:
             yield "operands", use.amount

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline.errors import did_you_mean
+from roofline.hardware.open_counts import open_shape
 
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
@@ -200,7 +201,10 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         several = f"{error.option_name}s"  # format and formats
         near = f"this command has {several}" if several in known else ""
         said = meant(error.option_name, known)
-        if said == _SIZES[0] and (model := _shipped_model(words)):
+        name = error.option_name.lstrip("-")
+        if any((read := open_shape(word)) and read[2] == name for word in words):
+            return f"a number of chips is written {name}=8"
+        if said == _SIZES[0] and (model := _shipped_model(words)) and "--batch" not in known:
             steps = f"its steps are drawn by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg"
             return f"{model} is a model, and this is about a line of notation; {steps}"
         return said or near or _elsewhere(error.option_name, commands)

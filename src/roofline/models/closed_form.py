@@ -129,13 +129,14 @@ def _over_chips(
             continue
         named_so = {symbol for time in made.times.values() for symbol in time.free_symbols if symbol.name == read[2]}
         if any(not chip_counts(symbol) for symbol in named_so) or read[2] in (*made.point, *made.rates):
+            other = f"{read[0]}:{'m' if read[2] == 'n' else 'n'}"
             raise InputError(
-                f"{read[2]} is a size or a rate of {made.expression}", hint="another name of the chips: h100:n"
+                f"{read[2]} is a size or a rate of {made.expression}", hint=f"another name of the chips: {other}"
             )
         forms.append((made, ValidRange(each.holds, each.says)))
-    if not forms:
-        raise refused[-1][1]
     shown = [each for each in ranges if all(each.says != said for said, _ in refused)]
+    if refused and (not shown or shown[-1].most == 1):  # one chip alone is no answer about several
+        raise refused[0 if shown else -1][1]
     chips = chips or next((number for number in usual if any(number in each for each in shown)), shown[-1].least)
     found = of_cases(read[2], chips, forms)
     said = [f"not for {says}: {error.message}" for says, error in refused[:2]]
