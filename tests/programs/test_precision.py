@@ -26,23 +26,37 @@ def _jax(precision: Any, on: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("precision", "on", "figure"),
+    ("precision", "on", "figure", "passes"),
     [
-        (None, "a100", "tensor.tf32"),
-        ("high", "a100", "tensor.tf32"),
-        ("highest", "a100", "cuda.fp32"),
-        ("BF16_BF16_F32", "a100", "tensor.bf16"),
-        (None, "v5e", "mxu.bf16"),
-        ("highest", "v5e", "vpu.fp32"),
-        (None, "v100", "cuda.fp32"),
+        (None, "a100", "tensor.tf32", 1),
+        ("high", "a100", "tensor.tf32", 1),
+        ("highest", "a100", "cuda.fp32", 1),
+        ("BF16_BF16_F32", "a100", "tensor.bf16", 1),
+        ("BF16_BF16_F32_X3", "a100", "tensor.bf16", 3),
+        ("BF16_BF16_F32_X9", "a100", "tensor.bf16", 9),
+        ("TF32_TF32_F32_X3", "a100", "tensor.tf32", 3),
+        (None, "v5e", "mxu.bf16", 1),
+        ("high", "v5e", "mxu.bf16", 3),
+        ("highest", "v5e", "mxu.bf16", 6),
+        ("F32_F32_F32", "v4", "mxu.bf16", 6),
+        ("BF16_BF16_F32_X3", "v5e", "mxu.bf16", 3),
+        (None, "v100", "cuda.fp32", 1),
+        ("BF16_BF16_F32_X6", "v100", "cuda.fp32", 1),
     ],
 )
-def test_a_product_in_jax_runs_as_its_precision_says(precision: Any, on: str, figure: str) -> None:
+def test_a_product_in_jax_runs_as_its_precision_says(precision: Any, on: str, figure: str, passes: int) -> None:
     found = _jax(precision, on)
-    assert _rate(found) == pytest.approx(chip(on).figure(figure).value, rel=0.01)
+    assert _rate(found) == pytest.approx(chip(on).figure(figure).value / passes, rel=0.01)
+    assert (f"run as {passes} passes of " in str(found.assumptions)) == (passes > 1)
     assert found.bytes["hbm"] == 3 * 4 * N**2
     dtype = figure.partition(".")[2]
     assert ("products of fp32 run as " in str(found.assumptions)) == (dtype != "fp32")
+
+
+def test_products_on_a_chosen_unit_stay_in_what_it_has() -> None:
+    x = jax.ShapeDtypeStruct((N, N), jax.numpy.float32)
+    program = roofline.trace(lambda a, b: jax.numpy.dot(a, b, precision="highest"), x, x, frontend="jax")
+    assert _rate(program.bound("v5e", unit="vpu")) == pytest.approx(chip("v5e").figure("vpu.fp32").value, rel=0.01)
 
 
 def test_the_precision_that_jax_is_set_to_counts() -> None:

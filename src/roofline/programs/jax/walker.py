@@ -18,7 +18,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
-from roofline.programs.precision import BY_JAX, allowing, jax_format
+from roofline.programs.precision import allowing, jax_products
 from roofline.programs.tensor_parts import LoopSteps, as_stored, differing, named_apart, part_by_part, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
@@ -154,9 +154,9 @@ class JaxprWalker:
         if chosen is None:
             self.emit(pricing.unknown(call.name, call.reads, call.writes), context)
         elif not empty:
-            priced, fastest = chosen(call), jax_format(eqn.params.get("precision", "HIGHEST"))
+            priced, products = chosen(call), jax_products(eqn.params.get("precision", "HIGHEST"))
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
-                for each, times in self._shares(allowing(op, fastest, BY_JAX), call, context):
+                for each, times in self._shares(allowing(op, products), call, context):
                     self.emit(each, context._replace(repeat=times))
         if context.steps is not None and _any_of(operands, context.steps.differ):
             context.steps.differ.update(differing(call.name, writes))

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
-from roofline.programs.precision import allowing, torch_format
+from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import (
@@ -246,7 +246,7 @@ class Recorder:
         where = place or self.locations.now()
         tell(*self.locations.share_done(where, self.backward), where.where)
         for op in [priced] if isinstance(priced, Op) else priced:
-            op = allowing(op, *torch_format(torch, op.kind))
+            op = allowing(op, torch_products(torch, op.kind))
             options = {**op.options, "source": where.source} if where.source else op.options
             placed = replace(op, where=op.where or where.where, phase=where.phase, options=options)
             self.ops.append(self.open.plain_op(placed) if self.open else placed)
