@@ -146,6 +146,29 @@ def test_parts_of_a_maximum_are_not_added_up() -> None:
     assert "AllReduce_X(a[B] {U_X}); AllReduce_X(b[B] {U_X})" in names["max"]
 
 
+def test_partial_sums_stay_partial_through_what_is_linear_in_them() -> None:
+    """A sum over the rows of a bag is sent, not the rows; what is no linear operation adds them up before."""
+    bag = "sum_S(embedding(bf16[V_X, D], int32[B, S])) -> bf16[{}, D]"
+    sizes, rows = {"V": 10**7, "D": 128, "B": 65536, "S": 20}, 65536 * 128 * 2
+    for result, name, sent in (("B", "AllReduce_X(", rows), ("B_X", "ReduceScatter_{X,B}(", rows * 7 / 8)):
+        found = shard(bag.format(result), on="h100:8", policy="minimal", **sizes).best
+        assert (found.name, found.link_bytes) == (f"{name}bf16[B, D] {{U_X}})", sent)
+    matmul, sizes = "h = bf16[B, D_X] * bf16[D_X, F]; ", {"B": 512, "D": 4096, "F": 4096}
+    for after, stays in {
+        "sum_F(h) -> bf16[B]": True,
+        "sum_F(neg(h)) -> bf16[B]": True,
+        "sum_F(h / bf16[F]) -> bf16[B]": True,
+        "h * bf16[F, K] -> bf16[B, K]": True,
+        "sum_F(relu(h)) -> bf16[B]": False,
+        "sum_F(bf16[F] / h) -> bf16[B]": False,
+        "max_F(h) -> bf16[B]": False,
+    }.items():
+        widths = {"K": 64} if "K" in after else {}
+        names = [plan.name for plan in shard(matmul + after, on="h100:8", **sizes, **widths)]
+        sums = {"AllReduce_X(bf16[B] {U_X})", "AllReduce_X(bf16[B, K] {U_X})"}
+        assert (not sums.isdisjoint(names)) == stays, after
+
+
 @pytest.mark.parametrize(("function", "statistics", "dtype"), [("argmax", 1, "int32"), ("logsumexp", 1, "fp32")])
 def test_reductions_over_a_sharded_vocabulary_send_a_row_of_each(function: str, statistics: int, dtype: str) -> None:
     found = best(f"{function}_V(fp32[B, V_X]) -> {dtype}[B]", B=64, V=128256)

@@ -361,7 +361,7 @@ class Loop(NamedTuple):
     def sizes(self) -> list[tuple[str | int | Windows, Fit]]:
         """The sizes that chips which shard it have to fit, and how."""
         needed: list[tuple[str | int | Windows | None, Fit]] = [
-            (label, "padded") for label in dict.fromkeys(self.labels)
+            (label, "padded") for label in dict.fromkeys(self.labels) if label != UNREDUCED
         ]
         needed += [(self.parts, "divides"), (self.shared, "multiple"), (self.windows, "strides")]
         return [(size, fit) for size, fit in needed if size is not None]
@@ -557,6 +557,24 @@ def split_images(step: Step, layouts: Iterable[Layout], raw: Layout) -> list[str
     return [label for layout in layouts for label in layout.labels if label in images and layout.over(label)]
 
 
-def stays_partial(step: Step) -> bool:
-    """Say whether partial sums of the operands give partial sums of the result, as in sums and differences."""
-    return step.kind == "elementwise" and step.function in ("add", "subtract")
+#: Operations that are linear in all operands together: partial sums of these give partial sums of the result.
+_LINEAR = ("add", "subtract", "sum", "mean", "neg", "cast", "copy", "transpose")
+
+#: Operations that are linear in each operand by itself, and those that are so in the first one only.
+_PRODUCTS, _FIRST = ("multiply", "contract"), ("divide", "embedding")
+
+
+def linear_loops(step: Step) -> tuple[Loop, ...]:
+    """Ways in which partial sums of operands give partial sums of the result: of all of a sum, of one of a product.
+
+    >>> from roofline.notation import program
+    >>> [loop.labels for loop in linear_loops(program("sum_S(bf16[B, S, D])").steps[0])]
+    [('{U}',)]
+    >>> [loop.labels for loop in linear_loops(program("bf16[B, D] * bf16[D, F]").steps[0])]
+    [('{U}', None), (None, '{U}')]
+    """
+    operands = range(len(step.inputs))
+    if step.function in _LINEAR:
+        return (Loop((UNREDUCED,) * len(operands), UNREDUCED),)
+    factors = operands if step.function in _PRODUCTS else operands[:1] if step.function in _FIRST else ()
+    return tuple(Loop(tuple(UNREDUCED if x == at else None for x in operands), UNREDUCED) for at in factors)

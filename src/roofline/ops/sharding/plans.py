@@ -35,8 +35,8 @@ ReduceScatter_{Y,D}(Out[B_X, D] {U_Y})
 16
 
 A plan depends on sizes only where they rule out choices. Without costs, plans that send over the fewest mesh axes come
-first. A result whose layout is not written may have any. Its partial sums are added up once an operation other than a
-sum needs them. No operand is moved in order to leave a final result partial."""
+first. A result whose layout is not written may have any. Partial sums stay so through operations that are linear in
+them, and are added up before any other. No operand is moved in order to leave a final result partial."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ from roofline.ops.sharding.layout import (
     State,
     Windows,
     layout_of,
+    linear_loops,
     loops_of,
     moves,
-    stays_partial,
 )
 
 
@@ -198,21 +198,24 @@ def choices(
     ``also`` names mesh axes that stand in none of the tensors and may be used. ``may_split`` rules out loops, and
     layouts on the way, that the axes do not divide. ``sums`` says that partial operands are partial sums.
     """
-    loops = loops_of(step)
+    loops = (*loops_of(step), *(linear_loops(step) if sums else ()))
     axes = tuple(dict.fromkeys([a for x in (*inputs, *([wanted] if wanted else [])) for a in x.axes] + list(also)))
     ways = _Ways(step, tuple(inputs), wanted, axes, may_split)
     for roles in product(*((None, *_worth(loops, inputs, axis)) for axis in axes)):
         found = ways.choice(roles)
         if found is not None:
             yield found
-    if sums and stays_partial(step):
-        yield from ways.linear()
 
 
 def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterator[Loop]:
-    """The loops an axis may shard. One with statistics or borders is left out where it already shards another loop."""
+    """The loops an axis may shard. One with statistics or borders is left out where it already shards another loop.
+
+    No move makes a partial sum.
+    """
     for loop in loops:
         states = [(x.state(axis), label) for x, label in zip(inputs, loop.labels, strict=True)]
+        if any(label == UNREDUCED != state for state, label in states):
+            continue
         there = any(state == label is not None for state, label in states)
         if not (loop.statistics or loop.borders) or there or all(state in (None, UNREDUCED) for state, _ in states):
             yield loop
@@ -284,16 +287,6 @@ class _Ways:
             if loop and loop.routed
         )
         return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered, routed)
-
-    def linear(self) -> Iterator[Choice]:
-        """Add up partial sums without moving them, where the operands have the same layout."""
-        first = self.inputs[0]
-        if first.unreduced and all(set(x.unreduced) == set(first.unreduced) for x in self.inputs):
-            states = {axis: first.state(axis) for axis in first.axes}
-            if all(x.labels == first.labels and {a: x.state(a) for a in x.axes} == states for x in self.inputs):
-                raw, after = self.finished(states)
-                if after is not None:
-                    yield Choice(self.inputs, ((),) * len(self.inputs), raw, after, ())
 
     def finished(self, states: Mapping[str, State]) -> tuple[Layout, tuple[Move, ...] | None]:
         """The raw result in these states, and the moves from there to the layout that is wanted."""
