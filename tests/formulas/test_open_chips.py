@@ -164,6 +164,10 @@ def test_flips_are_at_numbers_that_chips_may_have():
         (("AllReduce_X(bf16[N])", "decode", {"mesh": {"X": 8}}), "mesh= names the axes of a number of chips"),
         (("llama-3-8b", "train", {"n": 2.5}), "size n is 2.5"),
         (("llama-3-8b", "train", {"m": 2}), "there is no argument 'm'"),
+        (
+            ("llama-3-8b", "train", {"fsdp": "n", "data": "n"}),
+            "fsdp='n' is all chips of h100:n",
+        ),
         (("llama-3-8b", "decode", {"tensor": "n", "data": "n"}), "data 2 · tensor 2 is 4 chips, and h100:2 has 2"),
     ],
 )

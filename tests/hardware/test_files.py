@@ -248,6 +248,7 @@ BROKEN = [
     ("", "holds no chip; start one with [chip.NAME]"),
     ("schema = 2\n" + X, "schema: is 2; this version reads schema = 1"),
     ("schema = true\n" + X, "schema: is True; this version reads schema = 1"),
+    ("inherits = 'h100'\n" + X, "'inherits' stands outside a chip; put it under [chip.NAME]"),
     ("famly = 'x'\n" + X, "unknown key 'famly'; did you mean 'family'?"),
     ("family = 7\n" + X, "family: is 7; expected text"),
     ("chip = 3", "chip: is 3; expected a table"),

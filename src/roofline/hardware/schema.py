@@ -106,6 +106,9 @@ _OF_ALL = ("source", "basis", "note")
 def check_file(data: Mapping[str, Any], file: str) -> tuple[dict[str, dict[str, Any]], FieldPath]:
     """Check the head of a parsed file; return its chips as they stand and the place to build them from."""
     place = FieldPath(file, "", {})
+    misplaced = next((key for key in data if key in CHIP_KEYS and key not in _FILE_KEYS), None)
+    if misplaced is not None:
+        place.fail(f"{misplaced!r} stands outside a chip", "put it under [chip.NAME]")
     known_keys(data, _FILE_KEYS, place)
     if data.get("schema", SCHEMA) != SCHEMA or isinstance(data.get("schema"), bool):
         place.at("schema").fail(f"is {data['schema']!r}", f"this version reads schema = {SCHEMA}")

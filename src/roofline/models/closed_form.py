@@ -113,7 +113,7 @@ def _over_chips(
     if set(named) <= {"data", "fsdp"}:
         rest = {name: value for name, value in rest.items() if name not in named}
         inside, outside = _chips_around(rest, phase)
-        if named and inside * outside > 1:
+        if len(named) > 1 or (named and inside * outside > 1):
             raise InputError(f"{spelled(named[0], read[2])} is all chips of {on}", hint="leave it out, or the others")
         rest |= {"fsdp": 1} if "data" in named and phase == "train" else {}
         ranges, usual = open_counts(on, inside=inside, outside=outside, **of_target), USUAL_CHIPS
