@@ -42,6 +42,7 @@ def test_the_three_bounds_are_in_order(asked: Asked, machine: Machine) -> None:
     assert found.op_by_op <= found.upper * ROOM
     assert found.upper <= len(found.times) * found.lower * ROOM
     assert found.lower == max(found.times.values())
+    assert found.lower == max(found.math, found.moving, found.comms)
     assert found.times[found.bound_by] == found.lower
 
 

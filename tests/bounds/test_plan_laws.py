@@ -115,6 +115,16 @@ def test_faster_links_never_slow_anything(text: str, factor: float) -> None:
     assert fast.best.bound.lower <= slow.best.bound.lower  # type: ignore[union-attr]
 
 
+def test_units_overlap_in_the_time_of_the_arithmetic() -> None:
+    """A product and a softmax run on two units at once, two formats of one unit do not."""
+    asked: dict[str, Any] = {"on": "v5p:16x4x4", "S": 131072, "N": 32, "K": 8, "H": 128}
+    attends = ", ".join(f"bf16[1, S_X, {heads}, H]" for heads in "NKK")
+    ring = bound(f"attention({attends}, causal) -> bf16[1, S_X, N, H]", **asked)
+    assert ring.math == ring.times["mxu"] == ring.lower > ring.times["vpu"]
+    two = bound("bf16[M, K] @ bf16[K, N]; int8[M, K] @ int8[K, N]", on="v5e", M=4096, K=4096, N=4096)
+    assert two.math == two.lower == pytest.approx(2 * 4096**3 * (1 / 1.97e14 + 1 / 3.94e14), rel=2e-3)
+
+
 @pytest.mark.parametrize("text", MLP.values(), ids=MLP.keys())
 def test_bounds_of_every_plan_are_in_order(text: str) -> None:
     plans = shard(text, on="v5p", mesh={"X": 4, "Y": 4}, overlap=0.5, **SIZES)

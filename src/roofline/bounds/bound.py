@@ -379,7 +379,7 @@ class Bound(Measurable, Comparable):
 
     @property
     def math(self) -> Size:
-        """T_math: the time of the arithmetic, over all units; 0 where there is none.
+        """T_math: the time of the busiest unit, in all its formats; 0 where nothing is computed.
 
         >>> from roofline import bound
         >>> line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -387,8 +387,7 @@ class Bound(Measurable, Comparable):
         >>> round(answer.math * 1e6, 1), round(answer.comms * 1e6, 1), round(answer.comms_over_math, 2)
         (10.9, 93.2, 8.55)
         """
-        times = [use.time for use in self.uses if use.quantity == "flops"]
-        return sum(times)
+        return self._longest("flops")
 
     @property
     def comms(self) -> Size:

@@ -130,7 +130,7 @@ class RankedPlan:
 
     @property
     def math(self) -> Size | None:
-        """T_math: the time of the arithmetic."""
+        """T_math: the time of the busiest unit."""
         return None if self.bound is None else self.bound.math
 
     @property
