@@ -148,6 +148,23 @@ def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
     assert flip.value - 8 < float(flip.form.subs(values)) <= flip.value
 
 
+def test_a_flip_beyond_whole_sequences_says_that_no_step_runs_there():
+    """The batch has 976 sequences, one for each chip: on 977 chips none runs, as a step asked about on so many says."""
+    step = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=4_000_000)
+    (flip,) = (each for each in step.flips() if each.size == "n")
+    reason = "batch_tokens is less than n sequences, and a chip takes whole ones"
+    assert flip.does_not_run == f"from n 977 on {reason}"
+    (tokens,) = (each for each in step.flips() if each.size == "batch_tokens")
+    assert tokens.does_not_run == f"below batch_tokens {64 * 4096:,} {reason}"
+    said = " ".join(str(step).split())
+    assert "nic would bind from n 1,728 on, tensor before" in said
+    assert f"no step runs where {reason}" in said
+    asked = {n: roofline.train("llama-3-8b", on=f"h100:{n}", batch_tokens=4_000_000) for n in (976, 1728)}
+    assert [found.sequences >= 1 for found in asked.values()] == [True, False]
+    several = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**22, sequence=512)
+    assert [each.does_not_run for each in several.flips() if each.size == "n"] == [""]
+
+
 def test_flips_are_at_numbers_that_chips_may_have():
     """Chips that split layers are a power of 2: 17 to 31 are no numbers of the formula's."""
     options = {"batch": 8, "context": 4096}

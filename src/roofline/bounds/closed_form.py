@@ -24,7 +24,7 @@ from typing import Any
 
 from roofline.answers import Answer, heading, plain_data
 from roofline.bounds.bound import Bound
-from roofline.bounds.crossing import rises, roots_of
+from roofline.bounds.crossing import first_where, rises, roots_of
 from roofline.bounds.formula_terms import (
     FormulaTerm,
     RateSymbol,
@@ -80,7 +80,8 @@ LONGEST_FORM, LONGEST_ROOT = 200, 100
 class FormulaFlip(NamedTuple):
     """From which value of a size on, the others as they are, another resource binds; its formula where there is one.
 
-    ``value`` is None where other sizes are open; ``form`` then says from where on, in symbols.
+    ``value`` is None where other sizes are open; ``form`` then says from where on, in symbols. ``does_not_run`` is why
+    no step runs there.
     """
 
     size: str
@@ -88,6 +89,7 @@ class FormulaFlip(NamedTuple):
     before: str
     after: str
     form: Any = None
+    does_not_run: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -97,7 +99,8 @@ class Formula(Answer):
     ``sizes`` and ``rates`` are its symbols; ``point`` the sizes at which it is evaluated. ``terms`` are the times of
     the resources, ``forms`` its other columns: ``lower`` (where that is more than the largest term), ``op_by_op``,
     ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
-    the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds.
+    the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds. ``runs`` say
+    where a step can be run: elsewhere the formula holds of one that cannot.
     """
 
     expression: str
@@ -115,6 +118,7 @@ class Formula(Answer):
     ways: tuple[Formula, ...] = ()
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     case: ValidRange | None = None
+    runs: tuple[ValidRange, ...] = ()
     _kept: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
@@ -315,7 +319,23 @@ class Formula(Answer):
             before, after = names[seen[place]], names[int(codes(np.array([float(high)]))[0])]
             at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
             known = before in at.times and after in at.times
-            yield FormulaFlip(name, high, before, after, at.crossing(name, before, after) if known else None)
+            form = at.crossing(name, before, after) if known else None
+            yield FormulaFlip(name, high, before, after, form, at._does_not_run(name, high))
+
+    def _does_not_run(self, size: str, value: int) -> str:
+        """Why no step runs at a value of a size, the others as at the point, with the range in which that is so."""
+        known = {self.sizes[name]: given for name, given in self.point.items()}
+        for holds, reason in self.runs:
+
+            def runs(x: int, holds: Any = holds) -> bool:
+                return bool(holds.subs({**known, self.sizes[size]: x}))
+
+            if runs(value):
+                continue
+            if runs(1):
+                return f"from {size} {first_where(lambda x: not runs(x), 1, value):,} on {reason}"
+            return f"below {size} {first_where(runs, value, LARGEST_SIZE):,} {reason}" if runs(LARGEST_SIZE) else reason
+        return ""
 
     def _open_flips(self) -> Iterator[FormulaFlip]:
         """Where two terms take equally long, at the first size that is open: the one that grows with it binds after."""
@@ -616,7 +636,9 @@ class Formula(Answer):
                 continue
             form = "" if flip.form is None or len(str(flip.form)) > LONGEST_ROOT else f"  ({flip.size} = {flip.form})"
             place = f"{flip.size} {format_number(flip.value)}"
-            lines.append(f"{flip.after} binds from {place} on, {flip.before} before{form}")
+            binds = "would bind" if flip.does_not_run else "binds"
+            why = f"; no step runs there: {flip.does_not_run}" * bool(flip.does_not_run)
+            lines.append(f"{flip.after} {binds} from {place} on, {flip.before} before{form}{why}")
         if not self.is_numeric:
             open_sizes = [name for name in self.sizes if name not in self.point]
             if not lines and len(open_sizes) == 1:
@@ -652,6 +674,7 @@ class Formula(Answer):
         lines += [f"for whole {every} from 1 on"] if every else []
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
+        lines += [f"no step runs where {each.reason}" for each in self.runs]
         chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.times.values())
         if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
             lines.append("other rates may be put in; a collective changes its algorithm at the sizes named")
@@ -679,6 +702,7 @@ def formula_of(
     *,
     forms: Mapping[str, Any] | None = None,
     conditions: Sequence[ValidRange] = (),
+    runs: Sequence[ValidRange] = (),
     from_zero: Sequence[str] = (),
     said: Sequence[str] = (),
     stages: Sequence[Bound] = (),
@@ -686,7 +710,7 @@ def formula_of(
 ) -> Formula:
     """Take the closed form out of a bound whose sizes and rates are symbols; ``forms`` replace its own columns.
 
-    ``stages`` are other bounds whose rates stand in ``forms``.
+    ``stages`` are other bounds whose rates stand in ``forms``; ``runs`` is where it can be run.
     """
     from sympy import sympify
 
@@ -710,6 +734,7 @@ def formula_of(
         terms=tuple(terms_of(bound)),
         forms=everything,
         conditions=(*conditions, *_said_conditions(bound)),
+        runs=tuple(runs),
         from_zero=tuple(name for name in from_zero if name in sizes),
         said=tuple(said),
         assumptions=bound.assumptions,

@@ -43,7 +43,18 @@ from roofline.models.serving.step import PHASES, check_phase, latent_attention_w
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Codes, Size, check, chip_counts, common_shape, is_array, is_symbol, plain_numbers, symbol
+from roofline.sizes import (
+    Codes,
+    Size,
+    check,
+    chip_counts,
+    common_shape,
+    is_array,
+    is_one,
+    is_symbol,
+    plain_numbers,
+    symbol,
+)
 
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str", checkpoint="str | int")
@@ -366,7 +377,17 @@ def _training_form(
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
     stages = [stage.bound for stage in found.stages]
     more: dict[str, Any] = {"said": said, "stages": stages, "definitions": found.definitions}
+    more["runs"] = _whole_sequences(found, sizes)
     return formula_of(found.bound, point, forms=forms, conditions=_whole_microbatches(found, sizes, options), **more)
+
+
+def _whole_sequences(found: Training, sizes: Mapping[str, Any]) -> list[ValidRange]:
+    """Each copy of the model, or chip that shares one, takes a whole sequence in each microbatch."""
+    many = found.copies * found.microbatches
+    holds = sizes["batch_tokens"] >= many * sizes["sequence"]
+    several = "a sequence" if is_one(many) else f"{many if is_symbol(many) else f'{many:,}'} sequences"
+    where = ValidRange(holds, f"batch_tokens is less than {several}, and a chip takes whole ones")
+    return [where] if is_symbol(holds) and holds.free_symbols else []
 
 
 def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> list[ValidRange]:
