@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.frozen import replace
@@ -61,6 +62,7 @@ ZAMBA2 = sizes(
     attention_hidden_size=7168, hybrid_layer_ids=[6, *range(11, 78, 6)], mamba_d_conv=4, mamba_d_state=64,
     mamba_expand=2, mamba_headdim=64, mamba_ngroups=2, n_mamba_heads=112, num_mem_blocks=2, use_mem_rope=True,
     use_shared_attention_adapter=False, kv_channels=112, num_query_groups=32, num_key_value_heads=32,
+    use_shared_mlp_adapter=True,
 )  # fmt: skip
 
 
@@ -81,6 +83,14 @@ def test_zamba(data: dict[str, Any], parameters: int, kv: int, turns: list[int])
     flops = sum(op.work.total("flops", "matrix") * op.repeat for op in step if op.kind == "contraction")
     once = sum(w.elements for _, w in matrices(model))
     assert flops == 2 * (once + again + model.vocabulary * model.width)
+
+
+def test_states_are_said_beside_keys_and_values() -> None:
+    found = roofline.llm(ZAMBA2, on="h100", batch=8, context=4096)
+    states = 81 * (112 * 64 * 64 * 4 + 3 * (7168 + 2 * 2 * 64) * 2)  # the mixers' in fp32, the convolutions' in bf16
+    assert found.model.state_bytes() == states
+    assert found.memory.parts["kv"] == 8 * (4097 * found.model.kv_bytes_per_token() + states)
+    assert "(373 kB a token, states 152 MB a sequence)" in " ".join(str(found).split())
 
 
 def matrices(model: Model) -> list[tuple[int, Any]]:

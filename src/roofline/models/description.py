@@ -455,6 +455,17 @@ class Model(Answer):
         found = bits / 8
         return int(found) if found == int(found) else found
 
+    def state_bytes(self) -> Size:
+        """Bytes of the states of one sequence, which do not grow with it.
+
+        >>> from roofline.models import load
+        >>> load("llama-2-7b").state_bytes()
+        0
+        """
+        blocks = ((count, block) for layer, count in self.layer_counts() for block in layer.blocks)
+        kept = ((count, part) for count, block in blocks for part in block.cache(0) if part.role != "kv")
+        return sum(count * dtypes.get(part.dtype or self.dtype).nbytes(part.elements) for count, part in kept)
+
     @lru_cache(maxsize=KEPT)  # noqa: B019
     def in_format(self, activations: str) -> Model:
         """The model with an fp16 checkpoint converted to bf16, or the other way round, to match ``activations``.

@@ -641,12 +641,15 @@ def _choices(near: NearestFit) -> str:
 
 
 def _each_token_keeps(found: Serving) -> str:
-    """The bytes of keys and values of one more token, in brackets; nothing where it keeps none."""
+    """The bytes of keys and values of one more token and of a sequence's states, in brackets; nothing without both."""
     each = found.model.kv_bytes_per_token(found.formats.get("kv"))
+    states = found.model.state_bytes()
     windows = any(getattr(block, "window", None) for block in found.model.layer_blocks)
     over = "" if is_number(found.chips) and found.chips == 1 else ", before chips split or copy it"
     until = ", until windows are full" if windows else ""
-    return f" ({format_amount(each, 'B')} a token{over}{until})" if each else ""
+    kept = [f"{format_amount(each, 'B')} a token"] if each else []
+    kept += [f"states {format_amount(states, 'B')} a sequence"] if states else []
+    return f" ({', '.join(kept)}{over}{until})" if kept else ""
 
 
 def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Section]:
