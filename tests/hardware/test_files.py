@@ -121,7 +121,12 @@ def test_a_file_in_place_of_a_shipped_chip_is_said(write, tmp_path, monkeypatch)
     said = bound("bf16[8, 8] * bf16[8, 8]", on="H100", files=[path]).assumptions
     assert f"h100 is as ~/{os.path.basename(path)} describes it, in place of the catalog" in said
     mine = bound("bf16[8, 8] * bf16[8, 8]", on="mine", files=[write(MINIMAL)]).assumptions
-    assert not [each for each in mine if "in place of" in each]
+    assert not [each for each in mine if "describes it" in each]
+    built = write(
+        '[chip.mine]\ninherits = "h100"\n[[chip.mine.memory]]\nlevel = "hbm"\nbandwidth = 4e12\n', "built.toml"
+    )
+    said = bound("bf16[8, 8] * bf16[8, 8]", on="mine", files=[built]).assumptions
+    assert "mine is as ~/built.toml describes it, built on NVIDIA H100 SXM5 80GB" in said
 
 
 def test_two_chips_of_one_name_in_a_folder_are_an_error(write, tmp_path):
@@ -180,7 +185,7 @@ bandwidth = "50 GB/s"
     assert machine.alternates == ()
 
 
-def test_a_new_level_or_link_of_a_like_name_says_what_it_has(write):
+def test_a_new_level_or_link_of_a_like_name_stands_beside_the_one_it_is_like(write):
     path = write("""
 [chip.more]
 inherits = "h100"
@@ -189,12 +194,15 @@ level = "hbms"
 bandwidth = "1 TB/s"
 capacity = "64 GB"
 [[chip.more.memory]]
+level = "hbm"
+[[chip.more.memory]]
 level = "host"
 bandwidth = "50 GB/s"
 [[chip.more.link]]
+name = "nvlink"
+[[chip.more.link]]
 name = "nvlinks"
 bandwidth = "100 GB/s"
-topology = "switch"
 """)
     machine = chip("more", files=[path])
     assert [each.name for each in machine.memories][-2:] == ["hbms", "host"]
@@ -273,7 +281,7 @@ BROKEN = [
         "chip.x.inherits: goes round in a circle through 'y'; let one of them",
     ),
     (
-        "[chip.x]\ninherits = 'h100'\n[[chip.x.memory]]\nlevel = 'hmb'\nbandwidth = '4 TB/s'\n",
+        "[chip.x]\ninherits = 'h100'\n[[chip.x.memory]]\nlevel = 'hmb'\nbandwidth = '4 TB/s'\ncapacity = '80 GB'\n",
         "chip.x.memory[0].level: 'hmb' is new here; did you mean 'hbm'? there are hbm, l2",
     ),
     (

@@ -471,8 +471,14 @@ def find_machine(name: str, layers: Sequence[CatalogLayer] = ()) -> Machine:
         key, system = layers[position].key(squashed), layers[position].system(squashed)
         if key is not None:
             machine = _from_layers(key, layers, ())
-            whose = f"{key} is as {_from_home(layers[position].place.file)} describes it, in place of the catalog"
-            said = assume("machine", [whose] if squashed in read_index().aliases else ())
+            whose = f"{key} is as {_from_home(layers[position].place.file)} describes it, "
+            if squashed in read_index().aliases:
+                whose += "in place of the catalog"
+            elif normalise(machine.name) in read_index().aliases:
+                whose += f"built on {machine.name}"
+            else:  # a name of its own says so
+                whose = ""
+            said = assume("machine", [whose] if whose else ())
             return replace(machine, warnings=(*said, *doubtful_figures(machine, _base(key, layers))))
         if system is not None:
             return _build_system(system, layers[position], layers[: position + 1])

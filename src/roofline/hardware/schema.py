@@ -380,15 +380,13 @@ def names_of(key: str, raw: Mapping[str, Any]) -> tuple[str, ...]:
 def _check_names(
     table: str, key: str, said: Sequence[Memory | Link], below: Sequence[Memory | Link], place: FieldPath
 ) -> None:
-    """A level or link whose name is nearly one of the chip below is a slip, unless it says what a new one has."""
-    names = [part.name for part in below]
-    for at, part in enumerate(said):
-        is_new = (part.capacity or part.per_core) if isinstance(part, Memory) else (part.topology or part.domain)
-        near = None if part.name in names or is_new else did_you_mean(part.name, names)
-        if near is not None:
-            needs = "capacity" if isinstance(part, Memory) else "topology or its domain"
-            hint = f"did you mean {near!r}? there are {', '.join(names)}; a new one says its {needs} too"
-            place.at(f"{table}[{at}]").at(key).fail(f"{part.name!r} is new here", hint)
+    """A level or link whose name is nearly one of the chip below is a slip, unless that one is said beside it."""
+    names, own = [part.name for part in below], {part.name for part in said}
+    for at, name in enumerate(part.name for part in said):
+        near = None if name in names else did_you_mean(name, names)
+        if near is not None and near not in own:
+            hint = f"did you mean {near!r}? there are {', '.join(names)}; a new one stands beside a table of {near!r}"
+            place.at(f"{table}[{at}]").at(key).fail(f"{name!r} is new here", hint)
 
 
 def merge(parent: Machine, child: Machine) -> Machine:
