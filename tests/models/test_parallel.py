@@ -238,6 +238,15 @@ def test_layers_without_a_rule_are_an_error() -> None:
         local_model(replace(load("llama-2-7b"), layers=(Layer((Unknown("new"),)),)), chip("h100:8"), tensor=8)
 
 
+@pytest.mark.parametrize("value", [[1, 2], np.array([1, 2]), np.ones((2, 2, 2), int), 2.5, "two", 0])
+@pytest.mark.parametrize("name", ["data", "tensor", "pipeline"])
+def test_ways_are_plain_numbers_of_chips(name: str, value: Any) -> None:
+    with pytest.raises(RooflineError, match=rf"{name} is"):
+        Parallelism(**{name: value})
+    with pytest.raises(RooflineError, match=rf"{name} is"):
+        Parallelism.on(chip("h100:8"), **{name: value})
+
+
 @pytest.mark.parametrize(("name", "summed"), [("lfm2", 0), ("jamba", 4 + 2 * 8), ("falcon_mamba", 4 + 2 * 8)])
 def test_channels_of_recurrent_layers_are_split(name: str, summed: int) -> None:
     """Each of two chips has half of the states and of the work; Mamba adds up what its steps, B and C are made of."""

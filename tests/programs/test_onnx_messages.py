@@ -86,6 +86,18 @@ def test_inputs_that_do_not_fit_name_the_node():
         trace(found, frontend="onnx")
 
 
+@pytest.mark.parametrize("groups", [3, 4, 16, 2**31])
+def test_groups_of_a_convolution_divide_its_channels(groups):
+    g = Graph()
+    node = g.add("Conv", "x", g.weight(8, 3, 3, 3), group=groups, kernel_shape=[3, 3])
+    found = g.model(value("x", 2, 3 * groups % 2**20, 16, 16), node)
+    if groups == 4:
+        assert trace(found, frontend="onnx").flops() > 0
+        return
+    with pytest.raises(InputError, match=rf"8 does not divide into group = {groups}"):
+        trace(found, frontend="onnx")
+
+
 def test_external_weights_that_are_missing_are_not_needed(tmp_path):
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     path = tmp_path / "net.onnx"

@@ -24,7 +24,7 @@ from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.signatures import check_fields, check_methods, spelled, takes
-from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_one, is_symbol
+from roofline.sizes import Size, ceil_div, check, chip_counts, exact_div, is_array, is_one, is_symbol
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -67,6 +67,13 @@ TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
 
 
+def _number(name: str, value: Any) -> Any:
+    found = check({"context": "context_parallel", "kv": "kv_parallel"}.get(name, name), value)
+    if not isinstance(found, int) and not chip_counts(found):
+        raise InputError(f"{name} is a plain number of chips", hint="several layouts make a table")
+    return found
+
+
 @check_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class Parallelism:
@@ -104,6 +111,8 @@ class Parallelism:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in (OPTIONS[each] for each in CHIPS):
+            object.__setattr__(self, name, _number(name, getattr(self, name)))
 
     @classmethod
     def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
@@ -116,8 +125,7 @@ class Parallelism:
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
-        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "kv", "context", "expert", "pipeline")}
-        made = cls(**{**given, **numbers})
+        made = cls(**given)
         made._known()
         one = made.tensor * made.context * made.pipeline
         inside = made.tensor * made.context
@@ -307,13 +315,6 @@ def check_one_layout(options: Mapping[str, Any]) -> None:
     several = next((name for name, value in options.items() if name in OPTIONS and is_several(value)), None)
     if several is not None:
         raise SizeError(f"{several} has several values", hint="give one: this answer is about one configuration")
-
-
-def _number(name: str, value: Any) -> int:
-    found = check({"context": "context_parallel", "kv": "kv_parallel"}.get(name, name), value)
-    if not isinstance(found, int):
-        raise InputError(f"{name} is a plain number of chips", hint="several layouts make a table")
-    return found
 
 
 def _product(ways: Mapping[str, int]) -> str:

@@ -88,9 +88,9 @@ class Call(PricedCall):
             raise ValueError(f"{name} is {value!r}, and is a whole number of at least 1")
         return value
 
-    def share(self, size: Size, name: str) -> Size:
+    def share(self, size: Size, name: str, default: int | None = None) -> Size:
         """A size over an attribute that counts its equal parts."""
-        parts = self.count(name)
+        parts = self.count(name, default)
         if isinstance(size, int) and size % parts:
             raise ValueError(f"{size} does not divide into {name} = {parts}")
         return exact_div(size, parts)

@@ -68,15 +68,15 @@ def _convolved(call: Call) -> Op:
     places = windows_of(call.attributes, seen, slid, weight[2:])
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
-    first, second = weight[:2]
+    first, second = call.share(weight[0], "group", 1), weight[1]
     return pricing.convolution(
         call.name,
         (*call.read(0, place), *(call.read(added) if bias else ())),
         call.writes,
         batch=x[0],
         positions=product(slid),
-        out_per_group=second if transposed else first // groups,
-        in_per_group=first // groups if transposed else second,
+        out_per_group=second if transposed else first,
+        in_per_group=first if transposed else second,
         kernel=product(weight[2:]),
         groups=groups,
         transposed=transposed,
