@@ -631,6 +631,25 @@ def test_byte_policies_stand_side_by_side_in_python_and_in_every_command(capsys:
     assert "h100 policy minimal" in capsys.readouterr().out
 
 
+def test_machines_are_ranked_within_a_byte_policy() -> None:
+    """A policy counts other bytes of the same run: it is no candidate."""
+    line = "gelu(bf16[64, 8192] * bf16[8192, 8192])"
+    found = bound(line, on="h100,a100", policy="each-op,minimal")
+    said = " ".join(str(found).split())
+    assert found.policies == ("each-op", "minimal") * 2
+    for policy in ("each-op", "minimal"):
+        assert f"by policy {policy} h100 has the lowest floor" in said
+    assert "h100 policy minimal has the lowest" not in said
+    assert "lowest floor" not in str(bound(line, on="h100", policy="each-op,minimal"))
+    assert "by policy minimal h100 has the lowest floor" in " ".join(
+        str(llm("llama-3-8b", on="h100,a100", policy="each-op,minimal", context=[1024, 2048])).split()
+    )
+    alike = llm("llama-3-8b", on="h100", context=1024).compare(
+        llm("llama-3-8b", on="a100", policy="minimal", context=1024)
+    )
+    assert "by policy" not in str(alike)
+
+
 def test_whole_sizes_are_written_as_whole_numbers() -> None:
     found = llm("llama-3-8b", on=["h100", "h200"], batch=np.array([1.0, 8.0]), context=8192)
     assert found.sizes == ({"batch": 1}, {"batch": 8})

@@ -199,7 +199,7 @@ class SideBySide(Answer):
         """Who is fastest, and on what it does not fit."""
         out = [who for who, fits in zip(self.names, self.fitting, strict=True) if not fits]
         beyond = f"; DOES NOT FIT on {', '.join(out)}" if out else ""
-        first = f"{self.fastest} of " if self.ranked and not self.is_even else ""
+        first = f"{self.fastest} of " if self.ranked and not self.is_even and len(set(self.policies)) == 1 else ""
         return f"SideBySide: {first}{', '.join(self.names)}{beyond}"
 
     @property
@@ -233,9 +233,10 @@ class SideBySide(Answer):
             if gaps:
                 yield Sentences([f"NOT RANKED: {who}", *gaps], "alert")
         ranks = bool(self.ranked) and self.is_one_work
-        if ranks:
-            yield Sentences([self._verdict(), *self._cheapest()])
-        if ranks or any(self.untimed):
+        verdicts = [*self._verdicts(), *self._cheapest()] if ranks else []
+        if verdicts:
+            yield Sentences(verdicts)
+        if verdicts or any(self.untimed):
             yield BLANK
         columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
         shown = (
@@ -286,6 +287,33 @@ class SideBySide(Answer):
         yield assumes(shared)
         for who, each in zip(self.names, assumed, strict=True):
             yield Listing(f"{who} assumes", [line for line in each if line not in shared])
+
+    @once
+    def policies(self) -> tuple[str, ...]:
+        """The byte policy of each answer. Floors are ranked within one: policies count other bytes of the same run."""
+        asked = [
+            (each.request, "each-op") if hasattr(each, "request") else (getattr(each, "asked", {}), "minimal")
+            for each in self.answers
+        ]
+        return tuple(str(options.get("policy") or usual) for options, usual in asked)
+
+    def of_each_policy(self) -> Iterator[tuple[str, SideBySide]]:
+        """The answers of each byte policy, and its name where there are several; a policy of one answer ranks none."""
+        several = dict.fromkeys(self.policies)
+        if len(several) == 1 or self.is_even:
+            yield "", self
+            return
+        for policy in several:
+            kept = [at for at, each in enumerate(self.policies) if each == policy]
+            if len(kept) > 1:
+                names = (self.names[at].removesuffix(f" policy {policy}") for at in kept)
+                yield (
+                    f"by policy {policy} ",
+                    SideBySide(tuple(names), tuple(self.answers[at] for at in kept)),
+                )
+
+    def _verdicts(self) -> list[str]:
+        return [f"{by}{one._verdict()}" for by, one in self.of_each_policy()]
 
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
@@ -720,7 +748,7 @@ class SideBySideBySize(Answer):
     def _verdict(self) -> list[str]:
         """Who has the lowest floor and who is the cheapest, from which size on, in runs; and where nothing fits."""
         prices = [name for name in self.each[0].facts if name.startswith("$")]
-        said = [[[_lead(one)] for one in self.each]]
+        said = [[[f"{by}{_lead(each)}" for by, each in one.of_each_policy()] for one in self.each]]
         said += [
             [[f"{who} has the lowest {name}" for who in one.best(name)[:1]] for one in self.each] for name in prices
         ]
