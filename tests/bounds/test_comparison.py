@@ -650,6 +650,13 @@ def test_machines_are_ranked_within_a_byte_policy() -> None:
     assert "by policy" not in str(alike)
 
 
+def test_a_saved_answer_is_data() -> None:
+    found = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
+    for saved in ("x.json", Path("x.json"), found.to_dict()):
+        with pytest.raises(InputError, match=r"saved is data, as json.load reads it.*ask for both in one command"):
+            compare(saved, saved)
+
+
 def test_whole_sizes_are_written_as_whole_numbers() -> None:
     found = llm("llama-3-8b", on=["h100", "h200"], batch=np.array([1.0, 8.0]), context=8192)
     assert found.sizes == ({"batch": 1}, {"batch": 8})

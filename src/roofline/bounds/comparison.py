@@ -522,6 +522,12 @@ def _over(fact: Fact | None, other: Fact | None) -> float | None:
     return float(fact.value) / float(other.value)
 
 
+def _is_saved(answer: Any) -> bool:
+    """Whether it is the JSON of an answer, or the name of a file of it."""
+    named = (isinstance(answer, str) or hasattr(answer, "__fspath__")) and str(answer).endswith(".json")
+    return named or (isinstance(answer, Mapping) and "schema" in answer)
+
+
 @takes()
 def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySide:
     """Put answers of one kind side by side: bounds, servings or trainings, on several machines or under several terms.
@@ -529,6 +535,9 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     ``names`` are the heads of the columns: by default the machines, with what was asked of each where one stands twice,
     or else a number. An answer with open or several sizes is an error: :func:`roofline.sweep` compares those.
     """
+    if any(_is_saved(answer) for answer in answers):
+        hint = "ask for both in one command, as in on='h100,h200', or compare(first, second) of answers in Python"
+        raise InputError("an answer that was saved is data, as json.load reads it, and no answer", hint=hint)
     if asked or any(isinstance(answer, str) for answer in answers):
         hint = "ask on several machines, as in llm(model, on=['h100', 'h200']), or compare(first, second)"
         raise InputError("a comparison is of answers, not of what is asked", hint=hint)
