@@ -161,7 +161,7 @@ def attend(
     The queries are one of ``parts`` of all, each of which sees as many keys: early and late ones together, but under a
     window those that lie side by side, of which only the keys that they see are read. The keys are one of ``key_parts``
     of all, each of which is seen as often; where they are ``aligned`` they are those of the same positions, beside
-    which the operation reads those that its window reaches back to.
+    which the operation reads those that its window reaches back to, and the queries are the last, which see most.
 
     ``unfused`` computes, writes and reads the whole S×T matrix of scores, masked or not, and then that of
     probabilities, in the format of the result: pairs = S·T, and 4·B·N·S·T elements more to move.
@@ -177,12 +177,13 @@ def attend(
     )
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     every = S * parts
-    pairs, keys, queries = mask.pairs(every, T), mask.keys(every if aligned else S, T), mask.queries(every, T)
+    counted = S if aligned else every
+    pairs, keys, queries = mask.pairs(counted, T), mask.keys(every if aligned else S, T), mask.queries(counted, T)
     if unfused:
         pairs, keys, queries = every * T, T, every
     elif window is not None and not causal:
         pairs, keys = any_window_pairs(every, T, window), sliding_window(window).keys(S, T)
-    if not is_one(parts):
+    if not (is_one(parts) or aligned):
         pairs, queries = exact_div(pairs, parts), exact_div(queries, parts)
     if not (is_one(key_parts) or aligned):
         pairs, keys, T = exact_div(pairs, key_parts), exact_div(keys, key_parts), k.dims[-3]
@@ -258,7 +259,7 @@ def _note_of_parts(
     """Say which queries and keys of a mask each chip has."""
     if aligned:
         said = "; each chip has a part of the sequence and gets the keys that its window reaches back to"
-        return f"{said}; pairs are those of an average chip, the first one has fewer"
+        return f"{said}; pairs are those of the last chip, the first one has fewer"
     said = ""
     if not is_one(parts) and window is not None:
         said += "; each chip takes queries that lie side by side and reads the keys that they see"
