@@ -263,6 +263,16 @@ def test_the_reply_names_the_deployment_that_words_mean(capsys: pytest.CaptureFi
     assert "no 'h100:1' will do; the nearest is h100:1 fp8 kv fp8\n    TPOT without load" in capsys.readouterr().out
 
 
+def test_a_number_of_chips_that_no_layout_takes_as_one_replica_is_told_so():
+    """7 chips are 7 replicas of one, each too small for 141 GB; 7 chips of one replica are for the words to name."""
+    found = plan("llama-3-70b", on="h100", count=range(1, 9), rate=1, prompt=1024, output=128, formats="bf16")
+    said = found.why("h100:7").text
+    assert "does not fit" in said
+    assert said.endswith("so 7 chips are 7 replicas of 1 chip at the largest: name another, as in 'tensor 7'")
+    assert "layouts are tried" not in found.why("h100:1").text
+    assert found.why("h100:7 tensor 7").kind == "beaten"
+
+
 @pytest.mark.parametrize("change", [{"ttft": "600 ms"}, {"tpot": "40 ms"}, {"price": {"h100": 2.5, "h200": 2.4}}])
 def test_a_looser_limit_or_a_cheaper_chip_is_never_worse(change: dict[str, Any]) -> None:
     tight, loose = eight(), plan("llama-3-8b", **{**EIGHT, **change})

@@ -259,7 +259,11 @@ class DeploymentPlan(Answer):
         if isinstance(spec, Deployment):
             found = best_of_ways([spec], self.search)
         else:
-            found = best_of_words(DeploymentWords.read(spec, self.asked), self.search)
+            words = DeploymentWords.read(spec, self.asked)
+            found = best_of_words(words, self.search)
+            if found.reason is not None and found.reason.kind == "fit":
+                text = found.reason.text + words.said_of_replicas(self.asked)
+                found = replace(found, reason=found.reason._replace(text=text))
         return found if found.reason is not None else replace(found, reason=self._beaten(found))
 
     def rejected(self) -> list[Assessment]:

@@ -142,6 +142,15 @@ class DeploymentWords:
         drafted = (each for each in dict.fromkeys(tried) if self.draft in (-1, each.draft))
         return tuple(each for each in drafted if any(count % each.chips == 0 for count in narrowed.counts))
 
+    def said_of_replicas(self, asked: PlanQuestion) -> str:
+        """What of a number of chips that no layout of the plan takes as one replica is tried; nothing of others."""
+        most = max((each.chips for each in self.replicas(asked)), default=0)
+        if self.layout or self.prefill or most >= self.chips:
+            return ""
+        many = f"{self.chips // most} replicas of {most} chip{'s' if most > 1 else ''}"
+        said = f"; layouts are tried of 1, 2, 4 … chips, so {self.chips} chips are {many} at the largest"
+        return f"{said}: name another, as in 'tensor {self.chips}'"
+
     def deployments(self, asked: PlanQuestion, count: int) -> Iterator[Deployment]:
         """Deployments of so many chips that the words may mean."""
         for each in self.replicas(asked):
