@@ -88,6 +88,13 @@ def test_pytorch_keeps_fp32_in_products_and_takes_tf32_in_convolutions_as_it_is_
     assert "torch.backends.cudnn.allow_tf32 is set: products of fp32 run as tf32" in said
 
 
+def test_pytorch_on_a_tpu_multiplies_in_one_pass_of_bf16() -> None:
+    found = roofline.trace(lambda a, b: a @ b, *[f"fp32[{N}, {N}]"] * 2, on="v5e")
+    assert _rate(found) == pytest.approx(chip("v5e").figure("mxu.bf16").value, rel=0.01)
+    assert found.bytes["hbm"] == 3 * 4 * N**2
+    assert "the precision of PyTorch/XLA is 'default': products of fp32 run as bf16" in found.assumptions
+
+
 def test_an_open_size_keeps_the_format() -> None:
     layer = torch.nn.Conv2d(256, 256, 3)
     opened = roofline.trace(layer, "fp32[B, 256, 56, 56]", on="a100").formula()(B=64)

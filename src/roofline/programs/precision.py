@@ -3,7 +3,8 @@
 On a TPU JAX's precisions take 1, 3 or 6 passes of bf16; on NVIDIA GPUs from Ampere on tf32, ``HIGHEST`` fp32; an
 algorithm, such as ``BF16_BF16_F32_X3``, the passes that it names (docs.jax.dev, ``jax.lax.Precision``). PyTorch keeps
 fp32 in matrix products and takes tf32 in cuDNN's convolutions, as ``torch.backends.cuda.matmul.allow_tf32`` and
-``torch.backends.cudnn.allow_tf32`` say (docs.pytorch.org, "CUDA semantics").
+``torch.backends.cudnn.allow_tf32`` say (docs.pytorch.org, "CUDA semantics"); on a TPU one pass of bf16 for both
+(docs.pytorch.org/xla, ``torch_xla.backends.set_mat_mul_precision``).
 
 >>> from roofline.hardware import chip
 >>> from roofline.ops.contraction import matmul
@@ -36,6 +37,7 @@ class Products(NamedTuple):
     why: str
     passes: int = 1
     on_tpu: int = 0
+    why_on_tpu: str = ""
 
 
 def allowing(op: Op, products: Products) -> Op:
@@ -64,7 +66,8 @@ def _taken(products: Products, machine: Machine) -> Products | None:
     """How products run on the units that may be taken; None where they stay in fp32."""
     for unit in machine.units:
         is_tpu = unit.name == "mxu" and products.on_tpu > 0 and products.format not in unit.peaks
-        each = products._replace(format="bf16", passes=products.on_tpu) if is_tpu else products
+        on_tpu = products._replace(format="bf16", passes=products.on_tpu, why=products.why_on_tpu or products.why)
+        each = on_tpu if is_tpu else products
         if machine.unit in (None, unit.name, unit.kind) and each.format in unit.peaks:
             return None if each.format == "fp32" else each
     return None
@@ -97,5 +100,5 @@ def torch_products(torch: Any, kind: str) -> Products:
     newer = getattr(setting, "conv", None) if is_convolution else setting
     chosen = getattr(newer, "fp32_precision", None)  # of an older PyTorch allow_tf32 alone
     allowed = setting.allow_tf32 if chosen is None else chosen == "tf32"
-    why = f"torch.backends.{name}.allow_tf32 is set"
-    return Products("tf32", why, on_tpu=1) if allowed else Products("fp32", why)
+    why, on_tpu = f"torch.backends.{name}.allow_tf32 is set", "the precision of PyTorch/XLA is 'default'"
+    return Products("tf32" if allowed else "fp32", why, on_tpu=1, why_on_tpu=on_tpu)
