@@ -135,7 +135,7 @@ STOPS = {
     "trace --jax": (
         "trace jaxed.py:f --jax --input 'fp32[8, 8]'", "programs.jax.walker.JaxprWalker.emit", "operations",
     ),
-    "calibrate": ("calibrate kinds.csv --on h100", "estimates.calibration._fitted", "kinds of kernels"),
+    "calibrate": ("calibrate kinds.csv --on h100", "estimates.calibration.refitted", "kinds of kernels"),
 }  # fmt: skip
 
 

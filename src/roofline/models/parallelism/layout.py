@@ -110,9 +110,9 @@ class Parallelism:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self)
         for name in (OPTIONS[each] for each in CHIPS):
             object.__setattr__(self, name, _number(name, getattr(self, name)))
+        check_fields(self)
 
     @classmethod
     def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
