@@ -110,9 +110,9 @@ class Parallelism:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in (OPTIONS[each] for each in CHIPS):
             object.__setattr__(self, name, _number(name, getattr(self, name)))
-        check_fields(self)
 
     @classmethod
     def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
@@ -125,7 +125,8 @@ class Parallelism:
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
-        made = cls(**given)
+        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "kv", "context", "expert", "pipeline")}
+        made = cls(**{**given, **numbers})
         made._known()
         one = made.tensor * made.context * made.pipeline
         inside = made.tensor * made.context
