@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 
@@ -35,13 +36,26 @@ QUESTIONS = [
 def test_it_gives_the_numbers(subject, phase, on, options, sizes, tmp_path):
     found = roofline.formula(subject, phase, on=on, **options)
     names = ("lower", "op_by_op", "upper", "memory")
+    here = found(**sizes)
+    printed = _run(found, sizes, names, tmp_path)
+    assert printed == pytest.approx([float(here[name]) for name in names], rel=1e-12)
+
+
+def test_no_column_is_a_number_where_no_case_holds(tmp_path):
+    found = roofline.formula("llama-3-8b", "train", on="h100:n")
+    sizes = {"n": 12, "batch_tokens": 2**20, "sequence": 4096}
+    printed = _run(found, sizes, ("lower", "op_by_op", "upper", "memory", "time_hbm"), tmp_path)
+    assert all(math.isnan(value) for value in printed)
+
+
+def _run(found, sizes, names, tmp_path):
+    """What its program in C prints of these columns."""
     call = f"struct bound b = bound({', '.join(str(sizes[name]) for name in found.sizes)});"
-    shown = f'printf("{" ".join(["%.17g"] * 4)}", {", ".join(f"b.{name}" for name in names)});'
+    shown = f'printf("{" ".join(["%.17g"] * len(names))}", {", ".join(f"b.{name}" for name in names)});'
     (tmp_path / "it.c").write_text(f"{found.printed('c')}\n#include <stdio.h>\nint main() {{ {call} {shown} }}\n")
     subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-o", "it", "it.c", "-lm"], cwd=tmp_path, check=True)
     printed = subprocess.run([tmp_path / "it"], capture_output=True, text=True, check=True).stdout
-    here = found(**sizes)
-    assert [float(each) for each in printed.split()] == pytest.approx([float(here[name]) for name in names], rel=1e-12)
+    return [float(each) for each in printed.split()]
 
 
 def test_an_unknown_language_names_those_there_are():

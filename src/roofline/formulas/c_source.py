@@ -40,7 +40,7 @@ class Way(NamedTuple):
 def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says: Sequence[str] = ()) -> str:
     """A function in C of ``sizes`` that returns a structure, both called ``name``: the fastest of several ways.
 
-    Where they say when they hold it is the one that does; where none does, the times are no numbers. ``says`` stands
+    Where they say when they hold it is the one that does; where none does, its columns are no numbers. ``says`` stands
     ahead of it.
     """
     for way in ways:
@@ -58,7 +58,7 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
     for one, way in zip(called, ways, strict=True):
         lines += [f"static struct {name} {one}{head}", *_body(name, way, names), "}", ""]
     calls = [f"{one}({', '.join(given)})" for one in called]
-    return "\n".join([*lines, f"struct {name} {name}{head}", *_choice(name, ways, calls), "}"])
+    return "\n".join([*lines, f"struct {name} {name}{head}", *_choice(name, ways, calls, names), "}"])
 
 
 def _body(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
@@ -76,11 +76,11 @@ def _combined(form: Combined, names: Mapping[str, str]) -> str:
     return " + ".join(parts) if form.how == "sum" else reduce("fmax({}, {})".format, parts)
 
 
-def _choice(name: str, ways: Sequence[Way], calls: Sequence[str]) -> Iterator[str]:
+def _choice(name: str, ways: Sequence[Way], calls: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
     if ways[0].holds is not None:
         for way, call in zip(ways, calls, strict=True):
             yield f"  if ({text(way.holds, 'c')}) return {call};"
-        yield f"  return (struct {name}){{.lower = NAN, .op_by_op = NAN, .upper = NAN}};"
+        yield f"  return (struct {name}){{{', '.join(f'.{column} = NAN' for column in names.values())}}};"
         return
     yield f"  struct {name} best = {calls[0]}, other;"
     for call in calls[1:]:

@@ -63,8 +63,9 @@ OPTIONS = {
 #: Options of a step that are its target's.
 TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
 
-#: Names under which a step's sizes hold numbers of chips.
+#: Names under which a step's sizes hold numbers of chips, and the fields that they fill.
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
+_NUMBERS = tuple(OPTIONS[name] for name in CHIPS)
 
 
 def _number(name: str, value: Any) -> Any:
@@ -111,7 +112,7 @@ class Parallelism:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name in (OPTIONS[each] for each in CHIPS):
+        for name in _NUMBERS:
             object.__setattr__(self, name, _number(name, getattr(self, name)))
 
     @classmethod
@@ -125,7 +126,7 @@ class Parallelism:
 a divisor of 8: 1, 2, 4, 8
         """
         given = {name: value for name, value in ways.items() if value is not None}
-        numbers = {n: _number(n, v) for n, v in given.items() if n in ("tensor", "kv", "context", "expert", "pipeline")}
+        numbers = {n: _number(n, v) for n, v in given.items() if n in _NUMBERS}
         made = cls(**{**given, **numbers})
         made._known()
         one = made.tensor * made.context * made.pipeline
