@@ -190,13 +190,13 @@ def quoted(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word nearest to ``word``, or None when none is near."""
+def did_you_mean(word: str, known: Iterable[str], least: float = 0.6) -> str | None:
+    """Return the known word nearest to ``word``, or None when none is as near as ``least`` (1: the same)."""
     import difflib
 
     choices = list(known) if len(word) <= _WIDEST_LINE else []
     lowered = {choice.lower(): choice for choice in reversed(choices)}
-    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word.lower(), list(lowered), n=1, cutoff=least)
     return lowered[close[0]] if close else None
 
 

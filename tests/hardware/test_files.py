@@ -459,6 +459,10 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
         ({}, "has neither a peak nor a bandwidth"),
         ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
         ({"inherits": "nope"}, "names 'nope', which is not known"),
+        ({"inherit": "h100", "hbm": 4e12}, "chip({…}): unknown key 'inherit'; did you mean 'inherits'? a level of"),
+        ({"base": "h100", "hbm": 4e12}, "unknown key 'base'; did you mean 'inherits'?"),
+        ({"bf16": 3e14, "hbm": 2e12, "pric": 2}, "unknown key 'pric'; did you mean 'price'?"),
+        ({"bf61": 3e14, "hbm": 2e12}, "unknown key 'bf61'; did you mean 'bf16'?"),
         ({"bf16": 3e14, "vector": 3e13}, "a peak is that of a format; name the format, as in {'vector.fp32': 3"),
     ):
         with pytest.raises(HardwareError, match=re.escape(said)):

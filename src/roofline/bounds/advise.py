@@ -46,7 +46,7 @@ from roofline.bounds.advice_engine import (
     standing_of,
 )
 from roofline.bounds.api import bound, question
-from roofline.bounds.bound import Bound, Use
+from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.crossing import first_where
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
 from roofline.bounds.traffic import scores_in_memory
@@ -690,7 +690,7 @@ def _sent_over(answer: Bound) -> list[str]:
     return list(dict.fromkeys(axes))
 
 
-def _link_of(asked: Question, use: Use) -> str | None:
+def _link_of(asked: Question, use: ResourceUse) -> str | None:
     mesh = asked.on_mesh().mesh
     level = None if mesh is None else mesh.segment(use.place)
     return None if level is None else level.link

@@ -88,7 +88,7 @@ _FEW_PLANS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
+class ResourceUse:
     """One amount on one resource: what, how much, how fast, how long."""
 
     resource: str
@@ -127,7 +127,7 @@ class OpBound:
     """One operation with the time it takes on every resource."""
 
     op: Op
-    uses: tuple[Use, ...]
+    uses: tuple[ResourceUse, ...]
     times: Mapping[str, Size]
     lower: Size
     upper: Size
@@ -239,7 +239,7 @@ class Bound(Measurable, Comparable):
     bound_by: Any
     attainable: Size | None
     utilisation: Size | None
-    uses: tuple[Use, ...] = ()
+    uses: tuple[ResourceUse, ...] = ()
     ops: tuple[OpBound, ...] = ()
     footprint: Footprint | None = None
     estimate: Size | None = None
@@ -789,7 +789,7 @@ def _resources(answer: Bound) -> Table:
 _WORDS_OF_PLACES = {"matrix": "products", "vector": "elementwise"}
 
 
-def _resource_cells(answer: Bound, use: Use) -> tuple[Cell, ...]:
+def _resource_cells(answer: Bound, use: ResourceUse) -> tuple[Cell, ...]:
     alike = [other for other in answer.uses if other.resource == use.resource]
     longest = is_symbol(answer.lower) or max(alike, key=lambda other: float(other.time)) is use
     binds = use.resource == answer.bound_by and longest
@@ -987,7 +987,7 @@ def _explanation(answer: Bound) -> Iterator[str]:
         yield from ("", "incomplete", *(f"  {item}" for item in answer.incomplete))
 
 
-def _source(machine: Machine, use: Use) -> str:
+def _source(machine: Machine, use: ResourceUse) -> str:
     """The rate of a resource, the source of the figure, and what other sources give instead."""
     figure, value = use.rate.figure, use.rate.value if use.rate.plain is None else use.rate.plain
     text = f"  {use.resource} {use.dtype}".rstrip() + f" {format_amount(value, UNITS[use.quantity][1])}"
@@ -1043,7 +1043,7 @@ def _operation_record(part: OpBound) -> dict[str, Any]:
     }
 
 
-def _rate_record(use: Use) -> dict[str, Any]:
+def _rate_record(use: ResourceUse) -> dict[str, Any]:
     rate = use.rate
     return {
         "resource": use.resource,

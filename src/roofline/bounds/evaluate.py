@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound, Use, binding, headline_flops, ratio
+from roofline.bounds.bound import Bound, OpBound, ResourceUse, binding, headline_flops, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
@@ -150,7 +150,7 @@ def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dic
             missing[key] = missing[key] + amount if key in missing else amount
             continue
         time = amount / found.value
-        uses.append(Use(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
+        uses.append(ResourceUse(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
     times = _total({}, [{use.resource: use.time} for use in uses])
     values = list(times.values())
     return OpBound(
@@ -169,23 +169,23 @@ def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:
     return start
 
 
-def _merge(uses: Any) -> tuple[Use, ...]:
+def _merge(uses: Any) -> tuple[ResourceUse, ...]:
     """Add up the uses of one resource at one rate."""
-    merged: dict[tuple[str, str, str, str], Use] = {}
+    merged: dict[tuple[str, str, str, str], ResourceUse] = {}
     for use in uses:
         key = (use.resource, use.quantity, use.place, use.dtype)
         if key in merged:
             old = merged[key]
-            use = Use(*key, old.amount + use.amount, old.rate, old.time + use.time)
+            use = ResourceUse(*key, old.amount + use.amount, old.rate, old.time + use.time)
         merged[key] = use
     return tuple(merged.values())
 
 
-def _amounts(uses: Sequence[Use], quantity: str) -> dict[str, Size]:
+def _amounts(uses: Sequence[ResourceUse], quantity: str) -> dict[str, Size]:
     return _total({}, [{use.resource: use.amount} for use in uses if use.quantity == quantity])
 
 
-def _headline_time(uses: Sequence[Use], work: Work) -> Size | None:
+def _headline_time(uses: Sequence[ResourceUse], work: Work) -> Size | None:
     """Time of the FLOPs that ``flops`` counts: those asked of the matrix unit, or of the vector unit."""
     places = {k.place for k in work if k.quantity == "flops"}
     place = "matrix" if "matrix" in places else "vector"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from roofline.bounds.bound import UNITS, Bound, OpBound, Use
+from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError
 from roofline.formulas.printers import text
@@ -73,7 +73,7 @@ class FormulaTerm(NamedTuple):
         )
 
 
-def rate_symbols(uses: Iterable[Use]) -> dict[str, RateSymbol]:
+def rate_symbols(uses: Iterable[ResourceUse]) -> dict[str, RateSymbol]:
     """The rates of some uses by the names of their symbols."""
     found: dict[str, RateSymbol] = {}
     for use in uses:
@@ -134,7 +134,7 @@ def _added(times: Iterable[Any]) -> Any:
     return sympy.Add(*times)
 
 
-def _labelled(part: OpBound, use: Use, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _labelled(part: OpBound, use: ResourceUse, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """The parts of a use: bytes by the role of their tensors, arithmetic and messages by the operation's kind."""
     import sympy
 

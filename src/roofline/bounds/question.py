@@ -431,7 +431,7 @@ _ON_THE_MATRIX_UNIT = ("contraction", "convolution", "attention")
 _WINDOWS = ("convolution", "pooling")
 
 
-class Use(NamedTuple):
+class ConventionUse(NamedTuple):
     """What a convention needs of a question to have an effect, and what is said of one that lacks it."""
 
     name: str
@@ -493,26 +493,32 @@ def _of_families(*families: str) -> Callable[[Question], bool]:
 
 
 #: In the order in which they are refused.
-USES: tuple[Use, ...] = (
-    *(Use(name, _is_sharded, _SHARDED, _SHARD_ONE) for name in ("plan", "density", "algorithm", "wrap", "uneven")),
-    Use("algorithm", _chooses, "no collective here is of that kind"),
-    Use("use", _uses_further_axes, "each of its axes is sharded over already"),
-    Use("density", _exchanges, "nothing here is an AllToAll"),
-    Use("wrap", _on_a_torus, "no axis here is one of a torus"),
-    Use("count_padding", _of_families(*_WINDOWS), "nothing here is a convolution or a pooling"),
-    Use("pad", _of_families(*_ON_THE_MATRIX_UNIT), "nothing here runs on the matrix unit"),
-    Use("compute", _computes, "nothing here computes"),
+USES: tuple[ConventionUse, ...] = (
+    *(
+        ConventionUse(name, _is_sharded, _SHARDED, _SHARD_ONE)
+        for name in ("plan", "density", "algorithm", "wrap", "uneven")
+    ),
+    ConventionUse("algorithm", _chooses, "no collective here is of that kind"),
+    ConventionUse("use", _uses_further_axes, "each of its axes is sharded over already"),
+    ConventionUse("density", _exchanges, "nothing here is an AllToAll"),
+    ConventionUse("wrap", _on_a_torus, "no axis here is one of a torus"),
+    ConventionUse("count_padding", _of_families(*_WINDOWS), "nothing here is a convolution or a pooling"),
+    ConventionUse("pad", _of_families(*_ON_THE_MATRIX_UNIT), "nothing here runs on the matrix unit"),
+    ConventionUse("compute", _computes, "nothing here computes"),
 )
 
 #: Where one line is asked; a sweep takes one plan anyway.
-OF_ONE_LINE = (*USES, *(Use(name, _computes, "a collective alone has one plan") for name in ("plan", "use")))
+OF_ONE_LINE = (*USES, *(ConventionUse(name, _computes, "a collective alone has one plan") for name in ("plan", "use")))
 
 #: Where nothing is sharded a mesh and a link's own figure are said in an answer's assumptions, which advice and
 #: pictures do not repeat.
-NOT_REPEATED = (Use("mesh", _is_sharded, _SHARDED, _SHARD_ONE), Use("link", _uses_a_link, _SHARDED, _SHARD_ONE))
+NOT_REPEATED = (
+    ConventionUse("mesh", _is_sharded, _SHARDED, _SHARD_ONE),
+    ConventionUse("link", _uses_a_link, _SHARDED, _SHARD_ONE),
+)
 
 
-def refuse_idle(*asked: Question, uses: tuple[Use, ...] = USES) -> None:
+def refuse_idle(*asked: Question, uses: tuple[ConventionUse, ...] = USES) -> None:
     """Refuse a convention that has no effect on any of these questions. Raw work refuses its own."""
     for name, acts, lacks, hint in uses:
         given = [each for each in asked if _is_given(name, each)]

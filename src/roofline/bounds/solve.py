@@ -34,7 +34,7 @@ from roofline.answers import Fact, NoTime, attributes, heading, on_several, plai
 from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question, refuse_model
 from roofline.bounds.arrays import bound_arrays
-from roofline.bounds.bound import BOUND_KINDS, Bound, Use
+from roofline.bounds.bound import BOUND_KINDS, Bound, ResourceUse
 from roofline.bounds.crossing import (
     EACH,
     Crossing,
@@ -401,7 +401,7 @@ def _rate_names(asked: Question) -> list[str]:
     return ["bandwidth", "peak", *(m.name for m in asked.machine.memories), *units, *sorted(dtypes), *links]
 
 
-def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
+def _use_of(symbolic: Bound, name: str, asked: Question) -> ResourceUse:
     """Find the amount whose rate is the unknown."""
     wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
     called = find_link(asked.machine, name)
@@ -416,7 +416,7 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> Use:
     return found[0]
 
 
-def _figure_of(use: Use, asked: Question) -> str:
+def _figure_of(use: ResourceUse, asked: Question) -> str:
     """What an override calls the figure of this rate."""
     if use.quantity == "flops":
         return f"{use.resource}.{use.dtype}"

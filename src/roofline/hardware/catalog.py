@@ -660,6 +660,7 @@ def described_machine(
             own["unit"] = {name: {"peak": held} for name, held in units.items() if held}
         if "memory" not in own:
             tables = {name: figures.pop(name) for name in [*figures] if not dtypes.is_dtype(name)}
+            _check_levels(tables)
             own["memory"] = [
                 {"level": name, **(each if isinstance(each, Mapping) else {"bandwidth": each})}
                 for name, each in tables.items()
@@ -667,6 +668,16 @@ def described_machine(
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
+
+
+def _check_levels(tables: Mapping[str, Any]) -> None:
+    """Refuse a level of memory whose name is nearly a chip's key or a format, and one that holds a chip's name."""
+    for name, held in tables.items():
+        is_chip = isinstance(held, str) and normalise(held) in read_index().aliases
+        near = "inherits" if is_chip else did_you_mean(name, (*CHIP_KEYS, *dtypes.names()), least=0.75)
+        if near is not None:
+            hint = f"did you mean {near!r}? a level of memory of that name goes into the list 'memory'"
+            raise HardwareError(f"chip({{…}}): unknown key {name!r}", hint=hint)
 
 
 def _link_of(said: Any) -> dict[str, Any]:
