@@ -479,7 +479,7 @@ def test_what_a_command_works_out_beside_a_step_a_function_does() -> None:
     assert list(found.further) == ["generation", "cost", "fewest", "advice"]
     assert found.to_dict()["generation"]["total"] == found.further["generation"].total
     said = next(each for each in found.sections() if isinstance(each, Sentences))
-    assert any("tokens/s in answers of 100" in line for line in said.lines)
+    assert said.lines[0].startswith("answers of 100 tokens to prompts of 1,000: at best ")
     front = roofline.llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 64], context=8192, tpot="20 ms").front
     assert [(best.batch, best.tensor) for best in front.within] == [(64, 4)]
     assert roofline.llm("deepseek-v3", on="h200", fit=True).chips == 5

@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 from pathlib import Path
 
 import pytest
 
 from roofline.cli import main
-from roofline.quantity import format_quantity
+from roofline.quantity import format_number, format_quantity
 from tests.fuzz.inputs import GIVEN, Input
 from tests.fuzz.lines import LONG_LINES, ODD_WORDS, SHORT, command_names, options_of
 from tests.fuzz.running import alone, run_input
@@ -127,12 +126,21 @@ def test_a_whole_answer_has_its_expected_times_beside_the_bounds(capsys: pytest.
     assert main([*line, "--estimate", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     first, step = (found[name]["estimate"] for name in ("prefill", "decode"))
+    whole = found["generation"]["expectation"]
+    assert whole["total"]["time"] == pytest.approx(first + 255 * step, rel=0.02)
+    assert whole["total"]["time"] == pytest.approx(first + 255 * whole["mean_step"]["time"])
+    assert whole["total"]["low"] == pytest.approx(
+        found["prefill"]["expectation"]["low"] + 255 * whole["mean_step"]["low"]
+    )
+    assert whole["total"]["low"] < whole["total"]["time"] < whole["total"]["high"]
     assert main([*line, "--estimate"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"these are bounds; expect the first token after {format_quantity(first, 's')}, then " in said
+    total, rate = format_quantity(whole["total"]["time"], "s"), format_number(256 / whole["total"]["time"])
+    assert f"prompts of 1,000: expect {total} (" in said
+    assert f"80%), {rate} tokens/s; at best " in said
+    assert f"expect the first token after {format_quantity(first, 's')} (" in said
     assert "roofline calibrate makes it surer by runs of your own" in said
-    total = float(re.search(r"([\d.]+) s in all", said)[1])  # type: ignore[index]
-    assert total == pytest.approx(first + 255 * step, rel=0.02)
+    assert said.index("memory") < said.index("operations of prefill")
     assert main(line) == 0
     assert "expect" not in capsys.readouterr().out
 

@@ -300,8 +300,8 @@ def test_what_was_asked_stands_before_the_table(capsys: Capture, more: list[str]
 def test_advice_stands_below_the_times_and_over_the_operations(capsys: Capture) -> None:
     asked = ("llm", "llama-3-8b", "--on", "h100", "--batch", "4", "--prompt", "1000", "--advise")
     text = run(capsys, *asked)
-    order = ["prefill (batch 4", "decode (batch 4", "faster  prefill", "faster  decode", "operations of prefill",
-             "operations of decode", "GB free", "assumes  "]  # fmt: skip
+    order = ["prefill (batch 4", "decode (batch 4", "faster  prefill", "faster  decode", "GB free",
+             "operations of prefill", "operations of decode", "assumes  "]  # fmt: skip
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert text.count("  faster  decode") == 1

@@ -234,6 +234,11 @@ class Expectation:
         return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
 
     @property
+    def constants(self) -> str:
+        """Whose constants a time rests on that is known: those of a framework's step, or of its main kernel."""
+        return self.framework or self._main[0].basis
+
+    @property
     def _main(self) -> tuple[KernelEstimate, KernelConstants]:
         """The kernel that takes longest of those that constants are known for, and these."""
         known = [(one, one.source) for one in self.kernels if one.source is not None]

@@ -26,7 +26,7 @@ for ``tpot_ms``; ``ttft`` may be left out, and counts where nothing waits: at fo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.constants import KERNELS, KernelConstants, error_told, in_words
-from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator
+from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, Expectation
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import MeasuredKernel, left_out, other_chip, row_number, rows_of, time_unit
@@ -49,10 +49,10 @@ from roofline.hardware.machine import Machine
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.serving.answer import Serving, serve
+from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
 from roofline.models.training.answer import Training
-from roofline.quantity import format_quantity
+from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, Sentences
 from roofline.signatures import either, spelled, takes
 from roofline.statements import Assumption
@@ -315,13 +315,107 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
     return tuple(Assumption("estimate", text) for text in said)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WholeAnswersExpectation:
+    """What to expect of ``sequences`` answers at once: their prefill, then ``steps`` decode steps, each the mean one.
+
+    The ends of the interval are sums of the ends of both, as if all steps err in the same way: it is no narrower than
+    that of steps that err each in its own way.
+    """
+
+    sequences: int
+    steps: int
+    prefill: Expectation
+    step: Expectation
+
+    @property
+    def parts(self) -> tuple[Expectation, Expectation]:
+        """What to expect of the prefill, and of the mean step."""
+        return self.prefill, self.step
+
+    def _sum(self, end: str) -> float:
+        return float(getattr(self.prefill, end) + self.steps * getattr(self.step, end))
+
+    @property
+    def value(self) -> float:
+        """Seconds from the prompts to the last token."""
+        return self._sum("value")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the interval of 80%."""
+        return self._sum("low"), self._sum("high")
+
+    @property
+    def tokens_per_second(self) -> float:
+        """New tokens a second of all sequences, prefill included."""
+        return self.sequences * (self.steps + 1) / self.value
+
+    def in_words(self) -> str:
+        """When all is done, with its interval, and how fast that is."""
+        ends = " to ".join(format_quantity(end, "s") for end in self.interval)
+        return (
+            f"expect {format_quantity(self.value, 's')} ({ends}, 80%), {format_number(self.tokens_per_second)} tokens/s"
+        )
+
+    def lines(self) -> list[str]:
+        """The parts of the time, whose constants they are by, and how their intervals are added."""
+        first, each = (f"{format_quantity(float(part.value), 's')} ({part.constants})" for part in self.parts)
+        steps = f", then {self.steps:,} steps of {each} on average" if self.steps else ""
+        surer = f"{either('roofline calibrate', 'roofline.calibrate')} makes it surer by runs of your own"
+        return [
+            f"expect the first token{'s' if self.sequences > 1 else ''} after {first}{steps}",
+            f"the interval adds up those of all steps, as if all err in the same way; {surer}",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """In SI units."""
+        first, step = (
+            {"time": float(part.value), "low": float(part.low), "high": float(part.high), "basis": part.constants}
+            for part in self.parts
+        )
+        low, high = self.interval
+        total = {"time": self.value, "low": low, "high": high}
+        return {
+            "total": total,
+            "time_to_first_token": first,
+            "mean_step": step,
+            **attributes(self, "tokens_per_second"),
+        }
+
+
 def with_expectation(serving: Serving, estimator: Estimator, output: int | None) -> Serving:
-    """The answer with what to expect of its phases, whose expectations it has, and of its served steps."""
+    """The answer with what to expect of its phases, whose expectations it has, of its served steps, and of a whole."""
     served = expect_served(estimator, serving, output)
-    decode = serving.decode
-    if served is not None and served.time_per_token is not None and decode is not None:
-        decode = in_framework(decode, served.time_per_token.source, serving.ways.data)
-    return replace(serving, decode=decode, expectation=served)
+    record = None if served is None or served.time_per_token is None else served.time_per_token.source
+    copies = serving.ways.data
+
+    def framed(decode: Bound) -> Bound:
+        return decode if record is None else in_framework(decode, record, copies)
+
+    if serving.decode is not None:
+        serving = replace(serving, decode=framed(serving.decode))
+    told = (_whole_answers(each, serving, estimator, framed) for each in serving.worked_out)
+    return replace(serving, expectation=served, worked_out=tuple(told))
+
+
+def _whole_answers(
+    each: FurtherAnswer, serving: Serving, estimator: Estimator, framed: Callable[[Bound], Bound]
+) -> FurtherAnswer:
+    """A further answer, with what to expect where it is of whole answers and constants of both its steps are known.
+
+    The mean step has half of its answer behind it, as times grow evenly with the context.
+    """
+    if each.key != "generation":
+        return each
+    later = max(each.answer.output - 2, 0) // 2
+    asked = serving.asked_of("decode")
+    mean = step_bound(serving.model, "decode", **{**asked, "context": asked["context"] + later})
+    parts = (serving.prefill.expectation, framed(estimator.estimated(mean)).expectation)
+    if not all(part.is_known for part in parts):
+        return each
+    whole = replace(each.answer, expectation=WholeAnswersExpectation(serving.batch, each.answer.output - 1, *parts))
+    return replace(each, answer=whole, sections=whole.details, lead=whole.said)
 
 
 #: Names of a column.

@@ -49,7 +49,7 @@ from roofline.sections import (
     configurations,
     incomplete,
 )
-from roofline.signatures import either, spelled, takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
 from roofline.statements import HEADLINE_GAPS, without
 from roofline.work import Op
@@ -176,27 +176,34 @@ class Serving(Comparable):
         idle = self.idle_copies()
         yield from (Sentences([idle]), BLANK) if idle else ()
         yield from caveats(item for phase in phases for item in phase.incomplete)
-        told = sorted(self.worked_out, key=lambda each: not each.first)
-        lead = [line for each in told for line in each.lead.splitlines()]
-        first = [section for each in self.worked_out if each.first for section in each.sections()]
+        first, over = (
+            [(each, list(each.sections())) for each in self.worked_out if getattr(each, place)]
+            for place in ("first", "over")
+        )
+        for each, sections in first:
+            yield from (Sentences(each.lead.splitlines()), *sections)
+        lead = [line for each in self.worked_out if not each.first for line in each.lead.splitlines()]
         if self.expects_steps_alone():
-            lead.append(self._whole_answer_expected())
-        yield from (Sentences(lead), *first, BLANK) if lead else ()
-        if any(is_array(phase.lower) for phase in phases):
+            lead.append(f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone")
+        yield from (Sentences(lead),) if lead else ()
+        yield from (BLANK,) if first or lead else ()
+        several = any(is_array(phase.lower) for phase in phases)
+        tables_last = bool(first or over) and not several
+        if several:
             yield _configurations(self)
         else:
-            over = [section for each in self.worked_out if each.over for section in each.sections()]
             for name, phase in self.phases.items():
-                table = () if over else (longest_operations(phase, name), BLANK)
+                table = () if tables_last else (longest_operations(phase, name), BLANK)
                 yield from (*_phase_in_words(name, phase, self), *table)
-            if over:
-                yield from (*over, BLANK)
-                for name, phase in self.phases.items():
-                    whose = (Sentences([f"operations of {name}"], indent=4),) if len(self.phases) > 1 else ()
-                    yield from (*whose, longest_operations(phase, name), BLANK)
+        for _, sections in over if tables_last else ():
+            yield from sections
+        yield from (BLANK,) if tables_last else ()
         if self.expectation is not None:
             yield from (*self.expectation.sections(), BLANK)
         yield from _memory_in_words(self, near)
+        for name, phase in self.phases.items() if tables_last else ():
+            whose = [f"operations of {name}"] * (len(self.phases) > 1)
+            yield from (BLANK, Sentences(whose, indent=4), longest_operations(phase, name))
         # what does not fit is said beside the memory
         said = without([item for phase in phases for item in phase.assumptions], ("fit",))
         if self.expectation is not None:
@@ -217,23 +224,6 @@ class Serving(Comparable):
         """Whether an expectation was asked for beside something longer than a step, which is a bound."""
         longer = any(each.lead and not (each.first or each.over) for each in self.worked_out)
         return longer and any(phase.expectation is not None for phase in self.phases.values())
-
-    def _whole_answer_expected(self) -> str:
-        """What to expect of an answer of many steps: of each as many times its floor as of the one that is priced."""
-        whole: Any = self.further.get("generation")
-        phases: Any = self.prefill, self.decode
-        if whole is None or not all(phase is not None and is_number(phase.estimate) for phase in phases):
-            return f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone"
-        first, step = (float(phase.estimate) for phase in phases)
-        later = whole.decoding * step / float(phases[1].lower)
-        total = first + later
-        each = "" if whole.output < 2 else f", then {format_amount(later / (whole.output - 1), 's')} a token"
-        rate = format_number(whole.batch * whole.output / total)
-        said = f"these are bounds; expect the first token after {format_amount(first, 's')}{each}"
-        surer = either("roofline calibrate", "roofline.calibrate")
-        return (
-            f"{said}, {format_amount(total, 's')} in all, {rate} tokens/s; {surer} makes it surer by runs of your own"
-        )
 
     def steps(self) -> dict[str, Bound]:
         return self.phases

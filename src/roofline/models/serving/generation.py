@@ -35,7 +35,7 @@ from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number
-from roofline.sections import Section, paragraph
+from roofline.sections import Section, Sentences, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_zero, plain_numbers
 
@@ -59,7 +59,8 @@ class Generation(Answer):
     """``batch`` answers of ``output`` tokens to prompts of ``prompt`` tokens.
 
     The prefill gives the first token; each of the ``output`` − 1 others takes a decode step, whose times are summed
-    one by one. ``memory`` is what the last step needs. Times are seconds, of all sequences together.
+    one by one. ``memory`` is what the last step needs. Times are seconds, of all sequences together. ``expectation`` is
+    what to expect of them, where constants were asked for.
     """
 
     batch: int
@@ -71,6 +72,7 @@ class Generation(Answer):
     last_step: float
     decoding: float
     memory: Footprint
+    expectation: Any = None
 
     @property
     def total(self) -> float:
@@ -108,41 +110,49 @@ class Generation(Answer):
         return f"Generation: {self.batch} x {self.output} tokens in {done}, the first after {first}"
 
     @property
-    def first(self) -> str:
-        """What the time to the first token is of: of several prompts all at once, read together."""
-        return "first token" if self.batch == 1 else f"first tokens of {self.batch:,} prompts, read together,"
+    def subject(self) -> str:
+        """Which answers they are."""
+        return f"answers of {self.output:,} tokens to prompts of {self.prompt:,}"
+
+    @property
+    def said(self) -> str:
+        """When all is done and how fast that is: what to expect where it was asked for, and the bound."""
+        best = "" if self.form == "estimate" else "at best "
+        rate = f"{format_number(self.tokens_per_second)} tokens/s"
+        told = f"{best}{format_amount(self.total, 's')} {FORM_TEXT[self.form]}, {rate}"
+        told = told if self.expectation is None else f"{self.expectation.in_words()}; {told}"
+        return " · ".join((*self._misfit(), f"{self.subject}: {told}"))
+
+    def _misfit(self) -> list[str]:
+        """That the last step does not fit."""
+        return [self.memory.misfit_in_words().replace(":", " at the end:", 1)] if self.memory.fits is False else []
 
     def sections(self) -> tuple[Section, ...]:
-        """The first token, the steps after it, the rate, the memory at the end."""
-        mean = self.mean_time_per_token
-        time = {name: format_amount(value, "s") for name, value in (
-            ("total", self.total), ("first token", self.time_to_first_token), ("first step", self.first_step),
-            ("last step", self.last_step),
-        )}  # fmt: skip
-        steps = "" if mean is None else (
-            f", then {self.output - 1:,} steps of {time['first step']} to {time['last step']}, "
-            f"{format_amount(mean, 's')} on average"
-        )  # fmt: skip
-        best = "" if self.form == "estimate" else "at best "
-        rate = (
-            f"{format_number(self.tokens_per_second)} tokens/s and {format_number(self.answers_per_second)} answers/s"
+        """When it is done, the first token and the steps after it, and the memory at the end."""
+        return Sentences([self.said]), *self.details()
+
+    def details(self) -> tuple[Section, ...]:
+        """What :attr:`said` leaves out: the first token, the steps after it, the memory at the end."""
+        first, *steps = (
+            format_amount(time, "s") for time in (self.time_to_first_token, self.first_step, self.last_step)
         )
+        prompts = "token" if self.batch == 1 else f"tokens of {self.batch:,} prompts, read together,"
+        line = f"{'bound: ' if self.expectation else ''}first {prompts} after {first}"
+        if (mean := self.mean_time_per_token) is not None:
+            line += f", then {self.output - 1:,} steps of {' to '.join(steps)}, {format_amount(mean, 's')} on average"
         total, kept = format_amount(self.memory.total, "B"), format_amount(self.memory.parts["kv"], "B")
-        fits = ", does not fit" if self.memory.fits is False else ""
-        lines = [
-            f"{best}{time['total']} {FORM_TEXT[self.form]}: {self.first} after {time['first token']}{steps}",
-            f"{rate} with {self.batch:,} at once; memory at the end {total}, of it keys and values {kept}{fits}",
-        ]
-        if self.evictions_per_step is not None and self.evictions_per_second is not None:
-            ends = f"{format_number(self.evictions_per_step)} sequences end in a step"
-            lines.append(f"at steady state {ends}, {format_number(self.evictions_per_second)} in a second of decoding")
-        return paragraph(f"answers of {self.output:,} tokens to prompts of {self.prompt:,}", lines)
+        ends = f"{format_number(self.answers_per_second)} answers/s with {self.batch:,} at once"
+        if self.evictions_per_step is not None:
+            ends += f"; at steady state {format_number(self.evictions_per_step)} sequences end in a step"
+        lines = [line, ends, f"memory at the end {total}, of it keys and values {kept}"]
+        return (Sentences([*(self.expectation.lines() if self.expectation else ()), *lines], indent=4),)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
         times = ("time_to_first_token", "mean_time_per_token", "first_step", "last_step", "total")
         rates = ("tokens_per_second", "answers_per_second", "evictions_per_step", "evictions_per_second")
-        return attributes(self, "batch", "prompt", "output", "form", *times, *rates, "memory")
+        found = attributes(self, "batch", "prompt", "output", "form", *times, *rates, "memory")
+        return found if self.expectation is None else {**found, "expectation": self.expectation.to_dict()}
 
 
 @plain_numbers

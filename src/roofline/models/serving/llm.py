@@ -109,16 +109,12 @@ def _answer(key: str, answer: Any, lead: str = "") -> FurtherAnswer:
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import FORM_TEXT, generation
+    from roofline.models.serving.generation import generation
 
     batch, prompt = asked.need("output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
-    mean = answer.mean_time_per_token
-    steps = "" if mean is None else f", then {format_amount(mean, 's')} a token"
-    lead = f"{answer.first} after {format_amount(answer.time_to_first_token, 's')}{steps}, "
-    lead += f"{format_number(answer.tokens_per_second)} tokens/s in answers of {answer.output:,}"
-    return _answer("generation", answer, f"{lead}: {FORM_TEXT[answer.form]}")
+    return FurtherAnswer("generation", answer, answer.details, answer.said, first=True)
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
