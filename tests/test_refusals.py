@@ -570,7 +570,7 @@ def test_two_dimensions_of_one_name_are_not_made_by_pairing() -> None:
 def test_a_search_of_training_that_finds_no_layout_says_why() -> None:
     from roofline.plans.training import search_training
 
-    with pytest.raises(InputError, match="fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8; their product is the chips"):
+    with pytest.raises(InputError, match="fsdp 8 · tensor 3 is 24 chips, and h100:8 has 8; a divisor of 8"):
         search_training("llama-3-8b", on="h100:8", batch_tokens=65536, tensor=3, fsdp=8)
 
 

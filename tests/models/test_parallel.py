@@ -229,6 +229,11 @@ def test_messages(words: str, message: str, capsys: pytest.CaptureFixture[str]) 
     assert message in capsys.readouterr().err
 
 
+def test_chips_that_share_weights_are_of_training() -> None:
+    with pytest.raises(RooflineError, match="fsdp 4 shares weights in training alone; leave fsdp out"):
+        local_model(load("llama-2-7b"), chip("h100:8"), tensor=2, fsdp=4)
+
+
 class Unknown(Block):
     """A layer nobody has a rule for."""
 
@@ -239,7 +244,7 @@ def test_layers_without_a_rule_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("value", [[1, 2], np.array([1, 2]), np.ones((2, 2, 2), int), 2.5, "two", 0])
-@pytest.mark.parametrize("name", ["data", "tensor", "pipeline"])
+@pytest.mark.parametrize("name", ["data", "fsdp", "tensor", "pipeline"])
 def test_ways_are_plain_numbers_of_chips(name: str, value: Any) -> None:
     with pytest.raises(RooflineError, match=rf"{name} is"):
         Parallelism(**{name: value})

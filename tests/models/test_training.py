@@ -355,9 +355,12 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "9" * 400], "no checkpointing policy '999"),
     (
         ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"],
-        "8 chips are no multiple of tensor 3",
+        "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",
     ),
-    (["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "3"], "fsdp 3 is 3 chips, and h100:8 has 8"),
+    (
+        ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "3"],
+        "fsdp 3 is 3 chips, of which h100:8 with its 8 has no whole number",
+    ),
     (
         ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],
         "no checkpointing policy 'ful'; did",

@@ -353,7 +353,7 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
     found = training_question(model, on=on, symbolic=True, **{**rest, **sizes}).answer()
     said = _examples(point, given)
-    if found.ways["pipeline"] == 1 and rest.get("microbatches") is None:
+    if found.layout.pipeline == 1 and rest.get("microbatches") is None:
         said.append("the whole batch in one microbatch, also where it does not fit; microbatches says how many")
     return _training_form(found, sizes, point, said, rest)
 
@@ -373,7 +373,7 @@ def _training_form(
 ) -> Formula:
     forms = {f"memory.{name}": size for name, size in found.memory.parts.items()} | {"memory": found.memory.total}
     forms |= {"model_flops": found.model_flops}
-    if len(found.stages) > 1 or found.ways["pipeline"] > 1:
+    if len(found.stages) > 1 or found.layout.pipeline > 1:
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
     stages = [stage.bound for stage in found.stages]
     more: dict[str, Any] = {"said": said, "stages": stages, "definitions": found.definitions}
@@ -394,9 +394,9 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
     """With a pipeline one microbatch a sequence: copies of the model have whole ones, interleaved ones in rounds."""
     import sympy
 
-    if found.ways["pipeline"] == 1 or options.get("microbatches") is not None:
+    if found.layout.pipeline == 1 or options.get("microbatches") is not None:
         return []
-    rounds = found.copies * (found.ways["pipeline"] if schedule(found.schedule).splits else 1)
+    rounds = found.copies * (found.layout.pipeline if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
     several = rounds if is_symbol(rounds) else f"{rounds:,}"
     return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {several} sequences")]

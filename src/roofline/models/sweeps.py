@@ -36,7 +36,7 @@ from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import Parallelism, refuse_more, take_layout_options
+from roofline.models.parallelism.layout import Parallelism, chips_in_all, refuse_more
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES, check_phase, stored_formats
@@ -523,7 +523,7 @@ class StepTable(BlockTable):
         if machine.shape or self.phase == "train":
             return prod((*machine.shape, machine.slices))
         asked = self._asked(choice)
-        return int(Parallelism.on(machine, **take_layout_options(asked)).chips * machine.pooled)
+        return chips_in_all(machine, asked)
 
     def _machine(self, choice: int) -> Machine:
         if choice not in self._machines:
@@ -582,7 +582,7 @@ class StepTable(BlockTable):
         if self.phase == "train":
             return ()
         asked = self._asked(number)
-        return Parallelism.on(self._machine(number), **take_layout_options(asked)).notes
+        return Parallelism.of_options(self._machine(number), asked).notes
 
     def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:
         """The columns of one choice over all sizes; None where it is not possible. ``reasons`` count rows left out."""

@@ -37,7 +37,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import has_experts
-from roofline.models.parallelism.layout import Parallelism, take_layout_options
+from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving import step_bound
 from roofline.models.serving.speculation import Drafter, drafter
@@ -431,7 +431,7 @@ class DraftSteps:
             return cls(asked, replica, by)
         options = dict(by.options)
         try:
-            ways = Parallelism.on(machine, **take_layout_options(options))
+            ways = Parallelism.of_options(machine, options)
             # the head of its own prediction layers is the model's
             whole = replace(by.model, after=()) if asked.drafts.by == "mtp" else by.model
             stages, _ = local_stages(whole, machine, ways)

@@ -405,6 +405,12 @@ def has_experts(model: Model) -> bool:
     return next(experts_of(model), None) is not None
 
 
+def check_experts(model: Model, chips: int) -> None:
+    """Refuse to spread the experts of a model that has none."""
+    if chips > 1 and not has_experts(model):
+        raise InputError(f"{model.name} has no experts to spread over {chips} chips", hint="leave expert out")
+
+
 def _split(model: Model, splitter: BlockSplitter) -> Model:
     local = model.with_layers(lambda layer: replace(layer, blocks=splitter.split_blocks(layer.blocks)))
     before = tuple(splitter.split_block(each) if isinstance(each, Encoder) else each for each in model.before)

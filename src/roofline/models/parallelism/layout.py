@@ -7,7 +7,7 @@ Parallelism(data=4, pipeline=2, tensor=8)
 >>> ways, ways.exchange
 (Parallelism(data=32, expert=32), 'all-to-all')
 >>> ways.axes
-{'data': 1, 'pipeline': 1, 'expert': 32, 'context': 1, 'tensor': 1, 'kv': 1}
+{'data': 1, 'pipeline': 1, 'fsdp': 1, 'expert': 32, 'context': 1, 'tensor': 1, 'kv': 1}
 
 What a chip then does of a model is in :mod:`roofline.models.parallelism.splitting`.
 """
@@ -24,7 +24,7 @@ from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.signatures import check_fields, check_methods, spelled, takes
-from roofline.sizes import Size, ceil_div, check, chip_counts, exact_div, is_array, is_one, is_symbol
+from roofline.sizes import Size, ceil_div, check, chip_counts, exact_div, is_array, is_one, is_symbol, plain_number
 
 #: Ways in which chips with whole experts get tokens and give results.
 EXCHANGES = {
@@ -65,7 +65,7 @@ TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
 
 #: Names under which a step's sizes hold numbers of chips, and the fields that they fill.
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
-_NUMBERS = tuple(OPTIONS[name] for name in CHIPS)
+_NUMBERS = (*(OPTIONS[name] for name in CHIPS), "fsdp")
 
 
 def _number(name: str, value: Any) -> Any:
@@ -78,7 +78,7 @@ def _number(name: str, value: Any) -> Any:
 @check_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class Parallelism:
-    """``data`` copies of ``pipeline`` stages of ``context`` · ``tensor`` chips each.
+    """``data`` copies of ``pipeline`` stages of ``context`` · ``tensor`` chips each; in training ``fsdp`` share a copy.
 
     Attributes
         ``tensor``    chips that split heads, hidden columns and the vocabulary
@@ -88,6 +88,7 @@ class Parallelism:
         ``expert``    chips over which whole experts are spread; chips of the other kinds, of one stage: part of the
                       ``tensor`` ones, or all ``tensor`` · ``context`` chips of one or more copies
         ``data``      copies of the model, of attention alone where they share experts; each has its part of the batch
+        ``fsdp``      chips that share the weights of one copy, each with its part of the copy's batch
         ``pipeline``  stages of consecutive layers; ``balance`` says how they are cut; ``micro_batches`` are in flight
         ``exchange``  how experts get tokens (:data:`EXCHANGES`), sent in the formats ``dispatch`` and ``combine``
         ``shared``    how shared experts lie on chips that send tokens (:data:`SHARED`)
@@ -100,6 +101,7 @@ class Parallelism:
     context: int = 1
     expert: int = 1
     data: Size = 1
+    fsdp: Size = 1
     pipeline: int = 1
     micro_batches: int | None = None
     balance: str = "layers"
@@ -116,45 +118,62 @@ class Parallelism:
             object.__setattr__(self, name, _number(name, getattr(self, name)))
 
     @classmethod
-    def on(cls, machine: Machine, *, data: int | None = None, **ways: Any) -> Parallelism:
+    def on(cls, machine: Machine, *, data: Size | None = None, fsdp: Size | None = 1, **ways: Any) -> Parallelism:
         """Lay a model on a target's chips. Chips left over by the other numbers run copies, unless ``data`` is given.
+
+        Where ``fsdp`` is None, as in training, they share the weights of one copy; over several slices each has a copy,
+        as copies send gradients alone over the slow network between slices, once a step.
 
         >>> from roofline.hardware import chip
         >>> Parallelism.on(chip("h100:8"), tensor=3)
         Traceback (most recent call last):
         roofline.errors.LayoutError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
 a divisor of 8: 1, 2, 4, 8
+        >>> Parallelism.on(chip("v5e:16x16:2"), fsdp=None, tensor=4), Parallelism.on(chip("h100:64"), fsdp=8, tensor=4)
+        (Parallelism(data=2, tensor=4, fsdp=64), Parallelism(data=2, tensor=4, fsdp=8))
         """
         given = {name: value for name, value in ways.items() if value is not None}
         numbers = {n: _number(n, v) for n, v in given.items() if n in _NUMBERS}
         made = cls(**{**given, **numbers})
         made._known()
-        one = made.tensor * made.context * made.pipeline
-        inside = made.tensor * made.context
-        named = {n: getattr(made, n) for n in ("pipeline", "context", "tensor")}
+        if data is None and fsdp is None:
+            data = machine.slices * made.sharing
+        every = {"data": data, "pipeline": made.pipeline, "fsdp": fsdp, "context": made.context, "tensor": made.tensor}
+        given = {name: _number(name, size) for name, size in every.items() if size is not None}
+        of_copy = {name: size for name, size in given.items() if name != "data"}
+        one, taken = math.prod(of_copy.values()), math.prod(given.values())
         have = math.prod(machine.shape) * machine.slices if machine.shape else None
-        if data is not None:
-            data = _number("data", data)
-            if have is not None and one * data != have:
-                text = _product({"data": data, **named})
+        left: Size = 1
+        if len(given) == len(every):
+            if have is not None and taken != have:
                 raise LayoutError(
-                    f"{text} is {_chips(one * data)}, and {machine.target} has {have}", hint=_fits(have, one)
+                    f"{_product(given)} is {_chips(taken)}, and {machine.target} has {have}", hint=_fits(have, one)
                 )
         elif have is None:
-            data = made.expert // inside if made.expert > inside and made.expert % inside == 0 else 1
-        elif not is_symbol(have) and have % one:
+            left = made.sharing if data is None and made.expert % (made.tensor * made.context) == 0 else 1
+        elif not is_symbol(have) and have % taken:
             whole = f"{machine.target} with its {have}"
             raise LayoutError(
-                f"{_product(named)} is {_chips(one)}, of which {whole} has no whole number", hint=_fits(have, one)
+                f"{_product(given)} is {_chips(taken)}, of which {whole} has no whole number", hint=_fits(have, taken)
             )
         else:
-            data = exact_div(have, one)
-        if not is_one(data):
-            left = f"{data} copies of {_product(named)}" if one > 1 else f"{data} copies"
-            made = replace(made, notes=(f"{left}, each with its part of the batch",))
-        made = replace(made, data=data)
+            left = plain_number(exact_div(have, taken))
+        made = replace(made, data=given.get("data", left), fsdp=given.get("fsdp", left))
+        if not is_one(made.data):
+            copies = f"{made.data} copies" + (f" of {_product(of_copy)}" if one > 1 else "")
+            made = replace(made, notes=(f"{copies}, each with its part of the batch",))
         made._placed()
         return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
+
+    @classmethod
+    def of_options(cls, machine: Machine, options: Mapping[str, Any]) -> Parallelism:
+        """Lay a model on a target's chips as the options of a serving step say, whatever else is among them.
+
+        >>> from roofline.hardware import chip
+        >>> Parallelism.of_options(chip("h100:8"), {"batch": 64, "context_parallel": 4})
+        Parallelism(data=2, context=4)
+        """
+        return cls.on(machine, **{OPTIONS[name]: value for name, value in options.items() if name in OPTIONS})
 
     def checked(self) -> Parallelism:
         """The same, whose ways are known and whose parts have chips to lie on."""
@@ -165,7 +184,12 @@ a divisor of 8: 1, 2, 4, 8
     @property
     def chips(self) -> Size:
         """Chips in all."""
-        return self.tensor * self.context * self.data * self.pipeline
+        return self.parts * self.tensor * self.context * self.pipeline
+
+    @property
+    def parts(self) -> Size:
+        """Parts of the batch: one for each copy, or for each chip that shares one in training."""
+        return self.data * self.fsdp
 
     @property
     def sends(self) -> bool:
@@ -184,10 +208,14 @@ a divisor of 8: 1, 2, 4, 8
 
     @property
     def axes(self) -> dict[str, Size]:
-        """The mesh, from the outside in: copies, stages, copies that share experts, parts of sequences, tensor."""
+        """The mesh, from the outside in.
+
+        Copies, stages, chips that share weights, copies that share experts, parts of sequences, tensor.
+        """
         return {
             "data": self.copies,
             "pipeline": self.pipeline,
+            "fsdp": self.fsdp,
             "expert": self.sharing,
             "context": self.context,
             "tensor": self.tensor // self.kv,
@@ -265,14 +293,14 @@ a divisor of 8: 1, 2, 4, 8
         return f"Parallelism({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
+def chips_in_all(machine: Machine, options: Mapping[str, Any]) -> int:
+    """Chips that a serving step takes by its options, those of a pool as well."""
+    return int(Parallelism.of_options(machine, options).chips * machine.pooled)
+
+
 #: One chip alone.
 ONE_CHIP = Parallelism()
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Parallelism)}
-
-
-def take_layout_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options about parallelism out of a step's options, under the names of the fields they fill."""
-    return {OPTIONS[name]: options.pop(name) for name in list(options) if name in OPTIONS}
 
 
 def take_target_options(options: dict[str, Any]) -> dict[str, Any]:

@@ -259,10 +259,11 @@ def _stages(
     model = with_index_formats(model, machine)
     if ways.chips == 1:
         return (model,), machine
-    from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
+    from roofline.models.parallelism.block_splitting import check_experts, split_by_layout
 
-    if ways.expert > 1 and not has_experts(model):
-        raise InputError(f"{model.name} has no experts to spread over {ways.expert} chips", hint="leave expert out")
+    check_experts(model, ways.expert)
+    if not is_one(ways.fsdp):
+        raise InputError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
     wanted = {name: size for name, size in ways.axes.items() if not is_one(size)}
     named = machine
     if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):

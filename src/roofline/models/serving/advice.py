@@ -31,7 +31,7 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.residual import ParallelBranches
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import CHIPS, Parallelism, pool, take_layout_options
+from roofline.models.parallelism.layout import CHIPS, Parallelism, pool
 from roofline.models.serving.bound import full_from, serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
@@ -65,7 +65,7 @@ class StepQuestion:
 
     def ways(self, machine: Machine) -> Parallelism:
         """How the step is split over the chips of its machine."""
-        return Parallelism.on(machine, **take_layout_options(dict(self.arguments)))
+        return Parallelism.of_options(machine, self.arguments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ from roofline.models.operations import (
     share_of_experts,
     shares_of_modules,
 )
-from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts, take_layout_options
+from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, JOULES
@@ -733,7 +733,7 @@ def serve(
     one = prefill or decode
     if one is None or has_several_layouts(options):
         return Serving(described, batch, prefill, decode, formats, asked=dict(options))
-    ways = Parallelism.on(one.machine, **take_layout_options(dict(options)))
+    ways = Parallelism.of_options(one.machine, options)
     return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 

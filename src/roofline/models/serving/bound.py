@@ -47,7 +47,6 @@ from roofline.models.parallelism.layout import (
     Parallelism,
     has_several_layouts,
     name_axes,
-    take_layout_options,
     take_target_options,
 )
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
@@ -152,7 +151,8 @@ def step_bound(
         if required not in options:
             raise InputError(f"{phase} needs {required}=", hint=f"for instance {required}=1024")
     options = {name: as_size(value) if name in kind.sizes else value for name, value in options.items()}
-    ways = Parallelism.on(machine, **take_layout_options(options))
+    ways = Parallelism.of_options(machine, options)
+    options = {name: value for name, value in options.items() if name not in OPTIONS}
     step = ServingStep(described, phase, machine, ways, conventions, {"batch": as_size(batch), **options})
     if sum(map(is_array, step.sizes.values())) > 1:
         common_shape(step.sizes)

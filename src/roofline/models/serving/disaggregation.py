@@ -28,7 +28,7 @@ from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.network import links_inside_out
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, check_one_layout, take_layout_options
+from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
@@ -241,7 +241,7 @@ def disaggregate(
     steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
-    chips = _chips(first.machine, {**options, **prefill})
+    chips = chips_in_all(first.machine, {**options, **prefill})
     stored = described.in_format(options.get("activations") or described.dtype)
     return Disaggregation(
         prompt=prompt,
@@ -251,17 +251,13 @@ def disaggregate(
         prefill_batch=prefill_batch,
         batch=batch,
         prefill_chips=chips,
-        decode_chips=_chips(later.machine, {**options, **decode}),
+        decode_chips=chips_in_all(later.machine, {**options, **decode}),
         cache_bytes=float(stored.cache_bytes(prompt, dtype=options.get("kv"), activations=options.get("activations"))),
         link=rate,
         links=chips,
         prefill_target=first.target,
         decode_target=later.target,
     )
-
-
-def _chips(machine: Machine, options: Mapping[str, Any]) -> int:
-    return int(Parallelism.on(machine, **take_layout_options(dict(options))).chips * machine.pooled)
 
 
 def link_bandwidth(machine: Machine) -> float | None:

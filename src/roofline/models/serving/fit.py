@@ -631,7 +631,7 @@ def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any],
     None over stages of layers.
     """
     if wanted.pooled == 1 and laid:
-        ways = Parallelism.on(wanted, **{OPTIONS[name]: value for name, value in laid.items()})
+        ways = Parallelism.of_options(wanted, laid)
         sized = wanted if wanted.shape else with_chips(wanted, ways.chips) or wanted
         return None if ways.pipeline > 1 else lay_out(model, sized, ways, demand)
     chips = product(wanted.shape) * wanted.slices

@@ -23,7 +23,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import Parallelism, take_layout_options, take_target_options
+from roofline.models.parallelism.layout import chips_in_all, take_target_options
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
@@ -320,8 +320,7 @@ def latency_throughput(
         step = partial(step_bound, described, "decode", on=on_these, **local)
         answer = step(batch=batch, context=context)
         answers.append(answer)
-        chips = Parallelism.on(answer.machine, **take_layout_options(local)).chips * on_these.pooled
-        rows = _rows(answer, ways, chips, form)
+        rows = _rows(answer, ways, chips_in_all(answer.machine, local), form)
         choices += rows
         needed = answer.footprint
         if described.kv_memory == "main":

@@ -127,7 +127,7 @@ def best_mix(found: Training) -> Mix | None:
     Every power of two that divides the chips is asked for anew. What does not fit or is not modelled is left out; of
     floors that are equal, the mix whose operations one after the other take least.
     """
-    tensor, fsdp = found.ways["tensor"], found.ways["fsdp"]
+    tensor, fsdp = found.layout.tensor, found.layout.fsdp
     if is_array(found.lower) or is_symbol(found.lower) or tensor == 1 or fsdp == 1:
         return None
     chips, now = int(tensor) * int(fsdp), (float(found.lower), float(found.op_by_op))
@@ -192,11 +192,11 @@ def _limits(found: Training) -> Iterator[Limit]:
     by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1 and can_double]
     twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
     yield from (_from_tokens(found, twice, name) for name in by_tokens)
-    if found.ways["tensor"] > 1:
+    if found.layout.tensor > 1:
         yield _tensor(found)
-    if found.ways["pipeline"] > 1:
+    if found.layout.pipeline > 1:
         fewest = _fewest_microbatches(found)
-        yield Limit("pipeline", int(found.ways["pipeline"]), "microbatches", fewest, float(found.microbatches), True)
+        yield Limit("pipeline", int(found.layout.pipeline), "microbatches", fewest, float(found.microbatches), True)
 
 
 def _fewest_microbatches(found: Training) -> int:
@@ -204,7 +204,7 @@ def _fewest_microbatches(found: Training) -> int:
 
     The waits hardly change with the microbatches, the rest grows with them, which tells where to look.
     """
-    order, stages = schedule(found.schedule), int(found.ways["pipeline"])
+    order, stages = schedule(found.schedule), int(found.layout.pipeline)
     step = stages if order.splits else 1
     textbook = int(order.microbatches(BUBBLE, stages=stages, chunks=int(found.question.chunks)))
 
@@ -281,7 +281,7 @@ def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
 
 def _tensor(found: Training) -> Limit:
     """The most chips that may split a layer, the chips of a step and its batch as they are."""
-    heads = int(found.ways["tensor"]) * int(found.ways["fsdp"])
+    heads = int(found.layout.tensor) * int(found.layout.fsdp)
     best: int | None = None
     for ways in _doubling(heads):
         tried = _tried(found, tensor=ways, fsdp=heads // ways)
@@ -292,7 +292,7 @@ def _tensor(found: Training) -> Limit:
             best = ways
         elif best is not None:
             break
-    return Limit("tensor", int(found.ways["tensor"]), "chips", best, float(found.ways["tensor"]), False)
+    return Limit("tensor", int(found.layout.tensor), "chips", best, float(found.layout.tensor), False)
 
 
 def _doubling(most: int) -> Iterator[int]:
@@ -465,7 +465,7 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{_parts(1)}{kept}{text}", {"microbatches": 1, "checkpoint": name, **given}
     elif found.memory.fits is False:
         yield from _microbatches(found)
-    if found.fits is False and found.ways["pipeline"] == 1:
+    if found.fits is False and found.layout.pipeline == 1:
         yield from _whole_sequences(found)
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
         yield "complete overlap", {"overlap": 1.0}
@@ -500,7 +500,7 @@ def _dealt_out(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         if on is None or tokens > LARGEST:
             continue
         arguments = {
-            "on": on, "batch_tokens": tokens, "fsdp": int(found.ways["fsdp"]) * times,
+            "on": on, "batch_tokens": tokens, "fsdp": int(found.layout.fsdp) * times,
             "microbatches": found.question.microbatches,
         }  # fmt: skip
         if _would_fit(found, arguments):
@@ -516,12 +516,12 @@ def _wider(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     ['4090:8, tensor 8']
     """
     node = next((domain_of(link) for link in links_inside_out(found.bound.machine) if not link.axes), None)
-    most = max(WIDER) if node is None else node // int(found.ways["tensor"])
+    most = max(WIDER) if node is None else node // int(found.layout.tensor)
     fewest = most + 1
     for kept in dict.fromkeys((found.checkpoint, "full")):
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         for times in (each for each in WIDER if each < fewest):
-            on, ways = _more_chips(found, times), int(found.ways["tensor"]) * times
+            on, ways = _more_chips(found, times), int(found.layout.tensor) * times
             if on is None:
                 continue
             arguments = {"on": on, "tensor": ways, **changed, "microbatches": found.question.microbatches}
@@ -570,7 +570,7 @@ def _quickest_microbatches(found: Training) -> int:
     """
     most, now = found.most_microbatches, int(found.microbatches)
     counts = {1 << power for power in range(max(most, 1).bit_length())} | {most, now}
-    stages = int(found.ways["pipeline"]) if schedule(found.schedule).splits else 1
+    stages = int(found.layout.pipeline) if schedule(found.schedule).splits else 1
     times = {now: float(found.lower)}
     for count in sorted(counts - {0, now}):
         other = _tried(found, microbatches=count) if count % stages == 0 else None
@@ -584,7 +584,7 @@ def _parts(count: int) -> str:
 
 
 def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
-    stages = int(found.ways["pipeline"])
+    stages = int(found.layout.pipeline)
     if stages == 1:
         return
     for name, each in SCHEDULES.items():
@@ -593,7 +593,7 @@ def _pipelines(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     best = found.microbatches if found.fits is False else _quickest_microbatches(found)
     if best != found.microbatches:
         yield f"{_parts(best)}, the quickest number", {"microbatches": best}
-    yield "no pipeline", {"pipeline": 1, "schedule": "1f1b", "chunks": 1, "fsdp": int(found.ways["fsdp"]) * stages}
+    yield "no pipeline", {"pipeline": 1, "schedule": "1f1b", "chunks": 1, "fsdp": int(found.layout.fsdp) * stages}
 
 
 def _chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,6 +17,7 @@ from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
+from roofline.models.parallelism.layout import Parallelism
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
 from roofline.sections import (
@@ -37,7 +38,7 @@ from roofline.sections import (
     incomplete,
 )  # fmt: skip
 from roofline.signatures import spelled
-from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_symbol, maximum, product
+from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_symbol, maximum
 from roofline.statements import HEADLINE_GAPS, without
 
 SCHEMA = "roofline/train/1"
@@ -59,8 +60,8 @@ class Training(Measurable, Comparable):
     ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
 
     Attributes
-        ``chips``         chips that share the step, in all
-        ``ways``          of them by how they share it: ``data``, ``fsdp``, ``tensor``, ``pipeline`` …
+        ``layout``        how the model is laid on the chips that share the step; ``chips`` are those in all, ``ways``
+                          those by how they share it: ``data``, ``fsdp``, ``tensor``, ``pipeline`` …
         ``batch_tokens``  tokens of a step over all chips; ``sequence``  tokens of a sequence
         ``microbatches``  parts that each copy of the model takes one after the other, by ``schedule``
         ``checkpoint``    what is kept for the backward pass
@@ -78,8 +79,7 @@ class Training(Measurable, Comparable):
 
     model: Model
     stages: tuple[Stage, ...]
-    chips: Size
-    ways: dict[str, Size]
+    layout: Parallelism
     batch_tokens: Size
     sequence: Size
     microbatches: Size
@@ -101,6 +101,16 @@ class Training(Measurable, Comparable):
     question: Any = None
     expectation: Any = None
     definitions: Mapping[Any, Any] = field(default_factory=dict)
+
+    @property
+    def chips(self) -> Size:
+        """Chips in all."""
+        return self.layout.chips
+
+    @property
+    def ways(self) -> dict[str, Size]:
+        """Chips by how they share the step, the outermost first."""
+        return {name: size for name, size in self.layout.axes.items() if name != "kv"}
 
     @property
     def slowest(self) -> Stage:
@@ -207,10 +217,10 @@ class Training(Measurable, Comparable):
                 return None
             if capacity <= stage.fixed:
                 return None
-            fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.ways["fsdp"], capacity - stage.fixed)))
-        others = int(product(ways for name, ways in self.ways.items() if name != "fsdp"))
-        most = int(self.batch_tokens // self.sequence // (self.ways["data"] * self.ways["expert"] * self.microbatches))
-        if self.ways["pipeline"] == 1:
+            fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.layout.fsdp, capacity - stage.fixed)))
+        others = int(self.chips // self.layout.fsdp)
+        most = int(self.batch_tokens // self.sequence // (self.layout.data * self.microbatches))
+        if self.layout.pipeline == 1:
             if most < fewest or not self._would_fit(most):
                 return None
             fewest = fewest if self._would_fit(fewest) else first_where(self._would_fit, fewest, most)
@@ -222,14 +232,14 @@ class Training(Measurable, Comparable):
         """Whether chips hold the step where so many share a copy: states in parts, activations of whole sequences."""
 
         def most(fsdp: Size) -> Size:
-            copies = self.ways["data"] * self.ways["expert"] * fsdp
+            copies = self.layout.data * fsdp
             return ceil_div(ceil_div(self.batch_tokens, self.sequence * copies), self.microbatches)
 
         for stage in self.stages:
             states = sum(stage.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
             states -= stage.fixed if self.question.zero < 3 else 0
             rest = stage.memory.total - stage.fixed - states
-            needs = stage.fixed + states * self.ways["fsdp"] / ways + rest * most(ways) / most(self.ways["fsdp"])
+            needs = stage.fixed + states * self.layout.fsdp / ways + rest * most(ways) / most(self.layout.fsdp)
             if needs > stage.memory.capacity:
                 return False
         return True
@@ -278,7 +288,7 @@ class Training(Measurable, Comparable):
     @property
     def copies(self) -> Size:
         """Parts of the batch: chips of different copies of the model, or of one copy that shares its weights."""
-        return product(self.ways[name] for name in ("data", "fsdp", "expert"))
+        return self.layout.parts
 
     @property
     def most_microbatches(self) -> int:
@@ -444,7 +454,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
         SizeColumn("a step at best", found.lower, "s"),
-        *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.ways["pipeline"] > 1 else []),
+        *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.layout.pipeline > 1 else []),
         SizeColumn("bound by", binds.as_names() if isinstance(binds, Codes) else binds),
         SizeColumn("MFU at most", found.most_mfu, "share"),
         SizeColumn("tokens a day", found.tokens_per_day, "token"),
@@ -593,9 +603,9 @@ def _computing_on(bound: Bound, limits: Sequence[Any]) -> list[str]:
 
 def _gathered_for_each(found: Training) -> list[str]:
     """That stages gather shared weights for every microbatch, where nobody may have asked for it."""
-    if found.question.zero != 3 or found.ways["pipeline"] == 1 or found.ways["fsdp"] == 1:
+    if found.question.zero != 3 or found.layout.pipeline == 1 or found.layout.fsdp == 1:
         return []
-    shared = f"{found.ways['fsdp']} chips share the weights ({spelled('zero', 3)}, the default)"
+    shared = f"{found.layout.fsdp} chips share the weights ({spelled('zero', 3)}, the default)"
     return [f"{shared} and gather them for every microbatch; with {spelled('zero', 1)} each holds its own"]
 
 

@@ -28,7 +28,7 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.errors import InputError, LayoutError, SizeError
+from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price
 from roofline.hardware.machine import Machine
@@ -39,7 +39,7 @@ from roofline.models.description import Model
 from roofline.models.idle import TRAINING, refuse_algorithm, refuse_idle
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
-from roofline.models.parallelism.block_splitting import has_experts, split_by_layout
+from roofline.models.parallelism.block_splitting import check_experts, split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes, refuse_more
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
@@ -83,53 +83,10 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     maximum,
-    plain_number,
     plain_numbers,
-    product,
 )
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Op, Tensor
-
-#: Uses of chips from the outermost links to the innermost.
-ORDER = ("data", "pipeline", "fsdp", "expert", "context", "tensor")
-
-
-def chips_by_use(
-    machine: Machine, given: Mapping[str, int | None], fsdp: int | None, layers: int, chunks: int
-) -> dict[str, Size]:
-    """Chips by use, outermost first; what is not given goes to ``fsdp``, but over slices to copies.
-
-    Copies send gradients alone over the slow network between slices, once a step. Where ``fsdp`` is given, copies take
-    what it leaves.
-
-    >>> from roofline.hardware import chip
-    >>> given = {"data": None, "pipeline": 1, "expert": 1, "context": 1, "tensor": 4}
-    >>> {name: ways for name, ways in chips_by_use(chip("v5e:16x16:2"), given, None, 32, 1).items() if ways > 1}
-    {'data': 2, 'fsdp': 64, 'tensor': 4}
-    >>> {name: ways for name, ways in chips_by_use(chip("h100:64"), given, 8, 32, 1).items() if ways > 1}
-    {'data': 2, 'fsdp': 8, 'tensor': 4}
-    """
-    chips = machine.slices
-    for size in machine.shape:
-        chips *= size
-    checked: dict[str, Any] = {name: check(name, size) for name, size in given.items() if size is not None}
-    if given["data"] is None:
-        others = math.prod((*checked.values(), machine.slices if fsdp is None else check("fsdp", fsdp)))
-        left = machine.slices if fsdp is None else exact_div(chips, others)
-        checked = {"data": plain_number(left) if is_symbol(chips) or chips % others == 0 else 1, **checked}
-    stages, pieces = checked["pipeline"], check("chunks", chunks)
-    if stages * pieces > layers:
-        raise SizeError(
-            f"{layers} layers do not make {stages * pieces} pieces of a pipeline", hint=f"at most {layers} stages"
-        )
-    if fsdp is None:
-        taken = math.prod(checked.values())
-        rest, over = (plain_number(chips / taken), 0) if is_symbol(chips) else divmod(chips, taken)
-        if over and machine.shape:
-            named = " · ".join(f"{name} {size}" for name, size in checked.items() if size > 1)
-            raise LayoutError(f"{chips} chips are no multiple of {named}", hint=f"{taken} chips, or a multiple")
-        fsdp = rest if is_symbol(rest) else max(rest, 1) if machine.shape else 1
-    return {name: checked[name] if name in checked else check("fsdp", fsdp) for name in ORDER}
 
 
 def laid_out(asked: TrainingQuestion) -> Parallelism:
@@ -141,8 +98,7 @@ def laid_out(asked: TrainingQuestion) -> Parallelism:
         raise SizeError(f"{several} is not one number of chips", hint="ask for one layout at a time")
     ways = {OPTIONS[name]: check(name, size) for name, size in numbers.items()}
     made = Parallelism(**ways, sequence=asked.sequence_parallel)
-    if expert > 1 and not has_experts(asked.model):
-        raise InputError(f"{asked.model.name} has no experts to spread over {expert} chips", hint="leave expert out")
+    check_experts(asked.model, expert)
     inside = tensor * context
     if expert > inside and expert % inside:
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
@@ -150,6 +106,19 @@ def laid_out(asked: TrainingQuestion) -> Parallelism:
         raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
     exchange = asked.expert_exchange or ("all-to-all" if expert > tensor else "all-reduce")
     return replace(made, data=max(expert // inside, 1), exchange=exchange, algorithm=asked.algorithm).checked()
+
+
+def over_chips(copy: Parallelism, machine: Machine, asked: TrainingQuestion) -> Parallelism:
+    """How a step is laid on a target's chips, of which ``copy`` takes some."""
+    stages, pieces = check("pipeline", asked.pipeline), check("chunks", asked.chunks)
+    if stages * pieces > len(asked.model.layers):
+        raise SizeError(
+            f"{len(asked.model.layers)} layers do not make {stages * pieces} pieces of a pipeline",
+            hint=f"at most {len(asked.model.layers)} stages",
+        )
+    data = None if asked.data is None else check("data", asked.data) * copy.sharing
+    same = {name: getattr(copy, name) for name in ("tensor", "sequence", "context", "expert", "exchange", "algorithm")}
+    return Parallelism.on(machine, data=data, fsdp=asked.fsdp, pipeline=stages, **same)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -227,11 +196,11 @@ class TrainingQuestion:
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
         batch = exact_div(laid.total, laid.length)
         whole = replace(laid.step, batch=batch, group=None, context=1, ring=False, unfused=False)
-        ops, chips = forward(forward_pass(model, whole, self.frozen)), product(laid.ways.values())
+        ops, chips = forward(forward_pass(model, whole, self.frozen)), laid.layout.chips
         watts = chip_power(laid.machine, self.power)
         price = hourly_price(laid.machine, self.price)
         found = Training(
-            model, stages, chips, laid.ways, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
+            model, stages, laid.layout, laid.total, laid.length, plan.microbatches, order.name, plan.policy.name,
             model_flops=_model_flops(ops, self.lora),
             flops=sum(s.bound.flops * len(s.numbers) for s in stages) * chips / self.pipeline,
             six=_usual_flops(model, ops, self.lora) * laid.total,
@@ -249,7 +218,7 @@ class _LaidOutStep(NamedTuple):
     model: Model
     local: Model
     machine: Machine
-    ways: dict[str, Size]
+    layout: Parallelism
     total: Size
     length: Size
     share: Size
@@ -263,12 +232,10 @@ class _LaidOutStep(NamedTuple):
         refuse_encoder(model, "training")
         if took is not None and asked.mfu is not None:
             raise InputError("mfu and measured both say how long a step takes", hint="leave one of them out")
-        machine, layout = target(asked.on, **asked.target), laid_out(asked)
-        given: dict[str, int | None] = {"data": asked.data, "pipeline": asked.pipeline, "expert": layout.sharing}
-        given |= {"context": asked.context_parallel, "tensor": asked.tensor}
-        ways = chips_by_use(machine, given, asked.fsdp, len(model.layers), asked.chunks)
-        machine = name_axes(machine, ways)
-        rank = _rank(asked, ways)
+        machine, copy = target(asked.on, **asked.target), laid_out(asked)
+        layout = over_chips(copy, machine, asked)
+        machine = name_axes(machine, layout.axes)
+        rank = _rank(asked, layout)
         chosen_format = dtypes.get(asked.weights or model.dtype).name
         stored = chosen_format if not rank else model.dtype
         gradients = dtypes.get(asked.gradients or stored).name
@@ -281,8 +248,8 @@ class _LaidOutStep(NamedTuple):
         refuse_more(math.prod(common_shape(listed)), listed)
         if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
-        local = split_by_layout(model, layout, machine) if layout.chips > 1 else model
-        share = exact_div(exact_div(total, length), ways["data"] * ways["fsdp"] * ways["expert"])
+        local = split_by_layout(model, copy, machine) if copy.chips > 1 else model
+        share = exact_div(exact_div(total, length), layout.parts)
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
         step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
@@ -295,14 +262,14 @@ class _LaidOutStep(NamedTuple):
             chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, saved,
             Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
         )  # fmt: skip
-        return cls(asked, model, local, machine, ways, total, length, share, step, plan, order)
+        return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
 
     def case(self) -> Case:
         """What all stages have in common; each adds its operations and its memory."""
         conventions, plan = self.asked.conventions, self.plan
         vision = "the vision tower is not in it: the language part is trained"
         gaps = [*missing("field", self.local.gaps), *([Gap("model", vision)] if self.model.vision else [])]
-        more = {name: size for name, size in self.ways.items() if not is_one(size)}
+        more = {name: size for name, size in self.layout.axes.items() if not is_one(size)}
         return Case(
             (),
             self.machine,
@@ -386,12 +353,13 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     """
     refuse_idle(options, TRAINING, load(model))
     found = training_question(model, on=on, batch_tokens=batch_tokens, **options).answer()
-    if options.get("zero", 3) != 3 and all(is_one(found.ways[name]) for name in ("fsdp", "expert", "context")):
-        copies = found.ways["data"]
+    layout = found.layout
+    if options.get("zero", 3) != 3 and all(map(is_one, (layout.fsdp, layout.sharing, layout.context))):
+        copies = layout.copies
         instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
         hint = f"{'' if is_one(copies) else instead}leave it out"
         raise InputError(f"{spelled('zero')} says nothing where fsdp is 1: no chips share a copy", hint=hint)
-    refuse_algorithm(options, [tuple(found.ways.values())])
+    refuse_algorithm(options, [tuple(layout.axes.values())])
     return found
 
 
@@ -451,11 +419,11 @@ def _unsplit(step: ForwardPass, parts: Size) -> list[Gap]:
     return [Gap("model", text)]
 
 
-def _rank(asked: TrainingQuestion, ways: Mapping[str, Size]) -> int:
+def _rank(asked: TrainingQuestion, layout: Parallelism) -> int:
     """The rank of adapters; 0 where all weights are trained."""
     if asked.lora is None:
         return 0
-    several = next((name for name in ("pipeline", "expert") if not is_one(ways[name])), None)
+    several = next((name for name in ("pipeline", "expert") if not is_one(layout.axes[name])), None)
     if several is not None:
         raise InputError(f"{spelled('lora')} with {spelled(several)} is not modelled", hint=f"leave {several} out")
     return int(check("lora", asked.lora))
@@ -595,7 +563,7 @@ def _adapters_said(laid: _LaidOutStep) -> str:
 
 
 def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
-    asked, model, plan, ways, machine = laid.asked, laid.local, laid.plan, laid.ways, laid.machine
+    asked, model, plan, layout, machine = laid.asked, laid.local, laid.plan, laid.layout, laid.machine
     counting, rates, moved = asked.conventions.said(machine, of_model=True)
     usual = [counting, moved, rates]
     said = [
@@ -610,11 +578,11 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not is_one(plan.shards):
         turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
         said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}{turns}")
-    if ways["expert"] > 1:
+    if layout.sharing > 1:
         said.append(f"of the experts {plan.shards_of_experts} chips share one copy")
-    if ways["pipeline"] > 1:
+    if layout.pipeline > 1:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
-        said.append(f"{ways['pipeline']} stages{pieces}, {laid.order.name}: {laid.order.says}")
+        said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
@@ -627,9 +595,9 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     if not (is_array(laid.share) or is_symbol(laid.share)) and laid.share != int(laid.share):
         on_average = f"{laid.share:.4g} sequences for each copy of the model on average"
         said.append(f"{on_average}; memory is that of {math.ceil(laid.share):,} whole ones")
-    across = axis_across_slices(machine, ways)
+    across = axis_across_slices(machine, layout.axes)
     if across is not None:
-        said.append(f"{across} {ways[across]:,} runs over the {machine.slices} slices")
+        said.append(f"{across} {layout.axes[across]:,} runs over the {machine.slices} slices")
     said += [*model.beyond_training(laid.length), *model.notes]
     if machine.mesh is not None:
         said += [f"chips are laid out as {', '.join(map(str, machine.mesh))}", *machine.mesh.notes]
