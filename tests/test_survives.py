@@ -306,6 +306,17 @@ def test_lists_dicts_and_text_of_collections_are_pythons() -> None:
         roofline.plan("llama-3-8b", on="h100", prompt=100, output=100, rate=1, shared=UserDict(a=1))
 
 
+class _OwnDict(dict[str, float]):
+    def __iter__(self) -> Any:
+        raise RuntimeError("of the value itself")
+
+
+def test_arrays_of_objects_hold_pythons_kinds() -> None:
+    runs = np.array([_OwnDict(flops=1e12)], dtype=object)
+    with pytest.raises(InputError, match="point 1: name is missing"):
+        roofline.plot(ADD, on="h100", measured=runs)
+
+
 class _Endless:
     def __getitem__(self, at: int) -> str:
         return "h100"

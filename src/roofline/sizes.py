@@ -142,6 +142,12 @@ def of_python(value: Any, depth: int = 2) -> Any:
     [{'D': 8}]
     """
     own = type(value)
+    array = vars(sys.modules.get("numpy", _ABSENT)).get("ndarray", ())
+    if issubclass(own, array) and value.dtype == object and depth and not {*map(type, value.flat)} <= _PLAIN:
+        plain = value.copy()
+        for at, each in enumerate(value.flat):
+            plain.flat[at] = of_python(each, depth - 1)
+        return plain
     library = str(own.__module__).partition(".")[0]
     if own in _PLAIN or library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
         return value

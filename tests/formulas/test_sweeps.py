@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from roofline.models import serve_bound, train
 from roofline.models.closed_form import step_function
 from roofline.models.sweeps import sweep_steps
 from roofline.sizes import BLOCK, symbol
+from tests.strategies import LONG
 
 LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 
@@ -123,6 +126,58 @@ def test_a_sweep_by_the_closed_form_equals_one_by_blocks(kind: str, monkeypatch:
         assert one.dtype == other.dtype, name
         same = one == other if one.dtype.kind in "OUb" else np.isclose(one, other, rtol=1e-12, atol=0, equal_nan=True)
         assert same.all(), name
+
+
+#: Lines split over chips, whose plans may split labels that the line itself does not.
+SPLIT_FURTHER = (
+    "h = {d}[B, D_X] * {d}[D_X, F]; gelu(h)",
+    "h = {d}[B, D] * {d}[D, F_X]; g = gelu(h); g * {d}[F_X, D]",
+    "softmax_F({d}[B, F_X] + {d}[B, F_X])",
+    "{d}[B_X, D] * {d}[D, F]",
+    "attention({d}[D, B, 64_X, 128], {d}[D, F, 8, 128], {d}[D, F, 8, 128])",
+)
+
+
+@pytest.mark.parametrize("line", SPLIT_FURTHER)
+def test_a_row_of_a_line_over_chips_is_what_its_number_gives(line: str) -> None:
+    """The plan is chosen once, of those that every size allows; arrays are refused where their numbers are."""
+    chance = random.Random(line)
+    for _ in range(20 if LONG else 4):
+        asked: dict[str, Any] = {
+            "on": chance.choice(("h100:8", "v5e:4", "mi300x:8")),
+            "policy": chance.choice(("each-op", "fused")),
+            "uneven": chance.choice(("error", "error", "pad")),
+        }
+        text = line.format(d=chance.choice(("bf16", "fp32", "int8")))
+        few = np.array([int(8 * chance.choice((1, 2, chance.choice((2, 1 / 8, 9.5))))) for _ in range(6)])
+        many = np.resize(few, 3 * BLOCK)
+        sizes = {"D": 8 * chance.choice((1, 128)), "F": chance.choice((64, 8004))}
+        try:
+            short = bound(text, **asked, sizes={**sizes, "B": few})
+        except SizeError as error:
+            assert "_X" in line
+            for ask, size in ((bound, many), (sweep, few), (sweep, many)):
+                with pytest.raises(SizeError, match=re.escape(error.message)):
+                    ask(text, **asked, sizes={**sizes, "B": size})
+            continue
+        long = bound(text, **asked, sizes={**sizes, "B": many})
+        table = sweep(text, **asked, sizes={**sizes, "B": few}, columns="lower,op_by_op,upper,bound_by")
+        for row, size in enumerate(few.tolist()):
+            number = bound(text, **asked, plan=short.plan, sizes={**sizes, "B": size})
+            assert short.plan == long.plan == table.row(row).plan
+            for name in ("lower", "op_by_op", "upper"):
+                rows = [getattr(short, name)[row], getattr(long, name)[row], table[name][row]]
+                assert rows == pytest.approx([getattr(number, name)] * 3, rel=1e-12)
+            assert table["bound_by"][row] == number.bound_by
+
+
+def test_a_plan_says_which_open_sizes_its_chips_divide() -> None:
+    line = "h = bf16[B, D_X] * bf16[D_X, F]; gelu(h)"
+    found = roofline.formula(line, on="h100:8", D=1024, F=4096)
+    assert found(B=[8, 100]).invalid == {"B is no multiple of the 8 chips that it is split over": 1}
+    heads = "attention(bf16[B, S, N_X, 128], bf16[B, T, K, 128], bf16[B, T, K, 128])"
+    found = roofline.formula(heads, on="h100:8", B=8, S=64, T=64, N=48)
+    assert found(K=[2, 3]).invalid == {"8 chips are no multiple of the K heads of keys that they share": 1}
 
 
 def test_a_sweep_without_a_closed_form_says_so() -> None:

@@ -427,6 +427,7 @@ def test_each_step_of_a_list_takes_the_microbatches_that_it_takes_alone() -> Non
     found = roofline.train("llama-3-70b", batch_tokens=sizes, **asked)
     alone = [roofline.train("llama-3-70b", batch_tokens=size, **asked) for size in sizes]
     assert found.microbatches.tolist() == [one.microbatches for one in alone]
+    assert [one.question.fits for one in alone] == [one.memory.fits for one in alone]
     assert len(set(found.microbatches.tolist())) > 2
     assert found.memory.total.tolist() == [one.memory.total for one in alone]
     assert found.lower.tolist() == pytest.approx([one.lower for one in alone])

@@ -38,8 +38,9 @@ def bound_arrays(asked: Question) -> Bound:
     """Answer a question whose sizes are arrays that broadcast against each other."""
     import numpy as np
 
-    asked = asked.one_plan()
-    sizes = {name: _array(name, value) for name, value in asked.sizes.items()}
+    take = check if asked.is_sharded else _array  # which chips divide is a question about sizes
+    sizes = {name: take(name, value) for name, value in asked.sizes.items()}
+    asked = asked.vary(sizes=sizes).one_plan()
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     shape = common_shape(arrays)
     rows = int(np.prod(shape))

@@ -809,6 +809,8 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
 def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, every: bool = False) -> Formula:
     """The closed form of a question in its open sizes and arrays; in ``every`` size, or where none is open, at them."""
+    from sympy import Eq, Mod
+
     if any(map(is_array, asked.raw.values())):
         asked = asked.vary(raw={name: symbol(name) if is_array(each) else each for name, each in asked.raw.items()})
     given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
@@ -819,15 +821,7 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     inside = {each for form in tied.values() for each in form.free_symbols}
     exact = {each: symbol(each.name, exact=True) for each in inside}
     sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
-    found = asked.one_plan().vary(sizes=sizes).answer(symbolic=True)
-    return formula_of(found, {**given, **(point or {})}, conditions=list(_divisible(asked, sizes)))
-
-
-def _divisible(asked: Any, sizes: Mapping[str, Any]) -> Iterator[ValidRange]:
-    """Mesh axes divide the sizes that they split, unless these are padded."""
-    from sympy import Eq, Mod
-
-    for name, size in sizes.items() if asked.is_sharded and asked.conventions.uneven == "error" else ():
-        ways = asked.multiple_of(name) if is_symbol(size) and name in asked.size_names else 1
-        if ways > 1:
-            yield ValidRange(Eq(Mod(size, ways), 0), f"{name} is no multiple of the {ways} chips that it is split over")
+    opened = asked.one_plan().vary(sizes=sizes)
+    laid = opened.laid_out()
+    conditions = [] if laid is None else [ValidRange(Eq(Mod(size, of), 0), why) for size, of, why in laid.splits]
+    return formula_of(opened.answer(symbolic=True, laid=laid), {**given, **(point or {})}, conditions=conditions)

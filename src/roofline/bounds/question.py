@@ -42,6 +42,7 @@ from roofline.work import Op, Work
 if TYPE_CHECKING:
     from roofline.bounds.sharding_plans import LaidOut
     from roofline.notation.structure import Program
+    from roofline.ops.sharding.plans import Plan
 
 
 #: Units of amounts of raw work.
@@ -56,7 +57,8 @@ class Question:
     ``raw`` holds FLOPs, bytes or an intensity instead of an expression. ``sizes`` may hold numbers, arrays or
     nothing for a name; ``formulas`` are those that were given as text (``F="4*D"``), which follow the others.
     ``flops_share`` is the share of the FLOPs that is done, over the same bytes: what a cheaper algorithm would leave.
-    ``scores_on_chip`` runs an attention that is written out in one kernel.
+    ``scores_on_chip`` runs an attention that is written out in one kernel. ``plan_of_all`` is the plan of a sharded
+    line that was chosen for arrays of sizes, which parts and rows of them take too.
     """
 
     machine: Machine
@@ -67,6 +69,7 @@ class Question:
     formulas: Mapping[str, Any] = field(default_factory=dict)
     flops_share: float = 1.0
     scores_on_chip: bool = False
+    plan_of_all: Plan | None = None
 
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
@@ -100,9 +103,12 @@ class Question:
         ops = with_scores_on_chip(ops) if self.scores_on_chip else ops
         return ops if self.flops_share == 1 else tuple(self._lighter(op) for op in ops)
 
-    def answer(self, *, symbolic: bool = False) -> Bound:
-        """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``)."""
-        laid = self.laid_out()
+    def answer(self, *, symbolic: bool = False, laid: LaidOut | None = None) -> Bound:
+        """Price the operations; ``symbolic`` keeps the rates as symbols (``P_bf16``, ``W_hbm``).
+
+        ``laid`` is the plan laid out, where that is known.
+        """
+        laid = laid or self.laid_out()
         if laid is None:
             return self.price(self.finished(self._ops()), self.machine, symbolic=symbolic)
         found = self.price(self.finished(laid.ops), laid.machine, symbolic=symbolic, said=laid.said)
@@ -157,12 +163,18 @@ class Question:
         return canonical(parsed, sizes={k: v for k, v in self.sizes.items() if isinstance(v, int)})
 
     def one_plan(self) -> Question:
-        """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes."""
-        if self.conventions.plan is not None or not self.is_sharded:
-            return self
-        from roofline.bounds.sharding_plans import FEWEST
+        """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes.
 
-        return self.vary(plan=FEWEST)
+        It is chosen once, of those that every size in arrays allows.
+        """
+        if not self.is_sharded or self.plan_of_all is not None:
+            return self
+        from roofline.bounds.sharding_plans import FEWEST, first_plan
+
+        if self.conventions.plan not in (None, FEWEST):
+            return self
+        asked = self.vary(plan=FEWEST)
+        return replace(asked, plan_of_all=first_plan(asked)) if has_arrays(self.sizes) else asked
 
     @property
     def is_sharded(self) -> bool:
@@ -216,7 +228,8 @@ class Question:
         ours = {name: changes.pop(name) for name in NAMES if name in changes}
         if ours:
             changes["conventions"] = replace(self.conventions, **ours)
-        return replace(self, **changes)
+        kept = self.plan_of_all if changes.keys() <= {"sizes", "raw"} else None  # another mesh has other plans
+        return replace(self, **{"plan_of_all": kept, **changes})
 
     def with_sizes(self, **sizes: Any) -> Question:
         """Return the question at other sizes; None opens one. Sizes that are formulas of them follow."""

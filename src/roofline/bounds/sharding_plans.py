@@ -36,7 +36,14 @@ from roofline.notation.structure import Program, Step, TensorDim
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.rules import arithmetic_dtype, label_sizes, sizes_of_results
 from roofline.ops.sharding.layout import Fit, Windows, axis_hint, check_uneven, divides, local_size
-from roofline.ops.sharding.local import MeshPlacement, PlanTime, TimeCosts, operations, sizes_of_all
+from roofline.ops.sharding.local import (
+    MeshPlacement,
+    OpenSplit,
+    PlanTime,
+    TimeCosts,
+    operations_and_splits,
+    sizes_of_all,
+)
 from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
 from roofline.signatures import call
@@ -72,6 +79,10 @@ class Sharded(Protocol):
     @property
     def conventions(self) -> Conventions:
         """What is counted, and how."""
+
+    @property
+    def plan_of_all(self) -> Plan | None:
+        """The plan that was chosen for all sizes together."""
 
     @property
     def is_sharded(self) -> bool:
@@ -203,7 +214,10 @@ class PlanList(Sequence[RankedPlan]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LaidOut:
-    """A sharded program on a mesh: the operations of the plan taken, the machine with the mesh, the line as it ends."""
+    """A sharded program on a mesh: the operations of the plan taken, the machine with the mesh, the line as it ends.
+
+    ``splits`` is what has to hold of open sizes.
+    """
 
     machine: Machine
     ops: tuple[Op, ...]
@@ -211,18 +225,19 @@ class LaidOut:
     others: Sequence[RankedPlan] = field(default=())
     said: tuple[Assumption, ...] = ()
     expression: str = ""
+    splits: tuple[OpenSplit, ...] = ()
 
 
 def lay_out(asked: Sharded) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
+    if asked.plan_of_all is not None and not asked.plan_of_all.axes & search.mesh.single:
+        return search.laid_out(asked.plan_of_all, ())
     if asked.conventions.plan == FEWEST or (asked.conventions.plan is None and not search.plain):
-        chosen = search.first()
-        return search.laid_out(chosen, search.build(chosen), ())
+        return search.laid_out(search.first(), ())
     rank = None if asked.conventions.plan is None else whole_number(str(asked.conventions.plan))
     if asked.conventions.plan is not None and rank is None:
-        chosen = search.named(str(asked.conventions.plan))
-        return search.laid_out(chosen, search.build(chosen), ())
+        return search.laid_out(search.named(str(asked.conventions.plan)), ())
     if not search.plain:
         hint = "name it by its collectives; a rank goes by the times, which take numbers"
         raise InputError(f"plan {asked.conventions.plan} is a rank, and some sizes are open or arrays", hint=hint)
@@ -230,8 +245,18 @@ def lay_out(asked: Sharded) -> LaidOut:
     listed = search.ranked()
     if not 1 <= at <= len(listed[:at]):
         raise InputError(f"there is no plan {at}", hint=f"there are {len(listed)}; {call('shard')} lists them")
-    chosen = listed[at - 1].plan
-    return search.laid_out(chosen, search.build(chosen), listed)
+    return search.laid_out(listed[at - 1].plan, listed)
+
+
+def first_plan(asked: Sharded) -> Plan:
+    """The plan that sends over the fewest mesh axes, of those that every size of the question allows.
+
+    >>> from roofline.bounds.api import question
+    >>> line = "h = bf16[B, D_X] * bf16[D_X, F]; gelu(h)"
+    >>> [first_plan(question(line, on="h100:8", B=sizes, D=1024, F=4096)).name for sizes in ([64, 128], [64, 100])]
+    ['ReduceScatter_{X,B}(h[B, F] {U_X})', 'ReduceScatter_{X,F}(h[B, F] {U_X})']
+    """
+    return _Search.of(asked).first()
 
 
 def ranked(asked: Sharded) -> Sequence[RankedPlan]:
@@ -357,7 +382,7 @@ class _Search:
         raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
 
     def may_split(self, label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
-        """Say whether mesh axes fit a size; arrays are checked when operations are built, of windows none fits."""
+        """Say whether mesh axes fit a size, every one of an array; of windows no array does."""
         if isinstance(label, Windows):
             sizes = self.sizes_of_results()
             taps = sizes[label.taps] if isinstance(label.taps, str) else label.taps
@@ -371,7 +396,7 @@ class _Search:
             return True
         size = self.sizes[label] if isinstance(label, str) else label
         ways = product(self.mesh.sizes[axis] for axis in axes)
-        return is_array(size) or is_array(ways) or (divides(ways, size) if fit == "multiple" else divides(size, ways))
+        return divides(ways, size) if fit == "multiple" else divides(size, ways)
 
     def sizes_of_results(self) -> Mapping[str, Any]:
         """The sizes of labels, with those that follow from operations, worked out once."""
@@ -399,13 +424,13 @@ class _Search:
             asked.conventions.density,
         )
 
-    def build(self, plan: Plan) -> tuple[Op, ...]:
-        """Make the operations of a plan."""
-        return operations(self.parsed.steps, plan, self.sizes, self.place)
+    def build(self, plan: Plan) -> tuple[tuple[Op, ...], tuple[OpenSplit, ...]]:
+        """Make the operations of a plan, and list what has to hold of open sizes."""
+        return operations_and_splits(self.parsed.steps, plan, self.sizes, self.place)
 
     def price(self, plan: Plan) -> Bound:
         """Price a plan."""
-        return self.asked.price(self.asked.finished(self.build(plan)), self.machine)
+        return self.asked.price(self.asked.finished(self.build(plan)[0]), self.machine)
 
     def ranked(self) -> Sequence[RankedPlan]:
         """List plans by the times that plain numbers give, best first."""
@@ -422,8 +447,9 @@ class _Search:
         exact = sorted(listed, key=lambda each: _merit(each.bound, overlap))
         return [replace(each, rank=rank) for rank, each in enumerate(exact, 1)]
 
-    def laid_out(self, plan: Plan, ops: tuple[Op, ...], others: Sequence[RankedPlan]) -> LaidOut:
-        """Say what was chosen, and what of the mesh is assumed."""
+    def laid_out(self, plan: Plan, others: Sequence[RankedPlan]) -> LaidOut:
+        """Build the operations of a plan; say what was chosen, and what of the mesh is assumed."""
+        ops, splits = self.build(plan)
         said = [Assumption("plan", f"every figure is {self.mesh.of_one_chip}")]
         used = {*self.parsed.axes, *self.asked.conventions.use, *self.mesh.single}
         idle = [axis.name for axis in self.mesh if axis.name not in used]
@@ -445,7 +471,7 @@ class _Search:
             text = "parts of a dimension over several mesh axes may lie in any order: J_XY is taken as J_YX"
             said.append(Assumption("layout", text))
         expression = self.asked.written_as(settled)
-        return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression)
+        return LaidOut(self.machine, ops, plan.name, others, (*said, *self.mesh.notes), expression, splits)
 
     def result(self, plan: Plan) -> str:
         """The layout that a plan leaves the result in, where none is written."""

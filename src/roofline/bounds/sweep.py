@@ -233,9 +233,21 @@ def sweep_on_one(
 ) -> Sweep:
     """The table of one machine."""
     asked, grid, wanted = _asked(expression, columns, arguments)
-    found, said = _evaluate(asked, grid, wanted, progress)
-    if columns is None and not (found["fits"] == 0).any():
-        del found["fits"]
+    found = _table(asked, grid, wanted, progress)
+    if columns is None and not (found.columns["fits"] == 0).any():
+        del found.columns["fits"]  # type: ignore[attr-defined]
+    return found
+
+
+def resized(table: Sweep, columns: Sequence[str], sizes: Mapping[str, Any]) -> Sweep:
+    """A table at other sizes, on the same plan where that is one of chips; sizes given as text are formulas."""
+    formulas = {name: value for name, value in sizes.items() if isinstance(value, str)}
+    axes = {name: _axis(name, value) for name, value in sizes.items() if name not in formulas}
+    return _table(table.question, _Grid(axes, formulas), columns, None)
+
+
+def _table(asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None) -> Sweep:
+    found, said = _evaluate(asked, grid, columns, progress)
     shape = tuple(len(a) for a in grid.axes.values() if len(a) > 1) or (1,)
     return Sweep(asked, tuple(grid.names), found, shape, **said)
 
@@ -272,9 +284,8 @@ def _asked(
     plain = {k: v for k, v in arguments.items() if k not in formulas}
     if plain.get("sizes"):
         plain["sizes"] = {k: v for k, v in plain["sizes"].items() if k not in formulas}
-    asked = question(expression, **plain).one_plan()
+    asked = question(expression, **plain)
     refuse_idle(asked)
-    refuse_idle_on_plan(asked)
     for name in asked.size_names:
         if asked.sizes.get(name) is None and name not in formulas:
             raise SizeError(f"size {name} has no value", hint=f"a table needs numbers, as in {name}=1024")
@@ -286,7 +297,11 @@ def _asked(
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns", limit=20))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
-    return asked, _Grid(axes, formulas), wanted
+    grid = _Grid(axes, formulas)
+    every = without_helpers(grid.across(), formulas, asked.size_names) if asked.is_sharded else {}
+    asked = asked.vary(sizes=every).one_plan().vary(sizes=asked.sizes)
+    refuse_idle_on_plan(asked)
+    return asked, grid, wanted
 
 
 def _over_machines(

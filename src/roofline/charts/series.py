@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.sweep import Sweep, sweep_on_one
+from roofline.bounds.sweep import Sweep, resized, sweep_on_one
 from roofline.errors import SizeError, did_you_mean
 from roofline.frozen import dataclass
 from roofline.quantity import format_number
@@ -133,7 +133,7 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
 
     def finer(values: Sequence[int], others: Mapping[str, int]) -> Sweep:
         fixed = {k: v if isinstance(v, str) else others[k] for k, v in sizes.items() if k != unknown}
-        return sweep_on_one(expression, COLUMNS, None, {"sizes": {**fixed, unknown: values}, **arguments})
+        return resized(table, COLUMNS, {**fixed, unknown: values})
 
     return [_curve(table, rows, unknown, others, finer) for rows, others in _groups(table, unknown, sizes)]
 

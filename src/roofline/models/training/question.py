@@ -121,9 +121,7 @@ def _microbatches_that_fit(found: Training) -> Size | None:
     if asked.microbatches is not None or asked.pipeline > 1:
         return None
     if is_array(found.lower):
-        parts = parts_that_fit(
-            lambda parts: asked.vary(microbatches=parts).answer().memory.fits, found.sequences, found.lower.shape
-        )
+        parts = parts_that_fit(lambda parts: asked.vary(microbatches=parts).fits, found.sequences, found.lower.shape)
         return parts if (parts > 1).any() else None
     if found.memory.fits is not False:
         return None

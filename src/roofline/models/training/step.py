@@ -210,6 +210,14 @@ class TrainingQuestion:
         )  # fmt: skip
         return replace(found, estimate=_estimate(found, self.conventions.overlap))
 
+    @property
+    def fits(self) -> Any:
+        """Whether a step without a pipeline fits the memory, without its times; None where that is not known."""
+        laid = _LaidOutStep.of(self, None)
+        ((_, _, found),) = _kinds(laid.local, laid.step, laid.plan, laid.order, self)
+        footprint = replace(laid.case(), memory=found.memory).footprint()
+        return None if footprint is None else footprint.fits
+
 
 class _LaidOutStep(NamedTuple):
     """A step on its chips: the model, one chip's part of it, the machine with its mesh, sizes, what each stage does."""

@@ -44,6 +44,7 @@ from roofline.ops.sharding.layout import (
     Windows,
     layout_of,
     local_size,
+    loops_of,
     split_images,
     windows_along,
 )
@@ -60,7 +61,7 @@ from roofline.ops.sharding.plans import (
     moved,
     rows_words,
 )
-from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, minimum, product
 from roofline.work import Op, Tensor, Work
 
 
@@ -88,11 +89,36 @@ class HeldTensor:
     whole: Layout
 
 
+class OpenSplit(NamedTuple):
+    """What must hold of open sizes for a plan to run: ``size`` is a multiple of ``of``; ``reason`` is why not."""
+
+    size: Size
+    of: Size
+    reason: str
+
+
 def operations(steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: MeshPlacement) -> tuple[Op, ...]:
     """Build the operations of a plan on one chip, in order; ``sizes`` are those of the whole tensors, by label."""
+    return operations_and_splits(steps, plan, sizes, place)[0]
+
+
+def operations_and_splits(
+    steps: Sequence[Step], plan: Plan, sizes: Mapping[str, Size], place: MeshPlacement
+) -> tuple[tuple[Op, ...], tuple[OpenSplit, ...]]:
+    """Build the operations of a plan, and list the open sizes that numbers of chips have to divide.
+
+    >>> from roofline.hardware import chip
+    >>> from roofline.notation import program
+    >>> from roofline.ops.sharding.plans import plans
+    >>> from roofline.sizes import symbol
+    >>> line, place = program("bf16[B, D_X] * bf16[D_X, F]"), MeshPlacement(chip("v5e:2").mesh)
+    >>> sizes = {name: symbol(name) for name in line.labels}
+    >>> [split.reason for split in operations_and_splits(line.steps, next(plans(line.steps)), sizes, place)[1]]
+    ['D is no multiple of the 2 chips that it is split over']
+    """
     build = _Build(place, dict(sizes))
     build.all(steps, plan)
-    return tuple(build.ops)
+    return tuple(build.ops), tuple(build.splits.values())
 
 
 def moves_alone(
@@ -121,6 +147,7 @@ class _Build:
     sizes: dict[str, Size]
     ops: list[Op] = field(default_factory=list)
     held: dict[tuple[str, object], HeldTensor] = field(default_factory=dict)
+    splits: dict[tuple[Size, Size], OpenSplit] = field(default_factory=dict)
 
     def all(self, steps: Sequence[Step], plan: Plan) -> None:
         """Do every step."""
@@ -140,6 +167,7 @@ class _Build:
         inputs, layouts = self.apart(inputs, ends)
         local = step._replace(inputs=tuple(inputs), output=step.output._replace(ident=raw_name))
         context = self.context(layouts, {axis for axis, _ in choice.routed})
+        self.parts_split(step, layouts)
         local, sizes = self.windows_of_a_part(local, context.sizes, choice.raw)
         op = rule_for(family_of(step))(local, context._replace(sizes=sizes))
         roles = {tensor.ident: tensor.role for tensor in op.reads}
@@ -165,6 +193,18 @@ class _Build:
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
+
+    def parts_split(self, step: Step, ends: Sequence[Layout]) -> None:
+        """Note open numbers of groups that chips divide, and of key heads that several chips share."""
+        for loop in loops_of(step) if any(end.axes for end in ends) else ():
+            ways = ends[0].ways(str(loop.labels[0]), self.place.mesh.sizes)
+            for label, fit in loop.sizes if isinstance(ways, int) and ways > 1 else ():
+                size = self.sizes.get(label) if isinstance(label, str) else None
+                if fit == "divides" and is_symbol(size):
+                    self.splits[size, ways] = OpenSplit(size, ways, f"{ways} chips do not divide the {size} groups")
+                if fit == "multiple" and is_symbol(size) and not ends[1].over(str(label)):
+                    reason = f"{ways} chips are no multiple of the {size} heads of keys that they share"
+                    self.splits[ways, size] = OpenSplit(ways, size, reason)
 
     def split_results(self, step: Step, raw: Layout) -> Iterator[tuple[int, Windows, Size, Size, Size]]:
         """Dimensions of an image whose results are split: place, windows, taps, results, over how many chips."""
@@ -321,8 +361,11 @@ class _Build:
 
     def local(self, label: str, layout: Layout) -> Size:
         """One chip's part of a label's size."""
-        ways = product(self.place.mesh[axis].size for axis in layout.over(label))
-        return local_size(self.sizes[label], ways, label=self.show(label), uneven=self.place.uneven)
+        ways, size = product(self.place.mesh[axis].size for axis in layout.over(label)), self.sizes[label]
+        if is_symbol(size) and isinstance(ways, int) and ways > 1 and self.place.uneven == "error":
+            reason = f"{size} is no multiple of the {ways} chips that it is split over"
+            self.splits[size, ways] = OpenSplit(size, ways, reason)
+        return local_size(size, ways, label=self.show(label), uneven=self.place.uneven)
 
     def apart(self, inputs: Sequence[Shape], layouts: Sequence[Layout]) -> tuple[list[Shape], list[Layout]]:
         """Give a label that an operand splits as the ones before it do not a name of its own there."""

@@ -373,6 +373,14 @@ class Plan(NamedTuple):
         """Its collectives and slices, in order; what a caller chooses it by."""
         return "; ".join(self.words) or "no communication"
 
+    @property
+    def axes(self) -> frozenset[str]:
+        """The mesh axes that it goes over."""
+        found = [choice for choice in self.choices if choice is not None]
+        layouts = (layout.axes for choice in found for layout in (*choice.given, choice.raw))
+        moved = (move.axes for choice in found for moves in (*choice.before, choice.after) for move in moves)
+        return frozenset(axis for axes in (*layouts, *moved) for axis in axes)
+
 
 class _Partial(NamedTuple):
     """The choices so far, and the layouts that tensors are held in before the last of them."""
