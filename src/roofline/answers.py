@@ -50,6 +50,7 @@ CAPABILITIES = {
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.fused": "roofline.bounds.case:fused",
+    "Bound.scores_on_chip": "roofline.bounds.case:scores_on_chip",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
     "Machine.figure": "roofline.hardware.figures:named_figure",
     "Machine.ratio": "roofline.hardware.figures:ratio",

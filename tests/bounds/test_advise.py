@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 
 from roofline import advise, bound, chip
+from roofline.answers import capability
 from roofline.bounds.advice_engine import OTHER_CHIPS
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import Machine
@@ -303,6 +304,7 @@ def test_attention_that_is_written_out_is_advised_to_run_in_one_kernel() -> None
     assert found.time_after == pytest.approx(whole.lower)
     assert "scores and probabilities of attention stay on the chip" in found.after.assumptions
     assert found.to_dict()["question"] is None  # no words ask it
+    assert capability("Bound.scores_on_chip")(bound(line, on="h100", E=128, **sizes)).lower == found.time_after
     apart = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); n = rmsnorm_F(g); n * bf16[F, D]"
     assert "fused attention" not in changes(apart, "h100", B=64, D=4096, F=4096)
 

@@ -49,7 +49,7 @@ from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.crossing import first_where
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
-from roofline.bounds.traffic import scores_in_memory
+from roofline.bounds.traffic import KERNELS_APART, scores_in_memory
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
@@ -417,7 +417,7 @@ def _one_kernel(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     ('one kernel for all', 2.5)
     """
     kinds = [part.op.kind for part in answer.ops]
-    apart = len(kinds) > 1 and asked.conventions.policy in ("each-op", "fused")
+    apart = len(kinds) > 1 and asked.conventions.policy in KERNELS_APART
     by_rows = set(kinds) <= _BY_ROWS | _OF_ROWS and kinds.count("contraction") < 2
     if apart and by_rows and not _OF_ROWS.isdisjoint(kinds):
         yield Proposal("one kernel for all", "whole rows stay on the chip", asked.vary(policy="minimal"))
@@ -434,7 +434,7 @@ def _unfused_attention(asked: Question, answer: Bound) -> Iterator[Proposal[Boun
     reason = "scores and probabilities stay on the chip"
     if any(step.options.get("unfused") for step in _attention(asked)):
         yield Proposal("fused attention", reason, set_options(asked, "attention", unfused=False))
-    elif asked.conventions.policy in ("each-op", "fused") and scores_in_memory([part.op for part in answer.ops]):
+    elif asked.conventions.policy in KERNELS_APART and scores_in_memory([part.op for part in answer.ops]):
         yield Proposal("fused attention", reason, asked.vary(scores_on_chip=True))
 
 

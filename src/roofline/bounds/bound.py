@@ -21,7 +21,6 @@ from roofline.answers import (
     plain_data,
     whole,
 )
-from roofline.bounds.traffic import scores_in_memory
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import said_elsewhere
@@ -833,11 +832,10 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
 
     Of an attention that is written out also the share of its scores, and the time with one kernel for all of it.
     """
-    share = _share_of_scores(answer) if answer.request.get("policy", "each-op") in ("each-op", "fused") else 0.0
+    main, alone = main_level(answer.machine).name, capability("Bound.scores_on_chip")(answer)
+    share = 0.0 if alone is None else 1 - float(alone.bytes[main]) / float(answer.bytes[main])
     if share > _MUCH:
-        main = main_level(answer.machine).name
-        after = max(float(time) * (1 - share if name == main else 1) for name, time in answer.times.items())
-        now, then = (format_amount(time, "s") for time in (float(answer.lower), after))
+        now, then = (format_amount(float(each.lower), "s") for each in (answer, alone))
         makes_again = len({part.op.phase for part in answer.ops}) > 1  # then arithmetic is added
         gain = "; the backward pass makes them again" if makes_again else f": {now} → {then} at best"
         said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
@@ -849,21 +847,6 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
             part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
             said = f"{who}{part} is elementwise work in kernels of its own; {how} joins it to the operations before it"
             yield Sentences([f"{said}: {now} → {then}, one after the other"])
-
-
-def _share_of_scores(answer: Bound) -> float:
-    """The part of the bytes of the main memory that are between the products of an attention written out."""
-    inside = scores_in_memory([part.op for part in answer.ops])
-    if not inside:
-        return 0.0
-    moved = (
-        float(tensor.traffic_bytes) * float(part.op.repeat)
-        for part in answer.ops
-        for tensors in (part.op.reads, part.op.writes)
-        for tensor in {each.ident: each for each in tensors}.values()
-        if tensor.ident in inside and tensor.level == "main"
-    )
-    return sum(moved) / float(answer.bytes[main_level(answer.machine).name])
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:

@@ -24,7 +24,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
 from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rate
 from roofline.bounds.footprint import Footprint, footprint
-from roofline.bounds.traffic import traffic
+from roofline.bounds.traffic import KERNELS_APART, scores_in_memory, traffic, with_scores_on_chip
 from roofline.frozen import dataclass, field
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
@@ -156,6 +156,14 @@ _UNREAD = {"between": "between windows are not read", "beyond": "past the last w
 def fused(answer: Bound) -> Bound:
     """The operations of an answer with elementwise ones run inside the kernel that made their operand."""
     return Case([part.op for part in answer.ops], answer.machine, Conventions(policy="fused")).answer()
+
+
+def scores_on_chip(answer: Bound) -> Bound | None:
+    """The operations of an answer with one kernel for each attention that is written out; None where there is none."""
+    policy, ops = answer.request.get("policy", "each-op"), [part.op for part in answer.ops]
+    if policy not in KERNELS_APART or not scores_in_memory(ops):
+        return None
+    return Case(with_scores_on_chip(ops), answer.machine, Conventions(policy=policy)).answer()
 
 
 def _conversions_said(ops: Sequence[Op]) -> list[Assumption]:

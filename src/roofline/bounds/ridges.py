@@ -20,11 +20,11 @@ The red, yellow and green zones of the book, for several bandwidths:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from roofline.answers import Fact, NoTime, attributes, heading, on_several
 from roofline.bounds.api import question, target
-from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
@@ -98,9 +98,8 @@ def _ridges(machine: Machine) -> Iterator[Rule]:
 
 def _critical_batches(machine: Machine) -> Iterator[Rule]:
     """The batch at which a wide matmul's intensity reaches the ridge, of formats that the machine computes in."""
-    for (left, right), answer, runs_as in _wide_matmuls(machine):
-        if runs_as == left and answer.critical_intensity is not None:
-            batch = answer.critical_intensity / answer.intensity
+    for (left, right), batch, runs_as in _wide_matmuls(machine):
+        if runs_as == left and batch is not None:
             yield Rule("critical batch", "", f"{left} x {right}", batch, "tokens", BATCH)
 
 
@@ -116,14 +115,16 @@ def run_wider(machine: Machine) -> dict[str, str]:
     return {left: runs_as for (left, _), _, runs_as in _wide_matmuls(machine) if runs_as not in (None, left)}
 
 
-def _wide_matmuls(machine: Machine) -> Iterator[tuple[tuple[str, str], Bound, str | None]]:
-    """One row of activations times a wide matrix, in each pair of formats, and the format that its products run in."""
-    if main_level(machine).bandwidth is None:
-        return
-    for left, right in MIXES:
+@lru_cache(maxsize=8)
+def _wide_matmuls(machine: Machine) -> tuple[tuple[tuple[str, str], float | None, str | None], ...]:
+    """By pair of formats, the rows from which a wide matmul is compute-bound, and the format its products run in."""
+    found = []
+    for left, right in MIXES if main_level(machine).bandwidth is not None else ():
         text = f"{left}[B, D] * {right}[D, F] -> {left}[B, F]"
         answer = Question(machine=machine, text=text, sizes={"B": 1, "D": _LARGE, "F": _LARGE}).answer()
-        yield (left, right), answer, next((u.dtype for u in answer.uses if u.quantity == "flops"), None)
+        batch = None if answer.critical_intensity is None else answer.critical_intensity / answer.intensity
+        found.append(((left, right), batch, next((u.dtype for u in answer.uses if u.quantity == "flops"), None)))
+    return tuple(found)
 
 
 def _widths(machine: Machine) -> Iterator[Rule]:

@@ -272,6 +272,10 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None 
 _ON_SCORES = ("elementwise", "softmax", "reduction", "copy")
 
 
+#: The byte policies under which what stands between two kernels is written and read.
+KERNELS_APART = ("each-op", "fused")
+
+
 def scores_in_memory(ops: Sequence[Op]) -> frozenset[str]:
     """Tensors between the two products of an attention that is written out: scores, probabilities, what makes them.
 
