@@ -116,6 +116,24 @@ def test_a_machine_s_fused_and_minimal_bytes() -> None:
     assert fused == minimal
 
 
+@pytest.mark.parametrize(
+    ("line", "on", "more"),
+    [
+        ("h = bf16[B, D] * bf16[D, F]; gelu(h)", "h100", 2 * 64 * 8192),
+        ("h = bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]; gelu(h)", "h100:8", 2 * 64 * 8192),
+        ("h = bf16[B, D] * bf16[D, F] -> int4[B, F]; relu(h)", "h100", 64 * 8192 // 2),
+    ],
+)
+def test_a_result_named_alone_is_written_once_more(line: str, on: str, more: int) -> None:
+    """A residual that goes on, or the activations that a backward pass reads: each-op wrote it anyway."""
+    for policy, added in {"each-op": 0, "fused": more, "minimal": more}.items():
+        without, found = (bound(text, on=on, policy=policy, **SIZES) for text in (line, line + "; h"))
+        assert sum(found.bytes.values()) - sum(without.bytes.values()) == added
+    opened = bound(line + "; h", on=on, policy="fused", B=64)
+    sizes = {symbol: SIZES[symbol.name] for symbol in opened.bytes["hbm"].free_symbols}
+    assert opened.bytes["hbm"].subs(sizes) == bound(line + "; h", on=on, policy="fused", **SIZES).bytes["hbm"]
+
+
 def test_three_bounds_of_a_program_are_apart() -> None:
     answer = bound("h = bf16[B, D] * bf16[D, F]; softmax(h)", on="v5e", B=4096, D=8192, F=8192)
     assert answer.lower < answer.op_by_op < answer.upper

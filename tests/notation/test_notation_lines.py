@@ -140,6 +140,15 @@ def test_a_collective_without_an_operand_takes_what_came_before():
     assert found.mesh == {"X": 2}
 
 
+@pytest.mark.parametrize("line", ["h = bf16[B, D] + bf16[B, D]; gelu(h); h", "h = bf16[B, D] + bf16[B, D]; h; gelu(h)"])
+def test_a_result_named_alone_leaves_and_is_no_operation(line: str) -> None:
+    found = program(line)
+    assert [step.leaves for step in found.steps] == [True, False]
+    assert canonical(found).endswith("; gelu(h) -> bf16[B, D]; h")
+    assert program(canonical(found)).steps[0].leaves
+    assert canonical(found, {"B": 8}).endswith("; gelu(h) -> bf16[8, D]; h")
+
+
 def test_tensors_alone_parse_and_are_no_program():
     for text in ("bf16[8_X, 2048_Y]; bf16[2048, 8192_Y]", "bf16[32,32,4096]{2,1,0:T(8,128)(2,1)S(1)}"):
         assert parse(text).statements[0].value.dims[0].size in (8, 32)

@@ -344,6 +344,16 @@ a tensor alone gives no result; a copy or a change of dtype is written copy(x) -
                 ^
 """,
     """
+a tensor alone is no operation; x comes from outside: only what an operation made can leave
+  x = bf16[B, D]; h = gelu(x); x
+                               ^
+""",
+    """
+h is h[B, D]; a name is assigned once; give the other tensor another name
+  h = gelu(bf16[B, D]); relu(h); h[D, B]
+                                 ^
+""",
+    """
 this tensor has two names, a and b
   a = b:bf16[B, D]
       ^

@@ -55,11 +55,13 @@ def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     lines = []
     for position, step in enumerate(program.steps):
         ident = step.output.ident
-        if sizes is not None and ident[0] == "%" and uses.get(ident) == 1 and position + 1 < len(program.steps):
+        is_read_once = uses.get(ident) == 1 and position + 1 < len(program.steps) and not step.leaves
+        if sizes is not None and ident[0] == "%" and is_read_once:
             writer.inside[ident] = step
             continue
-        target = f"{ident} = " if ident[0] != "%" or ident in uses else ""
+        target = f"{ident} = " if ident[0] != "%" or ident in uses or step.leaves else ""
         lines.append(target + writer.statement(step))
+    lines += [step.output.ident for step in program.steps if step.leaves]
     return "; ".join(lines) + _clauses(program)
 
 

@@ -434,15 +434,17 @@ def _statement(scope: Scope, statement: StatementNode, previous: Shape | None) -
 
 
 def _declaration(scope: Scope, statement: StatementNode, value: TensorNode) -> None:
-    """A statement that is a tensor only: it declares an input, or gives a tensor one more name."""
+    """A statement that is a tensor only: it declares an input, gives a tensor one more name, or says that it leaves."""
     if statement.output:
         hint = "a copy or a change of dtype is written copy(x) -> … or cast(x) -> …"
         raise scope.fail("a tensor alone gives no result", statement.output.span, hint)
     name = statement.target or value.name
+    if statement.target is None and scope.leave(value):
+        return
     if name is None or (value.dims is None and statement.target is None):
         hint = "an example: bf16[B, D] * bf16[D, F] -> bf16[B, F]; an input is declared with a name, W:int8[D, F]"
         if value.name in scope.names:
-            hint = f"a result that is read further on and leaves too is written copy({value.name})"
+            hint = f"{value.name} comes from outside: only what an operation made can leave"
         raise scope.fail("a tensor alone is no operation", statement.span, hint)
     scope.unassigned(name, statement.span)
     if value.dims is None:

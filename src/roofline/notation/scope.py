@@ -164,6 +164,15 @@ class Scope:
             raise self.fail(f"{node.name} is {shown}", node.span, hint)
         return known
 
+    def leave(self, node: TensorNode) -> bool:
+        """Say of a named result that it leaves, whoever reads it; whether it is one that an operation made."""
+        known = self.tensor(node) if node.name in self.names else None
+        for at, step in enumerate(self.steps):
+            if known is not None and step.output.ident == known.ident:
+                self.steps[at] = step._replace(leaves=True)
+                return True
+        return False
+
     def agrees(self, known: Shape, dims: Sequence[Dim], unreduced: tuple[str, ...]) -> bool:
         """Say whether written dims fit a tensor that is known already."""
         if len(dims) != len(known.axes) or unreduced != known.unreduced:

@@ -220,6 +220,7 @@ class Step(NamedTuple):
     ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
     ``laid_out``    whether the dimensions of the result, and so its sharding, were written
     ``spelt``       whether the labels of ``over`` were written
+    ``leaves``      whether its result was named alone: it is written to memory, whoever else reads it
     """
 
     kind: str
@@ -235,6 +236,7 @@ class Step(NamedTuple):
     span: Span = _NO_SPAN
     laid_out: bool = False
     spelt: bool = False
+    leaves: bool = False
 
 
 class Program(NamedTuple):

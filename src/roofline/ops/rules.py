@@ -29,7 +29,7 @@ roofline.errors.SizeError: size N stands nowhere in the expression; sizes are: B
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -222,7 +222,18 @@ def build(
         op = rule_for(family_of(step))(step, Context(known, exact, count_padding, arithmetic))
         known = _with_derived(known, step.output, op)
         ops.append(op)
-    return tuple(ops)
+    return leaving(ops, [step.output.ident for step in program.steps if step.leaves])
+
+
+def leaving(ops: Iterable[Op], results: Collection[str]) -> tuple[Op, ...]:
+    """The operations of a program that gives back these tensors, whichever of them it reads itself."""
+
+    def given(tensor: Tensor) -> Tensor:
+        if tensor.ident not in results:
+            return tensor
+        return replace(tensor, given=tensor.traffic_elements if tensor.stored is None else tensor.stored)
+
+    return tuple(replace(op, writes=tuple(map(given, op.writes))) if results else op for op in ops)
 
 
 def sizes_of_results(steps: Iterable[Step], sizes: dict[str, Size]) -> dict[str, Size]:

@@ -36,7 +36,7 @@ from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.collectives.routing import Density
-from roofline.ops.rules import Context, family_of, rule_for
+from roofline.ops.rules import Context, family_of, leaving, rule_for
 from roofline.ops.sharding.layout import (
     STATISTICS,
     Layout,
@@ -118,7 +118,7 @@ def operations_and_splits(
     """
     build = _Build(place, dict(sizes))
     build.all(steps, plan)
-    return tuple(build.ops), tuple(build.splits.values())
+    return leaving(build.ops, build.results), tuple(build.splits.values())
 
 
 def moves_alone(
@@ -148,16 +148,16 @@ class _Build:
     ops: list[Op] = field(default_factory=list)
     held: dict[tuple[str, object], HeldTensor] = field(default_factory=dict)
     splits: dict[tuple[Size, Size], OpenSplit] = field(default_factory=dict)
+    results: list[str] = field(default_factory=list)
 
     def all(self, steps: Sequence[Step], plan: Plan) -> None:
         """Do every step."""
         for step, choice in zip(steps, plan.choices, strict=True):
-            if choice is None:
-                self.written_collective(step)
-            else:
-                self.step(step, choice)
+            made = self.written_collective(step) if choice is None else self.step(step, choice)
+            if step.leaves:
+                self.results.append(made.name)
 
-    def step(self, step: Step, choice: Choice) -> None:
+    def step(self, step: Step, choice: Choice) -> HeldTensor:
         """Move the operands, do the operation, move the result."""
         held = [self.find(x, layout) for x, layout in zip(step.inputs, choice.given, strict=True)]
         names = [self.named(h.name, steps) for h, steps in zip(held, choice.before, strict=True)]
@@ -193,6 +193,7 @@ class _Build:
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
         end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
         self.held[step.output.ident, key_of(choice.result)] = end
+        return end
 
     def parts_split(self, step: Step, ends: Sequence[Layout]) -> None:
         """Note open numbers of groups that chips divide, and of key heads that several chips share."""
@@ -296,7 +297,7 @@ class _Build:
             one_side, reach = min(one_side, others) if along.stride > 1 else ceil_div(others, 2), others
         return one_side, reach
 
-    def written_collective(self, step: Step) -> None:
+    def written_collective(self, step: Step) -> HeldTensor:
         """A collective that the program writes."""
         (x,) = step.inputs
         single = self.place.mesh.single
@@ -309,7 +310,8 @@ class _Build:
             name = step.output.ident
             self.send(step.function, axes, held, HeldTensor(name, result, result), x.dtype, "activation", step.text)
         whole = result if axes else held.whole
-        self.held[step.output.ident, key_of(result)] = HeldTensor(name, result, whole)
+        end = self.held[step.output.ident, key_of(result)] = HeldTensor(name, result, whole)
+        return end
 
     def find(self, x: Shape, layout: Layout) -> HeldTensor:
         """The tensor as it is held in this layout; an input is in memory as written."""
