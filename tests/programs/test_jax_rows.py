@@ -264,3 +264,17 @@ def test_parts_that_a_loop_visits_again_are_read_at_each_visit_where_operations_
     once, again = (trace(program, "fp32[4, 1000]", frontend="jax").bytes(policy) for policy in ("minimal", "each-op"))
     assert once <= 4 * 4 * 1000 + 4 * 1000 + 1000
     assert again >= 64 * 4 * 5 * 1000  # a part and its copy, the sum and what is added
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((12,), 4), ((12, 5), 4), ((13, 3), 5), ((12, 8, 64), 4)])
+def test_elements_that_steps_do_not_share_evenly_are_all_read(shape, rows):
+    """Each third of what a loop stacks, whose steps stand together: a step reads a part of its row on average."""
+    traced = trace(
+        lambda x: lax.scan(lambda c, x: (c, jnp.sin(x)), 0.0, x)[1][::3],
+        jax.ShapeDtypeStruct(shape, "float32"),
+        frontend="jax",
+    )
+    elements = rows * int(np.prod(shape[1:]))
+    assert traced.bytes("minimal") == 2 * 4 * elements
+    assert traced.bytes() == 4 * (2 * int(np.prod(shape)) + 2 * elements)
+    assert traced.bound(on="h100").footprint.total == 4 * (2 * int(np.prod(shape)) + elements)

@@ -557,6 +557,7 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
                 elif not is_surely(le, moved, before[0]):
                     held[base][tensor.ident] = (maximum(moved, before[0]), before[1])
     limits: dict[str, Size | None] = {}
+    spare: dict[str, int] = {}
     for base, parts in held.items():
         left, total = amounts[base], sum(moved * often for moved, often in parts.values())
         if total == left or is_surely(le, total, left):
@@ -575,8 +576,11 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
                 break
             limits[ident] = minimum(moved, left // often)
             left = left - limits[ident] * often
-        if loops and often == 1 and type(left) is int and left > 0:  # what the steps' equal shares leave over
-            limits[ident] = minimum(moved, limits[ident] or 0) + left
+        if loops and type(left) is int and left > 0:  # what the steps' equal shares leave over
+            if often == 1:
+                limits[ident] = minimum(moved, limits[ident] or 0) + left
+            elif type(often) is int:
+                spare[ident] = left
 
     def limited(tensor: Tensor) -> Tensor:
         limit = limits.get(tensor.ident)
@@ -585,7 +589,24 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
         moved = _moved(tensor)
         return replace(tensor, needed=limit if is_surely(gt, limit, moved) else minimum(moved, limit))
 
-    return tuple(replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else tuple(ops)
+    found = (replace(op, reads=tuple(map(limited, op.reads))) for op in ops) if limits else ops
+    return tuple(each for op in found for each in _with_spare(op, spare))
+
+
+def _with_spare(op: Op, spare: dict[str, int]) -> tuple[Op, ...]:
+    """The operation; of a tensor of which its steps need elements that do not divide, so many steps need one more.
+
+    They stand apart from the others. Each tensor's are taken out of ``spare`` by the first operation that needs it.
+    """
+    tensor = next((t for t in op.reads if t.ident in spare), None)
+    if tensor is None or tensor.needed is None:
+        return (op,)
+    steps = spare.pop(tensor.ident)
+    more = replace(
+        tensor, ident=f"{tensor.ident} {steps}", needed=tensor.needed + 1, storage=tensor.storage or tensor.ident
+    )
+    first = replace(op, repeat=steps, reads=tuple(more if t is tensor else t for t in op.reads))
+    return (first, *_with_spare(replace(op, repeat=op.repeat - steps), spare))
 
 
 def _whole_quotient(amount: Size, of: Size) -> Size | None:
