@@ -100,3 +100,16 @@ def test_an_open_size_keeps_the_format() -> None:
     opened = roofline.trace(layer, "fp32[B, 256, 56, 56]", on="a100").formula()(B=64)
     closed = roofline.trace(layer, "fp32[64, 256, 56, 56]", on="a100")
     assert float(opened["lower"]) == pytest.approx(float(closed.lower))
+
+
+def test_an_onnx_file_multiplies_in_tf32_as_onnx_runtime_does() -> None:
+    onnx = pytest.importorskip("onnx")
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [N, N]) for name in "xy")
+    z = onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "y"], ["z"])], "product", [x, y], [z])
+    program = roofline.trace(onnx.helper.make_model(graph))
+    for on, figure in (("a100", "tensor.tf32"), ("v100", "cuda.fp32")):
+        assert _rate(program.bound(on)) == pytest.approx(chip(on).figure(figure).value, rel=0.01)
+    found = program.bound("a100")
+    assert found.bytes["hbm"] == 3 * 4 * N**2
+    assert "use_tf32 of ONNX Runtime's CUDA provider is 1: products of fp32 run as tf32" in found.assumptions

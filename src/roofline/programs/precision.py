@@ -4,7 +4,8 @@ On a TPU JAX's precisions take 1, 3 or 6 passes of bf16; on NVIDIA GPUs from Amp
 algorithm, such as ``BF16_BF16_F32_X3``, the passes that it names (docs.jax.dev, ``jax.lax.Precision``). PyTorch keeps
 fp32 in matrix products and takes tf32 in cuDNN's convolutions, as ``torch.backends.cuda.matmul.allow_tf32`` and
 ``torch.backends.cudnn.allow_tf32`` say (docs.pytorch.org, "CUDA semantics"); on a TPU one pass of bf16 for both
-(docs.pytorch.org/xla, ``torch_xla.backends.set_mat_mul_precision``).
+(docs.pytorch.org/xla, ``torch_xla.backends.set_mat_mul_precision``). ONNX Runtime takes tf32 for both, as its CUDA
+provider's ``use_tf32`` says, which is 1 by default (onnxruntime.ai, "CUDA Execution Provider").
 
 >>> from roofline.hardware import chip
 >>> from roofline.ops.contraction import matmul
@@ -38,6 +39,10 @@ class Products(NamedTuple):
     passes: int = 1
     on_tpu: int = 0
     why_on_tpu: str = ""
+
+
+#: How products of an ONNX file run.
+ONNX_PRODUCTS = Products("tf32", "use_tf32 of ONNX Runtime's CUDA provider is 1")
 
 
 def allowing(op: Op, products: Products) -> Op:

@@ -33,6 +33,7 @@ from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read,
 from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
+from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import (
@@ -301,6 +302,7 @@ class GraphWalker:
         amounts = [op.repeat, *(amount for _, amount in op.work.items())]
         if any(not is_symbol(amount) and amount < 0 for amount in amounts):
             raise ValueError("they give it less than no work")
+        op = allowing(op, ONNX_PRODUCTS)
         options = {**op.options, "source": label(node)}
         self.ops.append(replace(op, where=scope, repeat=op.repeat * repeat, phase="forward", options=options))
         if op.note and op.kind != "unknown":
