@@ -369,3 +369,28 @@ def test_rows_of_shapes_are_read_from_a_file_and_drawn(tmp_path: Path, capsys: p
 def test_a_row_that_does_not_read_says_what_is_missing(row: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         profile([row], on="a100")
+
+
+def test_a_convolution_in_fp32_is_held_to_tf32_where_a_device_ran_it(tmp_path):
+    """As PyTorch leaves torch.backends.cudnn.allow_tf32; products of matrices stay in fp32."""
+    dims, values = [[8, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], []], ["", "", "", "[1]", "[1]", "[1]", "1"]
+    calls = [
+        call("aten::conv2d", 0, 900, dims, values=values, **{"External id": 1}),
+        call("aten::mm", 1000, 900, [[4096, 4096], [4096, 4096]], **{"External id": 2}),
+    ]
+    kernels = [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 5000 + n, "dur": 900, "args": {"External id": n}}
+        for n in (1, 2)
+    ]
+    said = "convolutions of fp32 are held to tf32, as torch.backends.cudnn.allow_tf32 is set unless unset"
+    for events, dtype in ((calls, "fp32"), ([*calls, *kernels], "tf32")):
+        found = profile(written(tmp_path, events), on="a100")
+        assert [point.run.dtype for point in found] == [dtype, "fp32"]
+        assert (said in found.profile.notes) == (dtype == "tf32")
+        peak = roofline.chip("a100").figure("tensor.tf32" if dtype == "tf32" else "cuda.fp32").value
+        flops = 2 * 8 * 56 * 56 * 256 * 256 * 9
+        assert float(found[0].bound.lower) == pytest.approx(flops / peak, rel=1e-3)
+    older = profile(written(tmp_path, [*calls, *kernels]), on="v100")
+    assert float(older[0].bound.lower) == pytest.approx(
+        flops / roofline.chip("v100").figure("cuda.fp32").value, rel=1e-3
+    )

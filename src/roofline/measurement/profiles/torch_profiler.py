@@ -37,7 +37,7 @@ from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, price
 from roofline.progress import counted
 from roofline.quantity import whole_number
-from roofline.work import Op, Tensor, Work
+from roofline.work import Key, Op, Tensor, Work
 
 #: Formats as a trace names them.
 FORMATS = {
@@ -192,6 +192,8 @@ _BESIDE_REGIONS = ("TorchDynamo ", "Pregraph ", "AOTDispatcher ")
 _ENGINE = "autograd::engine::evaluate_function: "
 _OWN = re.compile(rf"{_ENGINE}.*|torch::autograd::AccumulateGrad|\w+Backward\d+")
 
+_FP32, _TF32 = (Key("flops", "matrix", dtype) for dtype in ("fp32", "tf32"))
+
 #: The type of a list of tensors.
 LIST = "TensorList"
 
@@ -222,7 +224,7 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
         op = prices.get(id(call))
         seconds = _seconds(call, inside, kernels)
         if op is not None and seconds > 0:
-            runs.append(replace(_run(plain, op, _frozen(_dims(call))), seconds=seconds))
+            runs.append(replace(_run(plain, op, _frozen(_dims(call)), bool(kernels)), seconds=seconds))
         elif seconds > 0:
             around = _is_free(plain) or (_OWN.fullmatch(plain) and all(map(_is_bare, inside)))
             said = AROUND if around else _plain(plain)
@@ -250,6 +252,8 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
         )
     if any(str(call["name"]) in UNTOLD_FORM and id(call) in prices for call, _ in picked):
         notes.append("a trace does not tell whether a GELU is by tanh: the fewer FLOPs, those of the exact one, count")
+    if any(run.op is not None and _TF32 in run.op.work for run in runs):
+        notes.append("convolutions of fp32 are held to tf32, as torch.backends.cudnn.allow_tf32 is set unless unset")
     if timeless:
         notes.append(f"{timeless} operation{'s' * (timeless > 1)} with a rule took no time and stand nowhere")
     return Profile(tuple(runs), unpriced, tuple(notes), of_cpu=not kernels)
@@ -511,8 +515,13 @@ def _seconds(call: dict[str, Any], inside: Sequence[dict[str, Any]], kernels: di
 
 
 @lru_cache(maxsize=4096)
-def _run(name: str, op: Op, dims: Any) -> Measured:
-    """An operation as a run of one second, under its name and the first two shapes that the trace tells of it."""
+def _run(name: str, op: Op, dims: Any, of_device: bool) -> Measured:
+    """An operation as a run of one second, under its name and the first two shapes that the trace tells of it.
+
+    A trace does not tell the format that a device multiplies in: it is that of PyTorch's settings as they come.
+    """
+    if of_device and op.kind == "convolution" and _FP32 in op.work:
+        op = replace(op, work=Work({_TF32 if key == _FP32 else key: amount for key, amount in op.work.items()}))
     [moved] = traffic([op])
     tensors = op.reads or op.writes
     dtype = next((key.dtype for key in op.work if key.quantity == "flops"), "")
