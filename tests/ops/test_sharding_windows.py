@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -198,6 +199,37 @@ def test_a_floor_reads_the_rows_at_the_borders_of_a_part_once() -> None:
     part, row, weights = 8 * 16 * 64 * 64 * 2, 8 * 64 * 64 * 2, 3 * 3 * 64 * 64 * 2
     assert floor["hbm"] == 2 * part + weights
     assert unfused["hbm"] == floor["hbm"] + 3 * 2 * row  # sent, written, read
+
+
+@pytest.mark.parametrize(
+    ("line", "chips", "rows", "results"),
+    [
+        ("conv(bf16[1, H, 64, 64], bf16[3, 3, 64, 64], pad=1) -> bf16[1, H_X, 64, 64]", 4, 16 + 2, 16 * 64),
+        ("conv(bf16[1, H, 64, 64], bf16[3, 3, 64, 64], pad=1) -> bf16[1, H_X, 64, 64]", 2, 32 + 1, 32 * 64),
+        ("conv(bf16[1, H, 64, 64], bf16[3, 3, 64, 64], stride=2, pad=1) -> bf16[1, O_X, 32, 64]", 4, 16 + 1, 8 * 32),
+        (
+            "conv_transpose(bf16[1, H, 64, 64], bf16[4, 4, 64, 64], stride=2, pad=1) -> bf16[1, O_X, 128, 64]",
+            4,
+            16 + 2,
+            32 * 128,
+        ),
+        ("pool(bf16[1, H, 64, 64], window=3, stride=1, pad=1) -> bf16[1, H_X, 64, 64]", 4, 16 + 2, 16 * 64),
+        ("pool(bf16[1, H, 64, 64], window=2) -> bf16[1, O_X, 32, 64]", 4, 16, 8 * 32),
+    ],
+)
+def test_a_slice_of_an_image_that_chips_hold_whole_reaches_over_its_borders(
+    line: str, chips: int, rows: int, results: int
+) -> None:
+    """A chip in the middle reads the rows that its windows see on either side, from its own memory."""
+    kernel = math.prod(map(int, line.partition("], bf16[")[2].partition("]")[0].split(", "))) if "conv" in line else 0
+    found = shard(line, on=f"h100:{chips}", H=64).best
+    assert found.name == "slice_{X,H}(bf16[1, H, 64, 64])"
+    assert sum(found.bound.bytes.values()) == 2 * (rows * 64 * 64 + kernel + results * 64)
+
+
+def test_results_that_chips_do_not_divide_are_sent_nowhere() -> None:
+    found = shard("conv(bf16[1, H, 64, 64], bf16[3, 3, 64, 64]) -> bf16[1, O_X, 62, 64]", on="h100:4", H=66)
+    assert not any("62_X" in plan.name for plan in found)
 
 
 def test_transposed_windows_that_do_not_multiply_an_image_need_all_of_it() -> None:

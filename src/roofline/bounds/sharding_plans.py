@@ -392,9 +392,10 @@ class _Search:
             even = self.asked.conventions.uneven == "pad" and not label.is_transposed
             return label.scale(image, taps, ways) and (even or divides(image, ways))
         may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
-        if may_pad or (isinstance(label, str) and label not in self.sizes):
+        if may_pad:
             return True
-        size = self.sizes[label] if isinstance(label, str) else label
+        sizes = self.sizes if label in self.sizes else self.sizes_of_results()
+        size = sizes[label] if isinstance(label, str) else label
         ways = product(self.mesh.sizes[axis] for axis in axes)
         return divides(ways, size) if fit == "multiple" else divides(size, ways)
 

@@ -176,7 +176,10 @@ class _Build:
             end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
-        if sizes != context.sizes:  # the rows of others are read as they arrive
+        image = parts[names[0]]
+        if image.layout != image.whole:  # the rows of others are in memory too
+            op = self.with_borders(op, step, image, [x for x in sizes if sizes[x] == context.sizes[x]])
+        elif sizes != context.sizes:  # the rows of others are read as they arrive
             op = replace(op, reads=(replace(op.reads[0], dims=self.dims(layouts[0]), touched=None), *op.reads[1:]))
         borders = []
         for axis, label, at in choice.bordered:
@@ -228,6 +231,16 @@ class _Build:
         if sizes == local:
             return step, local
         return step._replace(options={**step.options, "pad": pads}), sizes
+
+    def with_borders(self, op: Op, step: Step, image: HeldTensor, kept: Collection[str]) -> Op:
+        """The operation on a slice of an image: its windows reach over the borders, of dimensions that they keep."""
+        if family_of(step) not in ("convolution", "pooling"):
+            return op
+        dims = [*op.reads[0].dims]
+        for at, label in enumerate(step.inputs[0].labels[1:-1], 1):
+            if label in kept and image.layout.over(label) != image.whole.over(label):
+                dims[at] = dims[at] + self.reach(windows_along(step, at), self.sizes[label], dims[at])[1]
+        return replace(op, reads=(replace(op.reads[0], dims=tuple(dims), touched=None), *op.reads[1:]))
 
     def exchange(self, step: Step, choice: Choice, result: Tensor, groups: Size) -> None:
         """Exchange the statistics of rows that chips share: of each group of each row of the result on one chip.

@@ -303,7 +303,8 @@ def _legal(layout: Layout, states: Mapping[str, State], may_split: MaySplit) -> 
     for move in steps or ():
         following = move.after(layout)
         for label, before, after in zip(layout.labels, layout.shards, following.shards, strict=True):
-            if len(after) > len(before) and not may_split(label, after):
+            asked = [after] if len(after) > len(before) else [each for each in (before, after) if each and move.sends]
+            if not all(may_split(label, axes) for axes in asked):
                 return None
         layout = following
     return steps
