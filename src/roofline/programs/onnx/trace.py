@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,7 @@ class GraphWalker:
     known: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
@@ -157,6 +159,7 @@ class GraphWalker:
             self._constant(item.name, item)
         first = len(self.ops)
         self.updated |= _updated(graph)
+        self.used |= {word for node in graph.node for word in node.input if word} | {item.name for item in graph.output}
         try:
             for node in counted(graph.node):
                 with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
@@ -484,23 +487,32 @@ def _repeat(
             walk.steps = LoopSteps(steps, (0, 1, times - 1)[place], own, set(), again)
         walk.graph(body, scope, repeat * steps, starts, apart)
         carried = [walk.known.get(name) for name in back]
-        stacked = [walk.known.get(item.name) for item in body.output[inside // 2 + len(given) :]]
+        stacks = zip_longest((item.name for item in body.output[inside // 2 + len(given) :]), node.output[len(given) :])
+        stacked = {t.ident: word in walk.used for name, word in stacks if (t := walk.known.get(name)) is not None}
         if walk.steps is not None:
             walk.ops[first:] = [first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
-        rows = {t.ident for t in stacked if t is not None} & {t.ident for t in carried if t is not None}
-        walk.ops[before:] = [_kept(op, rows) for op in walk.ops[before:]] if rows else walk.ops[before:]
+        handed_on = {t.ident for t in carried if t is not None}
+        rows, unused = ({ident for ident, known in stacked.items() if known is is_used} for is_used in (True, False))
+        rows &= handed_on
+        walk.ops[before:] = [_kept(op, rows, unused - handed_on) for op in walk.ops[before:]]
     walk.steps = outer
     for word, tensor in zip(node.output, carried, strict=False):
-        if tensor is not None and tensor.ident in rows:
+        if tensor is not None and tensor.ident in rows and word in walk.used:
             result = replace(tensor, ident=_ident(word))
             walk._emit(pricing.move(node.op_type, (tensor,), (result,)), node, scope, repeat)
         elif tensor is not None:
             walk.known[word] = tensor
 
 
-def _kept(op: Op, rows: Set[str]) -> Op:
-    """An operation with those of its results marked that the next step reads and the loop gives back too."""
-    return replace(op, writes=tuple(replace(t, role="state") if t.ident in rows else t for t in op.writes))
+def _kept(op: Op, rows: Set[str], unused: Set[str]) -> Op:
+    """An operation with results marked that the next step reads and the loop gives back too, or that nobody uses."""
+
+    def marked(tensor: Tensor) -> Tensor:
+        if tensor.ident in rows:
+            return replace(tensor, role="state")
+        return replace(tensor, given=0) if tensor.ident in unused else tensor
+
+    return replace(op, writes=tuple(map(marked, op.writes)))
 
 
 def _dropout(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:
