@@ -184,6 +184,8 @@ def _elimination(n):
     (torch.linalg.solve, [SQUARE, "fp32[3, 16, 5]"], 3 * linear_algebra.solve(16, 5)),
     (lambda a, b: torch.linalg.solve_triangular(a, b, upper=True), [SQUARE, "fp32[3, 16, 5]"], 3 * 16 * 16 * 5),
     (lambda b, a: torch.cholesky_solve(b, a), ["fp32[3, 16, 5]", SQUARE], 3 * 2 * 16 * 16 * 5),
+    (lambda a, b: torch.linalg.lstsq(a, b)[0], ["fp32[2, 48, 12]", "fp32[2, 48, 5]"],
+     2 * (2 * 12 * 12 * (48 - 4) + 5 * (4 * 48 * 12 - 12 * 12))),
     (torch.linalg.qr, ["fp32[30, 20]"], 2 * linear_algebra.qr(30, 20)),
     (lambda a: torch.linalg.qr(a, mode="r"), ["fp32[30, 20]"], linear_algebra.qr(30, 20)),
 ])  # fmt: skip

@@ -47,6 +47,16 @@ def square_q(m: Size, n: Size) -> Size:
     return exact_div(12 * (m * m * n - m * n * n) + 4 * n * n * n, 3)
 
 
+def least_squares(m: Size, n: Size, k: Size) -> Size:
+    """2·n²·(m − n/3) for the triangle, m ≥ n; n reflections of k right-hand sides and a solve, k·(4·m·n − n²).
+
+    >>> least_squares(30, 30, 0) == qr(30, 30), least_squares(4, 3, 1) == least_squares(3, 4, 1)
+    (True, True)
+    """
+    m, n = maximum(m, n), minimum(m, n)
+    return qr(m, n) + k * (4 * m * n - n * n)
+
+
 def triangle(m: Size, n: Size, diagonal: Size = 0, *, upper: bool = False) -> Size:
     """Elements of a matrix of m rows and n columns on a diagonal and below it, or above it: what a triangle holds.
 

@@ -238,9 +238,19 @@ def solved(call: Call) -> Priced:
 
 
 rule(
-    "_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_lstsq", "linalg_pinv",
+    "_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_eigvals", "linalg_pinv",
     "linalg_matrix_exp",
 )(lambda call: call.unknown(linear_algebra.ITERATES))  # fmt: skip
+
+
+@rule("linalg_lstsq")
+def least_squares(call: Call) -> Priced:
+    """By reflections, as its drivers do but for two, which take singular values."""
+    if call.get("driver") in ("gelsd", "gelss"):
+        return call.unknown(linear_algebra.ITERATES)
+    (*batch, m, n), right = call.args[0].shape, call.args[1].shape
+    columns = right[-1] if len(right) > len(batch) + 1 else 1
+    return _counted(call, product(batch) * linear_algebra.least_squares(m, n, columns))
 
 
 def _triangular(call: Call, matrix: TensorOperand, *, diagonal: bool = True) -> tuple[Tensor, ...]:
