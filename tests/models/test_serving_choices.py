@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -388,7 +389,13 @@ def test_what_does_not_fit_has_no_cost_in_words(batch: Any) -> None:
     found = llm("deepseek-v3", on="h200", batch=batch, context=4000, price=3, power="tdp")
     assert "no cost of tokens, as " in as_text(found.sections())
     assert "$" not in as_text(found.sections())
-    assert found.to_dict()["cost"]["output"]["dollars"] > 0  # an amount by the floor of the step, fit or not
+    cost = found.to_dict()["cost"]["output"]
+    assert (cost.pop("reason") or "").startswith(("does not fit: needs ", "none of the configurations fits"))
+    assert set(cost.values()) == {None}
+    assert found.cost["output"].dollars is None
+    grid = roofline.sweep("deepseek-v3", on="h200", batch=batch, context=4000, price=3)
+    for each in (found.cost_per_million, grid["cost_per_million"]):
+        assert np.isnan(np.asarray(each, dtype=float)).all()
     fitting = llm("deepseek-v3", on="h200:8", tensor=8, batch=batch, context=4000, price=3)
     assert "$" in as_text(fitting.sections())
 

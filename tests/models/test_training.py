@@ -307,6 +307,19 @@ def test_the_stated_utilisation_through_the_answer() -> None:
     assert found.cost == pytest.approx(found.days * 24 * 8960 * 2)
 
 
+def test_training_that_does_not_fit_has_no_cost_and_one_that_ran_has() -> None:
+    asked: dict[str, Any] = {"batch_tokens": 2**20, "tokens": 15e12, "price": 2}
+    found = train("llama-3-70b", on="h100:8", **asked)
+    assert (found.memory.fits, found.cost, found.energy) == (False, None, None)
+    assert "take 9,559 days if it fitted: what does not fit has no cost" in as_text(found.sections(), 200)
+    assert {fact.value for fact in found.facts() if fact.name == "cost"} == {"none: does not fit"}
+    ran = train("llama-3-70b", on="h100:8", measured=100, **asked)
+    assert ran.cost == pytest.approx(ran.days * 24 * 8 * 2)
+    several = train("llama-3-70b", on="h100:64", **{**asked, "batch_tokens": [2**19, 2**23]}, microbatches=1)
+    assert (np.isnan(several.cost) == ~several.memory.fits).all()
+    assert not several.memory.fits.all()
+
+
 # ---- arrays and symbols
 
 

@@ -55,6 +55,19 @@ class Footprint:
             return None
         return bool(total <= self.capacity)
 
+    def only_if_fits(self, value: Any) -> Any:
+        """A figure that holds only for what fits, a cost: None where it does not, NaN of one of several configurations.
+
+        >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).only_if_fits(2.5), Footprint({"weight": 1e9}).only_if_fits(2.5)
+        (None, 2.5)
+        """
+        fits = self.fits
+        if value is None or not is_array(fits):
+            return None if fits is False else value
+        import numpy as np
+
+        return np.where(fits, value, np.nan)
+
     def of_which(self) -> str:
         """How many configurations of an array fit, behind their number; nothing where all do."""
         fits = self.fits
@@ -82,8 +95,12 @@ class Footprint:
 
     def misfit_in_words(self, instead: str = "") -> str:
         """What is needed against what there is, and what would fit."""
+        return f"DOES NOT FIT: {self.needs_in_words()}" + (f" · would fit: {instead}" if instead else "")
+
+    def needs_in_words(self) -> str:
+        """What is needed against what there is."""
         needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
-        return f"DOES NOT FIT: needs {needs}, {self.level} has {has}" + (f" · would fit: {instead}" if instead else "")
+        return f"needs {needs}, {self.level} has {has}"
 
     def in_words(self) -> str:
         """What is needed at once, part by part, and what there is.

@@ -122,6 +122,8 @@ class Serving(Comparable):
     def cost_per_million(self) -> Any:
         """Dollars of a million output tokens at the price that was given; of several configurations an array.
 
+        None, or NaN in the array, of what does not fit.
+
         >>> from roofline import llm
         >>> llm("llama-3-8b", on="h100", batch=[8, 64], context=8192, price=3).cost_per_million.round(3).tolist()
         [0.733, 0.325]
@@ -288,14 +290,16 @@ class Serving(Comparable):
             yield Fact("tokens/s at best", rate, "token/s", "more", timed=True)
             each_chip = None if rate is None else rate / self.chips
             yield Fact("tokens/s a chip", each_chip, "token/s", "more", timed=True)
-        ends = [self.memory, *(each.memory for name, each in self.further.items() if name == "generation")]
-        fits = all(each.fits is not False for each in ends)
         for name, cost in self.further.get("cost", {}).items():
-            each_way = (("$ a million {} tokens", cost.dollars), ("kWh a million {} tokens", cost.kilowatt_hours))
-            for said, amount in each_way:
-                if amount is not None:
-                    fact = Fact("", amount, "", "less", timed=True) if fits else Fact("", "none: does not fit")
-                    yield fact._replace(name=said.format(name))
+            asked = (("$", cost.price, cost.dollars), ("kWh", cost.power, cost.kilowatt_hours))
+            for unit, given, amount in asked:
+                if given is not None:
+                    fact = (
+                        Fact("", amount, "", "less", timed=True)
+                        if cost.reason is None
+                        else Fact("", "none: does not fit")
+                    )
+                    yield fact._replace(name=f"{unit} a million {name} tokens")
         if self.ways.chips > 1 or "fewest" in self.further:
             laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
             yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))
@@ -670,8 +674,6 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
 
 def _configurations(found: Serving) -> Table:
     """One row a configuration where sizes are arrays."""
-    import numpy as np
-
     phases = {"prefill": found.prefill, "decode": found.decode}
     asked = {name: phase for name, phase in phases.items() if phase is not None}
     columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
@@ -692,12 +694,11 @@ def _configurations(found: Serving) -> Table:
         columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
     costs = {name: cost.each for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
     fits = found.memory.fits
-    for name, cost in costs.items():  # what does not fit has no cost
+    for name, cost in costs.items():
         for head, key, unit, value in (
             (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules_per_token)
         ):  # fmt: skip
             if value is not None and (fits is None or fits.any()):
-                value = value if fits is None else np.where(fits, value, np.nan)
                 told, meant = (f"{head} {name}", f"{name}_{key}") if len(costs) > 1 else (head, key)
                 columns.append(SizeColumn(told, value, unit, meant))
     columns.append(SizeColumn("memory", found.memory.total, "B"))

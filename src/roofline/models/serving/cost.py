@@ -37,13 +37,15 @@ ENERGY, JOULES = "energy a token", "joules_per_token"
 class TokenCost:
     """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known.
 
-    Where it is the least of several configurations, ``each`` is the cost of every one of them, in arrays.
+    What does not fit costs nothing that can be said: all are None, ``reason`` says why. Where it is the least of
+    several configurations, ``each`` is the cost of every one of them, in arrays with NaN for what does not fit.
     """
 
-    chip_hours: Size
+    chip_hours: Size | None
     price: float | None
     power: float | None
     each: TokenCost | None = None
+    reason: str | None = None
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -52,43 +54,60 @@ class TokenCost:
     @property
     def dollars(self) -> Size | None:
         """Dollars a million tokens."""
-        return None if self.price is None else self.chip_hours * self.price
+        return None if self.price is None or self.chip_hours is None else self.chip_hours * self.price
 
     @property
     def joules_per_token(self) -> Size | None:
         """Joules a token."""
-        return None if self.power is None else self.chip_hours * HOUR * self.power / MILLION
+        hours = self.kilowatt_hours
+        return None if hours is None else hours * KILOWATT_HOUR / MILLION
 
     @property
     def kilowatt_hours(self) -> Size | None:
         """Kilowatt-hours a million tokens."""
-        return None if self.power is None else self.chip_hours * HOUR * self.power / KILOWATT_HOUR
+        if self.power is None or self.chip_hours is None:
+            return None
+        return self.chip_hours * HOUR * self.power / KILOWATT_HOUR
 
-    def least(self, memory: Footprint) -> tuple[TokenCost, str, int]:
-        """The least of several configurations whose ``memory`` fits, a word on those that do not, and which it is.
+    def where_it_fits(self, memory: Footprint) -> TokenCost:
+        """The cost of what fits ``memory``; of what does not, the reason in its place.
+
+        >>> memory = Footprint({"weights": 30e9}, "hbm", 20e9)
+        >>> token_cost(time=0.02, tokens=1, price=3.6).where_it_fits(memory)
+        TokenCost(reason='does not fit: needs 30 GB, hbm has 20 GB')
+        """
+        reason = f"does not fit: {memory.needs_in_words()}" if memory.fits is False else None
+        return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason)
+
+    def least(self) -> tuple[TokenCost, str, int]:
+        """The least of several configurations, a word on those that do not fit, and which it is.
 
         >>> import numpy as np
         >>> memory = Footprint({"weights": np.array([10e9, 30e9])}, "hbm", 20e9)
-        >>> token_cost(time=np.array([0.02, 0.01]), tokens=1, price=3.6).least(memory)[0].dollars
-        20.0
+        >>> found = token_cost(time=np.array([0.02, 0.01]), tokens=1, price=3.6).where_it_fits(memory)
+        >>> found.dollars.round(3), found.least()[0].dollars
+        (array([20., nan]), 20.0)
         """
         import numpy as np
 
-        hours, total = np.broadcast_arrays(self.chip_hours, memory.total)
-        fitting = total <= (np.inf if memory.capacity is None else memory.capacity)
-        among = "" if fitting.all() else " that fit" if fitting.any() else ", none of which fits"
-        at = int(np.where(fitting, hours, np.inf).argmin() if fitting.any() else hours.argmin())
-        return replace(self, chip_hours=float(hours.flat[at]), each=self), among, at
+        hours = np.asarray(self.chip_hours, float)
+        fitting = ~np.isnan(hours)
+        if not fitting.any():
+            return replace(self, chip_hours=None, each=self, reason="none of the configurations fits"), "", 0
+        at = int(np.nanargmin(hours))
+        return replace(self, chip_hours=float(hours.flat[at]), each=self), "" if fitting.all() else " that fit", at
 
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
-        return attributes(self, "chip_hours", "dollars", "joules_per_token", "kilowatt_hours")
+        return attributes(self, "chip_hours", "dollars", "joules_per_token", "kilowatt_hours", "reason")
 
 
 def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[Section, ...]:
     """Dollars and energy of a million tokens, those that are read and those that are made."""
     lines = []
     for name, cost in costs.items():
+        if cost.chip_hours is None:
+            continue
         parts = [f"{format_number(float(cost.chip_hours))} chip-hours"]
         if cost.dollars is not None:
             parts.append(f"${format_number(float(cost.dollars))}")

@@ -279,11 +279,12 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         if phase is not None:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
-            costs[name] = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
+            cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
+            costs[name] = cost.where_it_fits(memory)
     which = {}
     for name, cost in costs.items():
-        if hasattr(cost.chip_hours, "shape"):
-            costs[name], among, at = cost.least(found.memory)
+        if is_array(cost.chip_hours):
+            costs[name], among, at = cost.least()
             which[name] = f" ({found.configuration(at)})"
             said.append(f"{name}: the least of the configurations{among}")
     fits = memory.fits

@@ -196,13 +196,18 @@ class Training(Measurable, Comparable):
 
     @property
     def cost(self) -> Size | None:
-        """What the token budget costs at the stated price of a chip-hour."""
-        return None if self.days is None or self.price is None else self.days * 24 * self.chips * self.price
+        """What the token budget costs at the stated price of a chip-hour; what does not fit has none."""
+        return None if self.price is None else self._of_what_runs(24 * self.chips * self.price)
 
     @property
     def energy(self) -> Size | None:
-        """Joules the chips take for the token budget at the stated power, or their data sheet's."""
-        return None if self.days is None or self.power is None else self.days * DAY * self.chips * self.power
+        """Joules the chips take for the token budget at the stated power, or their data sheet's; as for the cost."""
+        return None if self.power is None else self._of_what_runs(DAY * self.chips * self.power)
+
+    def _of_what_runs(self, a_day: Size) -> Size | None:
+        """What all days take, at so much a day: of what fits, or ran."""
+        of_all = None if self.days is None else self.days * a_day
+        return of_all if self.measured is not None else self.memory.only_if_fits(of_all)
 
     @property
     def least_chips(self) -> int | None:
@@ -261,7 +266,9 @@ class Training(Measurable, Comparable):
         yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
         if self.tokens is not None:
             yield Fact("days", self.days, "", "less", timed=True)
-            yield Fact("cost", self.cost, "USD", "less", timed=True)
+            none = self.price is not None and self.cost is None
+            cost = Fact("cost", self.cost, "USD", "less", timed=True)
+            yield Fact("cost", "none: does not fit") if none else cost
         yield from self.bound.rates_used()
         yield from (self.memory.needs, self.memory.has)
 
@@ -718,12 +725,15 @@ def budget_in_words(found: Training) -> Iterator[Section]:
     """Days, cost and energy of the tokens to train on, where they were given."""
     if found.tokens is None or found.days is None:
         return
-    line = f"{format_count(int(found.tokens))} tokens take {format_number(float(found.days))} days"
+    takes = "take" if found.measured is not None or found.memory.fits is not False else "would take"
+    line = f"{format_count(int(found.tokens))} tokens {takes} {format_number(float(found.days))} days"
     if found.cost is not None:
         line += f", cost ${format_number(float(found.cost))}"
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {energy} MWh at {power} W a chip"
+    if takes == "would take":
+        line += " if it fitted: what does not fit has no cost"
     yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
 
 
