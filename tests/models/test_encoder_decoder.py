@@ -23,7 +23,35 @@ _BART: dict[str, Any] = {
     "vocab_size": 90, "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
     "decoder_attention_heads": 8, "encoder_ffn_dim": 40, "decoder_ffn_dim": 50, "max_position_embeddings": 64,
 }  # fmt: skip
+_NLLB = {"attention_heads": 16, "ffn_dim": 8192, "sparse_step": 4}
 _HEARD = {"max_source_positions": 30, "num_mel_bins": 20, "max_target_positions": 60, "max_position_embeddings": None}
+_GEMMA: dict[str, Any] = {
+    "vocab_size": 90, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 8,
+}  # fmt: skip
+#: Small configurations of types whose fields are not those of T5 or BART, or more.
+_OTHERS: dict[str, dict[str, Any]] = {
+    "nllb-moe": {
+        **_BART, "encoder_layers": 4, "decoder_layers": 5, "num_experts": 6, "encoder_sparse_step": 2,
+        "decoder_sparse_step": 2, "expert_capacity": 1000,
+    },
+    "switch_transformers": {
+        **_T5, "num_layers": 4, "num_decoder_layers": 6, "num_experts": 6, "num_sparse_encoder_layers": 2,
+        "num_sparse_decoder_layers": 3, "expert_capacity": 1000,
+    },
+    "t5gemma": {
+        "encoder": {**_GEMMA, "hidden_size": 48},
+        "decoder": {**_GEMMA, "intermediate_size": 56, "num_hidden_layers": 2, "sliding_window": 100},
+    },
+    "t5gemma2": {
+        "encoder": {"text_config": _GEMMA},
+        "decoder": {**_GEMMA, "intermediate_size": 56, "num_hidden_layers": 7, "sliding_window": 100},
+    },
+    "moonshine": {
+        "vocab_size": 90, "hidden_size": 32, "intermediate_size": 40, "encoder_num_hidden_layers": 2,
+        "decoder_num_hidden_layers": 3, "encoder_num_attention_heads": 4, "decoder_num_attention_heads": 2,
+    },
+}  # fmt: skip
 BATCH, SOURCE, PROMPT = 2, 30, 7
 
 #: Parameters in transformers 5.24; FLOPs of matrix products by torch's counter, eager: a prefill of 2 x 7 tokens with
@@ -41,6 +69,13 @@ COUNTED = {
     "blenderbot-small": (56_838, 3_859_968, 152_832, 14_208),
     "m2m_100": (52_742, 3_859_968, 152_832, 14_208),
     "whisper": (60_422, 4_689_408, 152_832, 14_208),
+    "mvp": (56_966, 3_859_968, 152_832, 14_208),
+    # less what transformers runs of experts that a token did not choose: of 6, 4 for each
+    "nllb-moe": (150_462, 11_090_432 - 3_174_400, 376_576 - 102_400, 23_680),
+    "switch_transformers": (225_664, 13_386_240, 486_912, 56_832),
+    "t5gemma": (90_544, 8_731_392, 175_360, 9_472),
+    "t5gemma2": (115_168, 9_963_776, 470_272, 33_152),
+    "moonshine": (77_952, 11_188_864, 160_512, 14_208),  # of 12,031 numbers of sound
 }
 
 WHISPER: dict[str, Any] = {
@@ -60,6 +95,8 @@ FLAN_T5_XL: dict[str, Any] = {
 
 def small(kind: str) -> dict[str, Any]:
     """A small configuration of a type."""
+    if kind in _OTHERS:
+        return {"model_type": kind, **_OTHERS[kind]}
     return {"model_type": kind, **(_T5 if "5" in kind else _BART), **(_HEARD if kind == "whisper" else {})}
 
 
@@ -85,6 +122,10 @@ def test_published_sizes() -> None:
     # the files of the published checkpoints hold as many numbers
     assert load(WHISPER).parameters == 1_543_490_560
     assert load(FLAN_T5_XL).parameters == 2_849_757_184
+    nllb = {"vocab_size": 256206, "d_model": 2048, **dict.fromkeys(("encoder_layers", "decoder_layers"), 24)}
+    nllb |= {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in _NLLB.items()}
+    found = load({"model_type": "nllb-moe", "num_experts": 128, **nllb})
+    assert (round(found.parameters / 1e9, 1), round(found.active_parameters / 1e9, 1)) == (54.5, 3.8)
     assert load(WHISPER).gaps == load(FLAN_T5_XL).gaps == ()
 
 
@@ -133,6 +174,16 @@ def test_chips_that_split_it_hold_equal_parts() -> None:
         assert sum(op.repeat for op in sums) == 2 * (32 if data is WHISPER else 24) + (data is FLAN_T5_XL)
 
 
+@pytest.mark.parametrize("kind", _OTHERS)
+def test_chips_split_sides_of_any_kind(kind: str) -> None:
+    model = with_source(load(small(kind)), SOURCE)
+    local, _ = local_model(model, chip("h100:2"), tensor=2)
+    whole, part = (products(decode(each, batch=4, context=8)) for each in (model, local))
+    routers = 2 * 4 * 32 * 6 * {"nllb-moe": 2, "switch_transformers": 3}.get(kind, 0)  # every chip scores all experts
+    assert part == (whole - routers) / 2 + routers
+    assert local.cache_bytes(8) == model.cache_bytes(8) / 2
+
+
 def test_sizes_in_arrays_and_answers() -> None:
     many = serve_bound(load(WHISPER), "prefill", on="h100", batch=np.array([1, 2]), prompt=4)
     one = serve_bound(load(WHISPER), "prefill", on="h100", batch=2, prompt=4)
@@ -169,6 +220,8 @@ def test_sizes_in_arrays_and_answers() -> None:
         (lambda model: llm("llama-2-7b", on="h100", source=20), "llama-2-7b has no encoder that reads a source; leave"),
         (lambda model: load({**small("t5"), "feed_forward_proj": "geglu-x"}), "feed_forward_proj of t5 is not underst"),
         (lambda model: load({**small("marian"), "decoder_vocab_size": 80}), "marian has two tables of words"),
+        (lambda model: load({**small("mvp"), "use_prompt": True}), "use_prompt of mvp is set; trained prompts of each"),
+        (lambda model: load({"model_type": "t5gemma"}), "t5gemma has no encoder; a t5gemma configuration has both"),
     ],
 )
 def test_what_is_not_modelled_is_refused(ask: Any, message: str) -> None:

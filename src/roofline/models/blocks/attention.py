@@ -393,9 +393,11 @@ class Attention(Block):
             read.append(builder.linear("sink_proj", x, step.tokens))
         if self.relative[0]:
             read.append(self._distances(builder, x))
+        further, count = self.beside(builder)
         out = attention_core(
-            builder, q, read, pairs=self._pairs(builder), heads=self.heads, kv_heads=self.kv_heads,
-            key=self.key, value=self.value * (1 + self.differential), length=step.length,
+            builder, q, [*read, *further], pairs=self._pairs(builder) + step.new * count, heads=self.heads,
+            kv_heads=self.kv_heads, key=self.key, value=self.value * (1 + self.differential),
+            length=step.length + count,
         )  # fmt: skip
         if self.differential:
             out = self._difference(builder, out)
@@ -408,6 +410,10 @@ class Attention(Block):
             out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens * parts, width // parts)
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
         return self._output(builder, out)
+
+    def beside(self, builder: OperationBuilder) -> tuple[list[Tensor], Size]:
+        """Keys and values that every token sees beside those of its sequence, and how many they are."""
+        return [], 0
 
     def _output(self, builder: OperationBuilder, out: Tensor) -> Tensor:
         """Bring what attention gives back to the width of the model."""

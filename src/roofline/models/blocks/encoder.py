@@ -24,7 +24,7 @@ from math import isqrt
 from typing import ClassVar
 
 from roofline.errors import InputError
-from roofline.frozen import dataclass, replace
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.attention import Attention, attention_core
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
@@ -40,9 +40,20 @@ _SOURCE = "what the encoder made of its source"
 
 @dataclass(frozen=True, slots=True)
 class CrossAttention(Attention):
-    """Attention to the ``source`` tokens that the encoder has read; their keys and values are made once."""
+    """Attention to the ``source`` tokens that the encoder has read; their keys and values are made once.
+
+    ``source_width`` is the encoder's width; 0: the decoder's.
+    """
 
     source: int = 0
+    source_width: int = 0
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Those of attention; keys and values are made of hidden states as wide as the encoder."""
+        made = self.names[1:3] if self.source_width else ()
+        return tuple(
+            w._replace(shape=(w.shape[0], self.source_width)) if w.name in made else w for w in Attention.weights(self)
+        )
 
     def kv_per_token(self) -> float:
         """Nothing: keys and values are the source's."""
@@ -50,30 +61,57 @@ class CrossAttention(Attention):
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         """Keys and values of the source, however long the answer is."""
-        widths = (("keys", self.key), ("values", self.value))
+        widths = (("keys of the source", self.key), ("values of the source", self.value))
         return tuple(Cached(name, self.source * self.kv_heads * width) for name, width in widths)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Attend to the source; in a prefill make its keys and values first."""
         step = builder.step
-        q_name, k_name, v_name, o_name = self.names
-        q = builder.linear(q_name, x, step.tokens)
+        q = builder.linear(self.names[0], x, step.tokens)
+        out = attention_core(
+            builder, q, self.of_source(builder), pairs=step.new * self.source, heads=self.heads,
+            kv_heads=self.kv_heads, key=self.key, value=self.value, length=self.source,
+        )  # fmt: skip
+        return builder.linear(self.names[3], out, step.tokens)
+
+    def of_source(self, builder: OperationBuilder) -> list[Tensor]:
+        """Keys and values of the source: made in a prefill, else those that are kept."""
+        step = builder.step
         if step.decoding or not is_zero(step.past):
-            made = {name: builder.path("cache", name) for name in ("keys", "values")}
-            kept = [Tensor(ident, (), step.kv, "kv") for ident in made.values()]
+            names = [builder.path("cache", part.name) for part in CrossAttention.cache(self, 0)]
+            kept = [Tensor(name, (), step.kv, "kv") for name in names]
         else:
             (states,) = builder.from_earlier(_SOURCE)
             rows = step.own * self.source
-            kept = [builder.write_to_cache(builder.linear(name, states, rows)) for name in (k_name, v_name)]
-        read = [
+            keys, values = (builder.linear(name, states, rows) for name in self.names[1:3])
+            if self.norm:
+                keys = builder.norm(self.norm_function, keys, "k_norm", rows * self.kv_heads, self.key)
+            kept = [builder.write_to_cache(made) for made in (keys, values)]
+        return [
             Tensor(tensor.ident, (step.own, self.source, self.kv_heads, width), tensor.dtype, tensor.role)
             for tensor, width in zip(kept, (self.key, self.value), strict=True)
         ]
-        out = attention_core(
-            builder, q, read, pairs=step.new * self.source, heads=self.heads, kv_heads=self.kv_heads,
-            key=self.key, value=self.value, length=self.source,
-        )  # fmt: skip
-        return builder.linear(o_name, out, step.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedAttention(CrossAttention):
+    """Attention to the tokens before, and to the ``source``, by the same matrices under one softmax (T5Gemma 2)."""
+
+    def kv_per_token(self) -> float:
+        """Those of the tokens before."""
+        return Attention.kv_per_token(self)
+
+    def cache(self, length: Size) -> tuple[Cached, ...]:
+        """Keys and values of the tokens before, and of the source."""
+        return *Attention.cache(self, length), *CrossAttention.cache(self, length)
+
+    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+        """Attend to both."""
+        return Attention.run(self, builder, x)
+
+    def beside(self, builder: OperationBuilder) -> tuple[list[Tensor], Size]:
+        """Keys and values of the source, and how many they are."""
+        return self.of_source(builder), self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,27 +232,54 @@ class DisentangledAttention(Attention):
 _MADE = {"c2p": ("pos_key_proj", 1), "p2c": ("pos_query_proj", 0)}
 
 
+class SoundKernel(NamedTuple):
+    """A convolution over ``taps`` frames, every ``stride``-th; ``padded`` where frames are added at both ends."""
+
+    name: str
+    taps: int
+    stride: int
+    channels: int
+    activation: str = "gelu"
+    bias: bool = True
+    padded: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class SoundConvolutions(Block):
-    """Two convolutions over three frames each with a GELU behind; the second takes every other frame. ::
+    """Convolutions that make a token of several frames of ``bins`` numbers, each with its activation behind. ::
 
-    FLOPs = 2·(2·tokens)·(3·bins)·width + 2·tokens·(3·width)·width
+        FLOPs = Σ over kernels of 2·rows·(taps·channels before)·channels
+        rows of the last = tokens; of another: stride·rows of the next (+ taps − stride where nothing is padded)
+
+    A ``norm`` over all frames and channels of a sequence stands behind the first kernel, or none.
     """
 
     bins: int
-    width: int
+    kernels: tuple[SoundKernel, ...]
+    norm: str = ""
 
     def weights(self) -> tuple[Weight, ...]:
-        """Both kernels and their biases."""
-        inputs = {"conv1": 3 * self.bins, "conv2": 3 * self.width}
-        kernels = (Weight(name, (self.width, size), "other") for name, size in inputs.items())
-        return (*kernels, *(Weight(f"{name}.bias", (self.width,), "bias") for name in inputs))
+        """Kernels, their biases, and a norm's scale and shift."""
+        before = (self.bins, *(kernel.channels for kernel in self.kernels))
+        found = [
+            Weight(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
+            for kernel, inputs in zip(self.kernels, before, strict=False)
+        ]
+        found += [Weight(f"{kernel.name}.bias", (kernel.channels,), "bias") for kernel in self.kernels if kernel.bias]
+        names = (self.norm, f"{self.norm}.bias") if self.norm else ()
+        return (*found, *(Weight(name, (self.kernels[0].channels,), "norm") for name in names))
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Two frames become a token."""
-        tokens = builder.step.tokens
-        for name, rows in (("conv1", 2 * tokens), ("conv2", tokens)):
-            x = builder.elementwise("gelu", (builder.linear(name, x, rows),), f"{name}.act")
+        """Several frames become a token."""
+        step, rows = builder.step, [builder.step.new]
+        for kernel in self.kernels[:0:-1]:
+            rows.append(kernel.stride * rows[-1] + (0 if kernel.padded else kernel.taps - kernel.stride))
+        for kernel, length in zip(self.kernels, reversed(rows), strict=True):
+            x = builder.linear(kernel.name, x, step.own * length)
+            x = builder.elementwise(kernel.activation, (x,), f"{kernel.name}.act")
+            if self.norm and kernel is self.kernels[0]:
+                x = builder.norm("layer_norm", x, self.norm, step.own, length * kernel.channels)
+                x = replace(x, dims=(step.own * length, kernel.channels))
         builder.stream = x
         return x
 
@@ -223,8 +288,8 @@ class SoundConvolutions(Block):
 class Encoder(Block):
     """Layers that read ``source`` tokens of each sequence in prefill, and leave what they made for cross-attention.
 
-    Words are looked up in the decoder's table of ``rows``; sounds come as two frames of ``bins`` numbers a token.
-    ``longest`` is the most that it can read, where that is limited.
+    Words are looked up in the decoder's table of ``rows``, or in its ``own``; sounds come as ``frames`` of ``bins``
+    numbers a token. ``longest`` is the most that it can read, where that is limited.
     """
 
     width: int
@@ -235,6 +300,13 @@ class Encoder(Block):
     layers: tuple[Layer, ...]
     after: tuple[Block, ...]
     longest: int | None = None
+    own: bool = False
+    frames: int = 2
+
+    @property
+    def table(self) -> Weight:
+        """The table that words are looked up in."""
+        return Weight("embed_tokens", (self.rows, self.width), "embedding")
 
     def _groups(self) -> list[tuple[str, int, tuple[Block, ...]]]:
         """Blocks by where they stand: before the layers, in equal layers, behind them."""
@@ -253,14 +325,19 @@ class Encoder(Block):
         return (*self.before, *(block for layer in self.layers for block in layer.blocks), *self.after)
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the encoder; the table of words is the decoder's."""
+        """Every parameter tensor of the encoder; the table of words may be the decoder's."""
         placed = [("", block) for block in (*self.before, *self.after)]
         placed += [("layers", block) for layer in self.layers for block in layer.blocks]
-        return tuple(
+        inside = tuple(
             weight._replace(name=join_path(place, block.name, weight.name))
             for place, block in placed
             for weight in block.weights()
         )
+        return (self.table, *inside) if self.own else inside
+
+    def active(self) -> int:
+        """Those that one token uses, and its row of the encoder's own table."""
+        return sum(block.active() for block in self.blocks) + (self.width if self.own else 0)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Read the source, unless an earlier step has; the decoder's hidden state stays as it is."""
@@ -273,7 +350,7 @@ class Encoder(Block):
         if step.decoding or not is_zero(step.past):
             return x
         reading = replace(step, new=self.source, past=0, wanted=self.source, group=None, skew=None)
-        rows = reading.tokens * (2 if self.bins else 1)
+        rows = reading.tokens * (self.frames if self.bins else 1)
         stream = Tensor("source", (rows, self.bins or self.width), step.activations)
         if self.rows:
             part = builder.inside(reading, "", 1, stream)
@@ -289,8 +366,8 @@ class Encoder(Block):
         return x
 
     def _look_up(self, builder: OperationBuilder, out: Tensor) -> None:
-        """Gather the rows of the source's words from the decoder's table."""
-        step, table = builder.step, Weight("embed_tokens", (self.rows, self.width), "embedding")
+        """Gather the rows of the source's words."""
+        step, table = builder.step, self.table
         tokens = Tensor("source tokens", (step.own, step.new), "int32", "index")
         builder.enter("")
         builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (out,)), table.name)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: Types that hold no decoder, or layers that are not modelled, and what stands in the way.
 _OTHERS = {
     "an encoder beside its decoder of a kind that is not modelled": (
-        "longt5", "switch_transformers", "led", "bigbird_pegasus", "mvp", "prophetnet", "trocr", "nllb-moe",
-        "speech_to_text", "t5gemma", "florence2", "encoder-decoder", "musicgen",
+        "longt5", "led", "bigbird_pegasus", "prophetnet", "trocr",
+        "speech_to_text", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),
     "layers that are not modelled": (

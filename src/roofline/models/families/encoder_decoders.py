@@ -1,4 +1,4 @@
-"""Encoders beside a decoder: T5, BART and its kin, Whisper.
+"""Encoders beside a decoder: T5, BART and its kin, Whisper, and sides that are rows of other tables.
 
 A type of BART's is a row that says where its norms and its positions differ. Source: the modelling code of transformers
 5.24 (``modeling_t5``, ``modeling_bart``, ``modeling_whisper`` and those of the other types).
@@ -6,18 +6,30 @@ A type of BART's is a row that says where its norms and its positions differ. So
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.encoder import CrossAttention, DistanceBiasedAttention, Encoder, SoundConvolutions
-from roofline.models.blocks.feed_forward import ACTIVATIONS, Mlp
+from roofline.models.blocks.encoder import (
+    CrossAttention,
+    DistanceBiasedAttention,
+    Encoder,
+    MergedAttention,
+    SoundConvolutions,
+    SoundKernel,
+)
+from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import Norm, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.parts import activation
+from roofline.models.families.decoder import Decoder
+from roofline.models.families.decoder import read as read_decoder
+from roofline.models.families.gemma import read as read_gemma
+from roofline.models.families.parts import activation, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
 
 _ADD = ResidualAdd("add_attention"), ResidualAdd("add_cross_attention"), ResidualAdd("add_feed_forward")
@@ -33,12 +45,16 @@ def _t5_attention(fields: Fields, name: str, kind: type[Attention], **more: Any)
     return kind(name, fields.size("d_model"), heads, heads, each, each, names=("q", "k", "v", "o"), **more)
 
 
-@family("t5", "mt5", "umt5")
+@family("t5", "mt5", "umt5", "switch_transformers")
 def read_t5(fields: Fields) -> Model:
-    """Read T5: scores have trained biases by distance, in one table for all layers, in umT5 in one for each."""
+    """Read T5: scores have trained biases by distance, in one table for all layers, in umT5 in one for each.
+
+    Switch Transformers have experts in some layers, of which a token takes one.
+    """
     width, source = fields.size("d_model"), fields.size("n_positions", default=_USUAL)
     depth = fields.layers("num_layers", default=6)
-    gate, _, name = fields.get("feed_forward_proj", "relu" if fields.kind == "t5" else "gated-gelu").rpartition("-")
+    usual = "relu" if fields.kind in ("t5", "switch_transformers") else "gated-gelu"
+    gate, _, name = str(fields.get("feed_forward_proj", usual)).rpartition("-")
     if gate not in ("", "gated") or name not in ACTIVATIONS:
         raise fields.not_understood("feed_forward_proj", "an activation, as in 'relu' or 'gated-gelu'")
     act = "gelu_new" if (gate, name) == ("gated", "gelu") else name
@@ -46,8 +62,17 @@ def read_t5(fields: Fields) -> Model:
     feed = Mlp("DenseReluDense", width, fields.size("d_ff", default=4 * width), bool(gate), act, names=names)
     buckets = fields.size("relative_attention_num_buckets", default=32)
     fields.ignore("relative_attention_max_distance", "dense_act_fn", "is_gated_act")
+    deep = fields.layers("num_decoder_layers", default=depth)
+    switched = fields.kind == "switch_transformers"
+    experts = _experts(fields, "mlp", width, fields.size("d_ff"), act, 1) if switched else feed
+    steps = {
+        causal: switched and _step(fields, side, layers)
+        for causal, side, layers in ((True, "decoder", deep), (False, "encoder", depth))
+    }
 
     def layer(number: int, causal: bool) -> Layer:
+        step = steps[causal]
+        sparse = bool(step) and (step == 1 or number % step == 1)
         holds = number == 0 or fields.kind == "umt5"
         own = _t5_attention(
             fields, "SelfAttention", DistanceBiasedAttention, buckets=buckets, holds=holds, causal=causal
@@ -55,16 +80,35 @@ def read_t5(fields: Fields) -> Model:
         across = _t5_attention(fields, "EncDecAttention", CrossAttention, source=source)
         cross = (Norm("EncDecAttention.layer_norm", width), across, _ADD[1]) if causal else ()
         return Layer(
-            (Norm("layer_norm", width), own, _ADD[0], *cross, Norm("DenseReluDense.layer_norm", width), feed, _ADD[2])
-        )
+            (
+                Norm("layer_norm", width), own, _ADD[0], *cross, Norm("DenseReluDense.layer_norm", width),
+                experts if sparse else feed, _ADD[2],
+            )
+        )  # fmt: skip
 
     return _model(
-        fields, width, [layer(number, True) for number in range(fields.layers("num_decoder_layers", default=depth))],
+        fields, width, [layer(number, True) for number in range(deep)],
         (), (Norm("final_layer_norm", width),), "decoder.",
         Encoder(
             "encoder", width, source, fields.size("vocab_size"), 0, (),
             tuple(layer(number, False) for number in range(depth)), (Norm("final_layer_norm", width),),
         ),
+    )  # fmt: skip
+
+
+def _step(fields: Fields, side: str, layers: int) -> int:
+    """Every how many layers of a side have experts; 0 where none has."""
+    count = fields.count(f"num_sparse_{side}_layers") if f"num_sparse_{side}_layers" in fields else 3
+    fields.ignore(f"{side}_sparse_step")
+    return layers // count if count else 0
+
+
+def _experts(fields: Fields, module: str, width: int, hidden: int, act: str, each: int) -> MixtureOfExperts:
+    """Plain experts, of which a token takes ``each``, all that it chose: none is full."""
+    fields.ignore("expert_capacity", "moe_eval_capacity_token_fraction")
+    return MixtureOfExperts(
+        module, width, hidden, fields.size("num_experts"), each, gated=False, activation=act,
+        router_bias=fields.flag("router_bias", False), expert_bias=each > 1, names=("router.classifier", "experts", ""),
     )  # fmt: skip
 
 
@@ -81,6 +125,7 @@ class Bart:
         ``positions``  rows of the table of positions beyond the tokens that it takes; None: they are computed, not kept
         ``act``        the activation where nothing is said
         ``sounds``     the encoder reads sounds, and keys have no biases
+        ``experts``    each n-th layer of a side has experts, of which a token takes two (arXiv:2207.04672, section 6.2)
     """
 
     first: bool = False
@@ -88,16 +133,19 @@ class Bart:
     positions: int | None = 2
     act: str = "gelu"
     sounds: bool = False
+    experts: bool = False
 
 
-def _bart_layer(row: Bart, fields: Fields, side: str, act: str, source: int) -> Layer:
+def _bart_layer(row: Bart, fields: Fields, side: str, act: str, source: int, sparse: bool) -> Layer:
     width, heads = fields.size("d_model"), fields.size(f"{side}_attention_heads")
     each = divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     shared: dict[str, Any] = {
         "inputs": width, "heads": heads, "kv_heads": heads, "key": each, "value": each, "bias": True, "out_bias": True,
         "key_bias": not row.sounds, "names": ("q_proj", "k_proj", "v_proj", "out_proj"),
     }  # fmt: skip
-    feed = Mlp("mlp", width, fields.size(f"{side}_ffn_dim"), False, act, True, ("", "fc1", "fc2"))
+    hidden = fields.size(f"{side}_ffn_dim")
+    feed: Block = Mlp("mlp", width, hidden, False, act, True, ("", "fc1", "fc2"))
+    feed = _experts(fields, "ffn", width, hidden, act, 2) if sparse else feed
     parts: list[tuple[str, Block]] = [
         ("self_attn_layer_norm", Attention("self_attn", causal=side == "decoder", **shared)),
         ("final_layer_norm", feed),
@@ -122,7 +170,9 @@ def read_bart(row: Bart, fields: Fields) -> Model:
     shared = fields.flag("share_encoder_decoder_embeddings", True)
     if not shared or fields.size("decoder_vocab_size", default=words) != words:
         raise InputError(f"{fields.name} has two tables of words", hint="one table for encoder and decoder is read")
-    fields.ignore("num_hidden_layers")
+    fields.ignore("num_hidden_layers", "prompt_length", "prompt_mid_dim")
+    if fields.flag("use_prompt", False):
+        raise InputError(f"use_prompt of {fields.name} is set", hint="trained prompts of each layer are not read")
 
     def ends(rows: int) -> tuple[tuple[Block, ...], tuple[Block, ...]]:
         more = row.positions or 0
@@ -130,23 +180,27 @@ def read_bart(row: Bart, fields: Fields) -> Model:
         norm = (Norm("layernorm_embedding", width, "layer_norm", True, restarts=True),) if row.embedding else ()
         return (positions, *norm), (Norm("layer_norm", width, "layer_norm", True),) if row.first else ()
 
-    sides = {side: _bart_layer(row, fields, side, act, longest) for side in ("encoder", "decoder")}
-    counts = {side: fields.layers(f"{side}_layers") for side in sides}
+    sides: dict[str, tuple[Layer, ...]] = {}
+    for side in ("encoder", "decoder"):
+        dense, count = _bart_layer(row, fields, side, act, longest, False), fields.layers(f"{side}_layers")
+        step = fields.count(f"{side}_sparse_step") if row.experts else 0
+        routed = _bart_layer(row, fields, side, act, longest, True) if step else dense
+        sides[side] = tuple(routed if step and (number + 1) % step == 0 else dense for number in range(count))
     before, after = ends(longest)
     bins = fields.size("num_mel_bins", default=80) if row.sounds else 0
-    heard = (SoundConvolutions("", bins, width),) if row.sounds else ()
+    kernels = (SoundKernel("conv1", 3, 1, width), SoundKernel("conv2", 3, 2, width))
+    heard = (SoundConvolutions("", bins, kernels),) if row.sounds else ()
     encoder = Encoder(
         "encoder", width, longest, 0 if row.sounds else words, bins, (*heard, *before),
-        (sides["encoder"],) * counts["encoder"], after, longest,
+        sides["encoder"], after, longest,
     )  # fmt: skip
     before, after = ends(context)
-    layers = [sides["decoder"]] * counts["decoder"]
-    return _model(fields, width, layers, before, after, "model.decoder.", encoder, context)
+    return _model(fields, width, sides["decoder"], before, after, "model.decoder.", encoder, context)
 
 
 def _model(
-    fields: Fields, width: int, layers: list[Layer], before: tuple[Block, ...], after: tuple[Block, ...], prefix: str,
-    encoder: Encoder, context: int | None = None,
+    fields: Fields, width: int, layers: Sequence[Layer], before: tuple[Block, ...], after: tuple[Block, ...],
+    prefix: str, encoder: Encoder, context: int | None = None,
 ) -> Model:  # fmt: skip
     fields.flag("is_encoder_decoder", True)
     return Model(
@@ -156,14 +210,138 @@ def _model(
     )  # fmt: skip
 
 
+# Sides that are read as models of their own
+
+
+def _side_by_side(
+    fields: Fields, decoder: Model, encoder: Model, source: int, attending: Callable[[tuple[Block, ...]], list[Block]],
+    **more: Any,
+) -> Model:  # fmt: skip
+    """A decoder each of whose layers attends to what the encoder made."""
+    before = more.pop("heard", ())
+    side = Encoder(
+        "encoder", encoder.width, source, encoder.vocabulary, before[0].bins if before else 0, before, encoder.layers,
+        encoder.after, encoder.context, **more,
+    )  # fmt: skip
+    fields.flag("is_encoder_decoder", True)
+    decoder = decoder.with_layers(lambda layer: replace(layer, blocks=tuple(attending(layer.blocks))))
+    return replace(
+        decoder, family=fields.kind, before=(side, *decoder.before), tied=fields.flag("tie_word_embeddings", True),
+        prefix="model.decoder.",
+    )  # fmt: skip
+
+
+def _to_source(kind: type[CrossAttention], own: Block, encoder: Model, source: int, **more: Any) -> CrossAttention:
+    """Attention to the source like a layer's ``own``."""
+    same = {name: getattr(own, name) for name in Attention.__dataclass_fields__ if name != "name"}
+    width = encoder.width if encoder.width != same["inputs"] else 0
+    return kind(**{"name": own.name, **same, "source": source, "source_width": width, **more})
+
+
+def _behind_its_own(
+    name: str, norms: Sequence[str], encoder: Model, source: int
+) -> Callable[[tuple[Block, ...]], list[Block]]:
+    """Attention to the source behind a layer's own, between norms like its first."""
+
+    def blocks(own: tuple[Block, ...]) -> list[Block]:
+        attention = next(block for block in own if isinstance(block, Attention))
+        norm = next(block for block in own if isinstance(block, Norm))
+        at = own.index(_ADD[0]) + 1
+        before, *after = (replace(norm, name=each) for each in norms)
+        across = _to_source(CrossAttention, attention, encoder, source, name=name, window=None, rotary=0)
+        return [*own[:at], before, across, *after, _ADD[1], *own[at:]]
+
+    return blocks
+
+
+@family("t5gemma", "t5gemma2")
+def read_t5gemma(fields: Fields) -> Model:
+    """Read a Gemma 2 on both sides, each with a table of words, or a Gemma 3, whose decoder attends to both at once."""
+    merged, read = fields.kind == "t5gemma2", {}
+    gaps: list[str] = []
+    for side in ("encoder", "decoder"):
+        section = fields.section(side)
+        if section is None:
+            raise InputError(f"{fields.name} has no {side}", hint=f"a {fields.kind} configuration has both sides")
+        if merged and side == "encoder":
+            if section.get("vision_config"):
+                gaps.append("vision_config is not modelled: only the language part is")
+            section = section.section("text_config") or section
+        section = section.with_values(model_type="gemma3_text" if merged else "gemma2")
+        if side == "encoder":
+            window = section.size("sliding_window", default=4096)
+            # of all keys that a token sees, or of those to each side
+            window = max(window - 1, 1) if merged else 2 * window
+            section = section.with_values(sliding_window=window, use_bidirectional_attention=True)
+        section.ignore_inert()
+        read[side] = read_gemma(section)
+        section.ignore("dropout_rate", "cross_attention_hidden_size")
+        gaps += [f"{side}.{name} is not understood and not modelled" for name in section.unread()]
+    fields.ignore("vocab_size")
+    encoder = read["encoder"]
+    if not merged:
+        norms = ("pre_cross_attn_layernorm", "post_cross_attn_layernorm")
+        found = _side_by_side(
+            fields, read["decoder"], encoder, _USUAL, _behind_its_own("cross_attn", norms, encoder, _USUAL), own=True
+        )
+    else:
+        found = _side_by_side(
+            fields, read["decoder"], encoder, _USUAL,
+            lambda own: [
+                _to_source(MergedAttention, block, encoder, _USUAL) if isinstance(block, Attention) else block
+                for block in own
+            ],
+        )  # fmt: skip
+        found = replace(found, before=(*found.before, *rows_beyond_the_head(found.width, 1)))
+    return replace(found, gaps=(*found.gaps, *gaps))
+
+
+_MOONSHINE = Decoder(
+    norm=("layer_norm", False), norms=("input_layernorm", "final_layernorm"), out_bias=False, mlp_bias=True,
+)  # fmt: skip
+_HEARING = replace(
+    _MOONSHINE, norms=("input_layernorm", "post_attention_layernorm"), causal=False, gated=False,
+    mlp_names=("", "fc1", "fc2"), last_norm="layer_norm",
+)  # fmt: skip
+#: Tokens of thirty seconds of sound, 384 numbers each of 16,000 a second.
+_THIRTY_SECONDS = 1250
+
+
+@family("moonshine")
+def read_moonshine(fields: Fields) -> Model:
+    """Read Moonshine: three convolutions over the sound itself, then a Llama with norms that scale on both sides."""
+    if fields.get("partial_rotary_factor") is None and fields.section("rope_parameters") is None:
+        fields = fields.with_values(partial_rotary_factor=0.9)
+
+    def side(row: Decoder, name: str, act: str) -> Model:
+        moved = fields.renamed(
+            **{f"{name}_{each}": each for each in ("num_hidden_layers", "num_attention_heads", "num_key_value_heads")}
+        )
+        return read_decoder(row, moved.with_values(hidden_act=fields.get(f"{name}_hidden_act", act)))
+
+    fields.ignore("pad_head_dim_to_multiple_of")
+    decoder, encoder = side(_MOONSHINE, "decoder", "silu"), side(_HEARING, "encoder", "gelu")
+    width = decoder.width
+    kernels = (
+        SoundKernel("conv1", 127, 64, width, "tanh", bias=False, padded=False),
+        SoundKernel("conv2", 7, 3, 2 * width, padded=False),
+        SoundKernel("conv3", 3, 2, width, padded=False),
+    )
+    encoder = replace(encoder, vocabulary=0, context=None)
+    heard = (SoundConvolutions("", 1, kernels, norm="groupnorm"),)
+    across = _behind_its_own("encoder_attn", ("post_attention_layernorm",), encoder, _THIRTY_SECONDS)
+    return _side_by_side(fields, decoder, encoder, _THIRTY_SECONDS, across, heard=heard, frames=384)
+
+
 _KINDS = {
-    "bart plbart": Bart(),
+    "bart plbart mvp": Bart(),
     "mbart": Bart(first=True),
     "pegasus": Bart(first=True, embedding=False, positions=0),
     "marian": Bart(embedding=False, positions=0),
     "blenderbot": Bart(first=True, embedding=False, positions=0),
     "blenderbot-small": Bart(positions=0),
     "m2m_100": Bart(first=True, embedding=False, positions=None, act="relu"),
+    "nllb-moe": Bart(first=True, embedding=False, positions=None, act="relu", experts=True),
     "whisper": Bart(first=True, embedding=False, positions=0, sounds=True),
 }
 for _types, _row in _KINDS.items():

@@ -134,7 +134,7 @@ class BlockSplitter:
                 f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
                 hint="context_parallel 1, kv_parallel 1",
             )
-        if kind in ("CrossAttention", "Encoder") and (self.kv or self.context):
+        if kind in ("CrossAttention", "MergedAttention", "Encoder") and (self.kv or self.context):
             raise InputError(
                 f"sharing sequences of {self.name} over chips is not modelled: it has an encoder beside its decoder",
                 hint="context_parallel 1, kv_parallel 1",
@@ -318,7 +318,10 @@ def _encoder(splitter: BlockSplitter, block: Any) -> Any:
 
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
-    **dict.fromkeys(("Attention", "CrossAttention", "DistanceBiasedAttention", "DisentangledAttention"), _attention),
+    **dict.fromkeys(
+        ("Attention", "CrossAttention", "MergedAttention", "DistanceBiasedAttention", "DisentangledAttention"),
+        _attention,
+    ),
     "Encoder": _encoder,
     "MixtureOfAttention": _attention_of_experts,
     "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
