@@ -7,6 +7,7 @@ import json
 import re
 import weakref
 from collections import UserDict, UserList, UserString
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,6 +20,7 @@ from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
 from roofline.hardware.rate import find_level
 from roofline.models.config import load
+from roofline.models.sweeps import StepTable
 
 ADD = "bf16[8] + bf16[8]"
 LLAMA = {
@@ -211,6 +213,40 @@ def test_what_says_that_it_is_something_else_is_refused(value: Any, said: str) -
     for name, ask in asked.items():
         with pytest.raises(InputError, match=f"^{name} (is|holds) {re.escape(said)}"):
             ask(value())
+    with pytest.raises(InputError, match=r"^set holds a MagicMock that says it is a str"):
+        roofline.bound(line, on="h100", set={MagicMock(spec=str): 1e12}, **sizes)
+
+
+class _Raises:
+    """A value whose own methods raise."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("of the value itself")
+
+    __iter__ = __str__
+
+
+def test_a_value_whose_own_method_raises_is_named() -> None:
+    for name, verb, ask in (
+        ("source", "holds", lambda: roofline.llm({**LLAMA, "model_type": _Raises()}, on="h100")),
+        ("source", "is", lambda: roofline.charts.read_measured(_Raises())),
+    ):
+        with pytest.raises(InputError, match=f"^{name} {verb} a _Raises that cannot be read: of the value itself"):
+            ask()
+
+
+def test_numbers_inside_a_dictionary_are_pythons() -> None:
+    found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=8, F=8)
+    ops = [part.op for part in found.ops]
+    again = roofline.evaluate(
+        ops, [op.work for op in ops], roofline.chip("h100"), sizes={"B": np.int8(8), "D": Decimal(8)}
+    )
+    assert json.dumps(again.to_dict()["sizes"]) == '{"B": 8, "D": 8}'
+
+
+def test_layouts_of_one_machine_are_not_made_to_name_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StepTable, "_chips", None)
+    assert len(roofline.sweep("llama-2-7b", on="h100", tensor=[1, 2], batch=2, context=64)) == 2
 
 
 def test_text_in_a_list_is_a_count_or_refused() -> None:
@@ -293,7 +329,7 @@ def test_paths_and_arrays_inside_what_is_right_are_one_error(tmp_path: Path) -> 
         roofline.bound(ADD, on={"x": {b"B": 8}})
     with pytest.raises(InputError, match="no reader for model_type"):
         roofline.model({**LLAMA, "model_type": np.zeros((2, 2))})
-    with pytest.raises(InputError, match="an argument is a _SaysNothing that does not say what it is"):
+    with pytest.raises(InputError, match="model is a _SaysNothing that does not say what it is"):
         roofline.models.serve(_SaysNothing(), on="h100")
 
 

@@ -19,14 +19,14 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, Signature, signature
-from itertools import islice, zip_longest
+from itertools import chain, islice
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from roofline.counts import count, typed_size
-from roofline.errors import InputError, RooflineError, quoted, suggest
+from roofline.counts import COUNTS, count, typed_size
+from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.sizes import (
     array_of,
     check_itself,
@@ -34,7 +34,9 @@ from roofline.sizes import (
     is_array,
     is_real,
     is_symbol,
+    none_open,
     of_python,
+    own_array,
     plain_number,
     shape_of,
 )
@@ -49,6 +51,9 @@ NAMED_FIGURES = Parameter("overrides", Parameter.VAR_KEYWORD, annotation="Any")
 
 #: Letters of a name or a title.
 MOST_LETTERS = 1_000
+
+#: Lists and dicts within each other that are looked into for a value whose own method raised.
+MOST_DEPTH = 4
 
 #: Values that an iterator may give.
 MOST_NAMES = 100_000
@@ -124,8 +129,9 @@ def takes(
             for name in OLDER_NAMES.keys() & named.keys():
                 if name not in kept and OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
-            given = tuple(map(_plain, given, by_place + [""] * (len(given) - len(by_place))))
-            named = {name: _plain(each, annotations.get(name, of_further)) for name, each in named.items()}
+            given, named = _each_taken(_own, positional, annotations, given, named, of_further)
+            named |= {name: typed_size(name, named[name], COUNTS[name]) for name in named.keys() & COUNTS.keys()}
+            _check_open(named)
             # None is what it is where it is left out, also where one of several functions inside takes it
             return given, {n: each for n, each in named.items() if each is not None or n not in open_by_default}
 
@@ -155,6 +161,7 @@ def takes(
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
                 known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
+                known = known or _raised_within(error, {**dict(zip(positional, given, strict=False)), **named})
                 if known is None:
                     raise
                 raise known from error
@@ -185,9 +192,7 @@ def checked(method: Function) -> Function:
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
         kinds, positional, rest = _kinds_of(method)
-        places = zip_longest(positional, given)
-        given = tuple(_at_border(name or "", each, kinds.get(name, "")) for name, each in places)[: len(given)]
-        named = {name: _at_border(name, each, kinds.get(name, "")) for name, each in named.items()}
+        given, named = _each_taken(_at_border, positional, kinds, given, named)
         further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
         _check_values(further.items(), kinds, method.__name__)
         try:
@@ -195,7 +200,8 @@ def checked(method: Function) -> Function:
         except RooflineError:
             raise
         except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-            if (known := _wrong_of_method(method, self, given, named)) is None:
+            of_value = partial(_raised_within, error, {**dict(zip(positional, given, strict=False)), **named})
+            if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:
                 raise
             raise known from error
         # what it gives may fail only when it is looked at
@@ -248,8 +254,26 @@ def _wrong_of_method(
     return wrong_kind({name: taken[name] for name in kinds if name in taken}, kinds, function=method.__name__)
 
 
+def _each_taken(
+    border: Callable[[str, Any, str], Any], positional: Sequence[str], kinds: Mapping[str, str],
+    given: tuple[Any, ...], named: Mapping[str, Any], further: str = "",
+) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+    """Each argument of a call as it passes a border, by its name and its annotation; ``further`` is that of others."""
+    names = [*positional, *[""] * len(given)]
+    by_place = tuple(border(name, each, kinds.get(name, "")) for name, each in zip(names, given, strict=False))
+    return by_place, {name: border(name, each, kinds.get(name, further)) for name, each in named.items()}
+
+
+def _own(name: str, value: Any, annotation: str) -> Any:
+    """An argument that is what it says, a number of other libraries as Python's; an error where it is not."""
+    if _is_plainly(value, annotation):
+        return value
+    check_itself(name or "an argument", value)
+    return _plain(value, annotation)
+
+
 def _plain(value: Any, annotation: str) -> Any:
-    """A number of other libraries as Python's, an int where whole numbers are taken alone.
+    """A number of other libraries as Python's, an int where whole numbers are taken alone; several as an array of ours.
 
     Tensors of PyTorch and JAX are numbers where one or several are taken; elsewhere they are a program's arguments.
     A value whose own methods raise stays what it is.
@@ -271,12 +295,16 @@ def _plain(value: Any, annotation: str) -> Any:
             value = list(islice(value, MOST_NAMES + 1))
             if len(value) > MOST_NAMES:
                 raise InputError(f"an iterator gives over {MOST_NAMES:,} values", hint="give a list of them")
-        plain = value if value.__class__ is float else plain_number(value)
+        plain: Any = value if value.__class__ is float else plain_number(value)
         if _takes_numbers(annotation):
             if not isinstance(plain, list):
                 plain = _as_number(plain)
             elif not {*map(type, plain)} <= {int, float}:
                 plain = [_as_number(each) for each in plain]
+            if (
+                "Size" in _alternatives(annotation) and is_array(plain) and plain.ndim and plain.dtype.kind in "iuf"
+            ):  # products in float64 do not overflow
+                plain = own_array(plain)
         if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
             return int(plain) if "int" in _alternatives(annotation) else plain
         return plain
@@ -284,6 +312,38 @@ def _plain(value: Any, annotation: str) -> Any:
         raise
     except Exception:  # of whatever kind
         return value
+
+
+def _raised_within(error: Exception, arguments: Mapping[str, Any]) -> InputError | None:
+    """An error about the argument that is or holds a value whose own method raised this error, or None."""
+    from traceback import walk_tb
+
+    last = [frame.f_code for frame, _ in walk_tb(error.__traceback__)][-1]
+    for name, value in arguments.items():
+        for depth, each in _held(value):
+            methods = (vars(kind).values() for kind in type(each).__mro__)
+            if any(getattr(found, "__code__", None) is last for found in chain(*methods)):
+                verb = "holds" if depth else "is"
+                return InputError(f"{name} {verb} {a_or_an(type(each).__name__)} that cannot be read: {error}")
+    return None
+
+
+def _held(value: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
+    """A value and what its lists and dicts hold, each with how deep."""
+    yield depth, value
+    parts = [*value, *value.values()] if type(value) is dict else value if type(value) in (list, tuple) else ()
+    for each in parts if depth < MOST_DEPTH else ():
+        yield from _held(each, depth + 1)
+
+
+def _check_open(named: Mapping[str, Any]) -> None:
+    """Refuse an open count beside one of several values."""
+    counts = {name: named[name] for name in named.keys() & COUNTS.keys()}
+    opened = [name for name, value in counts.items() if is_symbol(value)]
+    if opened:
+        listed = [name for name, value in counts.items() if isinstance(value, list | tuple) and len(value) > 1]
+        listed += [name for name, value in counts.items() if is_array(value) and value.size > 1]
+        none_open(listed, opened)
 
 
 def _as_number(value: Any) -> Any:
@@ -299,9 +359,8 @@ def _takes_numbers(annotation: str) -> bool:
 
 
 def _check_values(arguments: Iterable[tuple[str, Any]], annotations: Mapping[str, str], function: str) -> None:
-    """Refuse what a function is not to look at: too many values, no text, no end, and what is not what it says."""
+    """Refuse what a function is not to look at: too many values, no text, no end."""
     for name, value in arguments:
-        check_itself(name, value)
         try:
             check_number_of(name, value)
             check_text(name, value)
@@ -331,10 +390,7 @@ def _at_border(name: str, value: Any, annotation: str) -> Any:
     >>> _at_border("batch", range(1, 3), "Size"), _at_border("batch", "8k", "Size"), _at_border("of", [1], "tuple[int]")
     (array([1., 2.]), 8000, (1,))
     """
-    if _is_plainly(value, annotation):
-        return value
-    check_itself(name, value)
-    plain = _plain(value, annotation)
+    plain = _own(name, value, annotation)
     if "Size" in _alternatives(annotation):
         plain = typed_size(name, plain)
         if isinstance(plain, str) and "str" not in _alternatives(annotation):
@@ -592,8 +648,7 @@ def check_fields(value: Any) -> None:
         given, kind = getattr(value, each.name), str(each.type)
         if _is_plainly(given, kind):
             continue
-        check_itself(each.name, given)
-        plain = _plain(given, kind)
+        plain = _own(each.name, given, kind)
         check_text(each.name, plain)
         if (wrong := wrong_kind({each.name: plain}, {each.name: kind})) is not None:
             raise wrong

@@ -20,11 +20,11 @@ import sys
 from collections import UserDict, UserList, UserString
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial, wraps
+from functools import cache, partial
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
-from roofline.counts import COUNTS, typed_size
+from roofline.counts import typed_size
 from roofline.errors import InputError, SizeError, a_or_an, quoted
 from roofline.frozen import dataclass
 
@@ -47,6 +47,9 @@ _HOLDING = (list, tuple, set, frozenset)
 
 #: Libraries whose kinds of these stay, or are numbers of arrays.
 _AS_THEY_ARE = ("roofline", "numpy")
+
+#: Libraries whose numbers are Python's inside a list or dict.
+_OF_NUMBERS = ("numpy", "sympy", "fractions", "decimal")
 
 #: Python's own kinds, and how a value of a kind below one becomes that, whatever its own methods do.
 _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
@@ -132,6 +135,8 @@ def plain_number(value: Any) -> Any:
 def of_python(value: Any, depth: int = 2) -> Any:
     """Text, a number, a dict, list or tuple of somebody's own kind as Python's, and what it holds; others as they are.
 
+    Numbers that it holds are Python's too.
+
     Its own methods may do what they like. A statement of this package stays one.
 
     >>> class Text(str):
@@ -149,6 +154,8 @@ def of_python(value: Any, depth: int = 2) -> Any:
             plain.flat[at] = of_python(each, depth - 1)
         return plain
     library = str(own.__module__).partition(".")[0]
+    if depth < 2 and library in _OF_NUMBERS:
+        return plain_number(value)
     if own in _PLAIN or library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
         return value
     kind = next((kind for kind in _OWN_KINDS if issubclass(own, kind)), None)
@@ -192,48 +199,6 @@ def _item(value: Any) -> Any:
     """A number of numpy as Python's; a long double, which ``item`` leaves as it is, as a float."""
     plain = value.item()
     return float(plain) if getattr(plain, "dtype", None) is not None and plain.dtype.kind == "f" else plain
-
-
-def plain_numbers(function: Function) -> Function:
-    """Make a public function take numbers of numpy, and counts as text: inside they are Python numbers.
-
-    Those of numpy would overflow. Arguments that are counts stand in :data:`roofline.counts.COUNTS`.
-
-    >>> import numpy as np
-    >>> plain_numbers(lambda size: size)(np.int8(100)) * 2
-    200
-    >>> plain_numbers(lambda **sizes: sizes)(context="8k", tensor="1,8", weights="int8")
-    {'context': 8000, 'tensor': [1, 8], 'weights': 'int8'}
-    """
-
-    @wraps(function)
-    def taken(*given: Any, **named: Any) -> Any:
-        for name, value in (*(("an argument", each) for each in given), *named.items()):
-            check_itself(name, value)
-        plain = {name: _bordered(name, value) for name, value in named.items()}
-        plain |= {name: typed_size(name, plain[name], billion) for name, billion in COUNTS.items() if name in plain}
-        _check_open(plain)
-        return function(*(_bordered("", value) for value in given), **plain)
-
-    return cast("Function", taken)
-
-
-def _check_open(named: Mapping[str, Any]) -> None:
-    """Refuse an open size beside one of several values."""
-    opened = [name for name, value in named.items() if is_symbol(value)]
-    if not opened:
-        return
-    listed = {name: len(value) for name, value in named.items() if name in COUNTS and isinstance(value, list | tuple)}
-    listed |= {name: value.size for name, value in named.items() if is_array(value) and value.ndim}
-    none_open([name for name, length in listed.items() if length > 1], opened)
-
-
-def _bordered(name: str, value: Any) -> Any:
-    """A value as it passes the border: numbers as Python's, arrays in float64, whose products do not overflow."""
-    value = plain_number(of_python(value))
-    if is_array(value) and value.ndim and value.dtype.kind in "iuf":
-        return array_of(name, value)
-    return value
 
 
 def own_array(value: Any) -> Any:
@@ -439,7 +404,7 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
         if isinstance(value, os.PathLike):
             os.fspath(value)
         held = of_python(value)
-        parts = list(held.values()) if type(held) is dict else held if type(held) in _HOLDING else ()
+        parts = [*held, *held.values()] if type(held) is dict else held if type(held) in _HOLDING else ()
         kinds = {*map(type, parts)}
     except Exception:  # of the value itself, whatever it raises
         raise InputError(f"{head} that does not say what it is") from None

@@ -331,6 +331,7 @@ def call(question: Question, place: int | str, value: Any) -> str:
     except RooflineError as error:
         return f"a message of {len(str(error)):,} characters" if len(str(error)) > LONGEST else ""
     except _TooSlowError as slow:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         return f"over {SECONDS:.0f} s in {_place(slow)}"
     except BaseException as error:
         if _is_callers(error, value):

@@ -225,6 +225,7 @@ def run_input(seed: int, made: Input, folder: str) -> Defect | None:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = _request(made) if made.kind == "request" else main(made.words)
     except _TooSlowError as slow:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         return fault(f"over {SECONDS:.0f} s in {_place(slow)}", traceback.format_exc())
     except BaseException as error:
         return fault(f"{type(error).__name__} in {_place(error)}: {_generic(str(error))}", traceback.format_exc())

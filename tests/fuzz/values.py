@@ -148,7 +148,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "many chips": lambda: [f"x{at}" for at in range(10**5)], "long key": lambda: {"x" * 10**6: 8}, "many keys": lambda: {f"x{at}": 8 for at in range(10**5)},
     "index": lambda: _made("pandas", "Index", [8, 16]), "category": lambda: _made("pandas", "Categorical", ["h100"]),
     "timestamp": lambda: _made("pandas", "Timestamp", "2020"), "texts": lambda: np.array(["h100", "a100"]), "row and column": lambda: np.array([[8], [16]]),
-    "array of texts": lambda: np.array(["8", "x"], dtype=object), "array of bytes": lambda: np.array([b"8"]), "large array": lambda: np.full(10**5, 8),
+    "array of texts": lambda: np.array(["8", "x"], dtype=object), "array of bytes": lambda: np.array([b"8"]), "large array": lambda: np.full(2 * 10**4, 8),
     "array read backwards": lambda: np.arange(1, 9)[::-2], "array big": lambda: np.array([2**63 - 1, 2**62]), "array infinite": lambda: np.array([np.inf, -np.inf]),
     "half tensor": lambda: _made("torch", "tensor", [[8.0]]), "numbers as text": lambda: ["8", "16"], "range as text": lambda: "1:8",
     "formula": lambda: "2*B", "line": lambda: LINE, "escape": lambda: "\x1b[31mred", "right to left": lambda: "\u202eh100",

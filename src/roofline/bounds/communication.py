@@ -72,7 +72,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, plain_numbers, product
+from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, product
 from roofline.statements import Assumption, assume
 from roofline.work import Work
 
@@ -634,7 +634,6 @@ def comm(
     dtype: str = "bf16",
     **arguments: Any,
 ) -> Communication: ...
-@plain_numbers
 @measurable
 @on_several
 @estimable

@@ -31,7 +31,7 @@ from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array, maximum, plain_numbers
+from roofline.sizes import Size, is_array, maximum
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
@@ -206,7 +206,6 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
 
 
 @takes(bound_of_work, but=("request", "question", "rate_of"))
-@plain_numbers
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
     """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
     if len(ops) != len(moved):

@@ -34,7 +34,7 @@ from roofline.ops.sharding.layout import Layout, axis_hint, check_uneven, local_
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
 from roofline.signatures import takes
-from roofline.sizes import Size, check, is_array, is_one, plain_numbers, product, symbol
+from roofline.sizes import Size, check, is_array, is_one, product, symbol
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -198,7 +198,6 @@ def _memory(node: TensorNode) -> tuple[str, ...]:
     return (f"lies in {where} (S({node.layout.space})); S(0) or none is HBM",)
 
 
-@plain_numbers
 @takes()
 def layout(
     tensor: str,

@@ -54,7 +54,7 @@ from roofline.hardware.machine import TORUS_DIMENSIONS
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
 from roofline.signatures import either, takes
-from roofline.sizes import check, is_array, is_symbol, plain_numbers, product, symbol
+from roofline.sizes import check, is_array, is_symbol, product, symbol
 from roofline.statements import without
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ _TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY
 _UNITS = "units"
 
 
-@plain_numbers
 @on_several
 @takes(question, but=("flops", "bytes", "intensity"))
 def scaling(

@@ -52,7 +52,6 @@ from roofline.sizes import (
     is_array,
     is_one,
     is_symbol,
-    plain_numbers,
     symbol,
 )
 
@@ -82,7 +81,6 @@ def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machin
     return _model_formula(model, phase, on=on, chips=None, **options)
 
 
-@plain_numbers
 def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: int | None, **options: Any) -> Formula:
     check_phase(phase, "train")
     _check_single(options)
@@ -440,7 +438,6 @@ class ServingTable(Columns):
         return f"ServingTable of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
 
 
-@plain_numbers
 @takes(serve_bound)
 def serve_table(
     model: Model | str,

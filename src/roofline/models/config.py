@@ -41,7 +41,7 @@ from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.signatures import call, takes
-from roofline.sizes import Size, check, is_zero, plain_numbers
+from roofline.sizes import Size, check, is_zero
 from roofline.statements import Gap
 from roofline.work import Op, Tensor, Work
 
@@ -383,7 +383,6 @@ class Cache(Block):
         return x
 
 
-@plain_numbers
 @takes()
 def outline(
     parameters: float, *, kv: int = 0, queries: int | None = None, dtype: str = "bf16", name: str = "outline"

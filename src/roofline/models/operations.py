@@ -33,11 +33,10 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes, unknown_argument
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum, plain_numbers
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum
 from roofline.work import Key, Op, Tensor
 
 
-@plain_numbers
 @takes()
 def prefill(
     model: Model | str,
@@ -96,7 +95,6 @@ def prefill(
     return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
 
-@plain_numbers
 @takes()
 def decode(
     model: Model | str,

@@ -47,7 +47,7 @@ from roofline.progress import stopped
 from roofline.quantity import format_number
 from roofline.sections import Headline
 from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
-from roofline.sizes import Codes, array_of, check, is_symbol, plain_numbers, symbol
+from roofline.sizes import Codes, array_of, check, is_symbol, symbol
 from roofline.statements import without
 
 if TYPE_CHECKING:
@@ -265,7 +265,6 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
 
 
 @estimable
-@plain_numbers
 def sweep_steps(
     model: Model | str,
     phase: str = "decode",
@@ -406,7 +405,8 @@ class StepTable(BlockTable):
 
     def _differing_chips(self) -> list[int]:
         """The chips of each choice, where targets without a number take those of the layout and that differs."""
-        if self.phase == "train" or all(self._machine(number).shape for number in range(self.choices)):
+        several = len(self.picks["on"]) > 1 and self.phase != "train"
+        if not several or all(self._machine(number).shape for number in range(self.choices)):
             return []
         found = []
         for number in range(self.choices):
@@ -414,7 +414,7 @@ class StepTable(BlockTable):
                 found.append(self._chips(number))
             except (HardwareError, SizeError):  # its rows are left out
                 found.append(0)
-        return found if len(self.picks["on"]) > 1 and len({*found} - {0}) > 1 else []
+        return found if len({*found} - {0}) > 1 else []
 
     def choice(self, number: int) -> dict[str, Any]:
         """A choice by its number."""

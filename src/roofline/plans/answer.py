@@ -79,7 +79,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import listed_names, spelled, takes
-from roofline.sizes import Size, array_of, check, plain_numbers
+from roofline.sizes import Size, array_of, check
 
 SCHEMA = "roofline/plan/1"
 
@@ -796,7 +796,6 @@ class DeploymentPlan(Answer):
         }
 
 
-@plain_numbers
 @takes(
     serve_bound,
     but=("chunk", "prompts", "last", "tokens", "context", "batch", "weights", "kv", "logits", "images", "image_size"),

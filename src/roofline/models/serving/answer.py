@@ -50,7 +50,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, plain_numbers, product
+from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
 from roofline.statements import HEADLINE_GAPS, without
 from roofline.work import Op
 
@@ -707,7 +707,6 @@ def _configurations(found: Serving) -> Table:
     return configurations(columns)
 
 
-@plain_numbers
 @takes(serve_bound, but=("phase", "tokens", "chunk", "prompts", "last"))
 def serve(
     model: Model | str, *, batch: Size = 1, prompt: Size | None = None, context: Size | None = None, **options: Any

@@ -65,13 +65,11 @@ from roofline.sizes import (
     is_symbol,
     maximum,
     minimum,
-    plain_numbers,
 )
 from roofline.statements import assume
 from roofline.work import Key, Work
 
 
-@plain_numbers
 @takes(
     optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="Size"),
     SERVED,
@@ -121,7 +119,6 @@ def serve_bound(
     )  # fmt: skip
 
 
-@plain_numbers
 @takes(serve_bound)
 def step_bound(
     model: Model | str, phase: str, *, on: str | Machine | None = None, batch: Size = 1, **options: Any

@@ -19,7 +19,7 @@ from roofline.frozen import dataclass, replace
 from roofline.quantity import LEAST, MOST, format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array, is_number, is_symbol, plain_numbers
+from roofline.sizes import Size, is_array, is_number, is_symbol
 
 #: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
 HOUR = 3600.0
@@ -130,7 +130,6 @@ def check_amounts(**amounts: Size) -> None:
             )
 
 
-@plain_numbers
 @takes()
 def token_cost(
     *, time: Size, tokens: Size, chips: Size = 1, price: float | None = None, power: float | None = None

@@ -36,7 +36,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, plain_numbers
+from roofline.sizes import Size
 
 #: The most decode servers in a ratio of whole numbers.
 MOST_SERVERS = 16
@@ -182,7 +182,6 @@ def _server(chips: int, name: str) -> str:
     return name if chips == 1 or name.startswith(f"{chips} x") else f"{chips} x {name}"
 
 
-@plain_numbers
 @takes()
 def servers_ratio(
     *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
@@ -192,7 +191,6 @@ def servers_ratio(
     return (prefill_time / prefill_batch) / (steps * step_time / batch)
 
 
-@plain_numbers
 @takes()
 def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 1) -> Size:
     """Answers a second for each of ``chips`` that decode ``batch`` at once in ``steps`` steps of ``step_time``.
@@ -204,7 +202,6 @@ def answer_rate(*, step_time: Size, steps: Size, batch: Size = 1, chips: Size = 
     return batch / (steps * step_time) / chips
 
 
-@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context"))
 def disaggregate(
     model: Model | str,

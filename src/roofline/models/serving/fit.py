@@ -67,14 +67,13 @@ from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import plain_numbers, product
+from roofline.sizes import product
 from roofline.statements import Assumption
 
 #: Narrower formats to try, for weights and for keys and values.
 FORMATS = ("fp8", "int4")
 
 
-@plain_numbers
 @takes()
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
@@ -82,7 +81,6 @@ def largest_batch(model: Model | str, capacity: float, *, context: int, **option
     return largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
 
 
-@plain_numbers
 @takes()
 def longest_context(model: Model | str, capacity: float, *, batch: int, **options: Any) -> int:
     """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
@@ -95,7 +93,6 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
     return largest(fits)
 
 
-@plain_numbers
 @takes()
 def outweighing_batch(
     model: Model | str, *, context: int, weights: str | None = None, kv: str | None = None
@@ -198,7 +195,6 @@ def _as_options(layout: Mapping[str, int]) -> str:
     return " ".join(spelled(name, ways) for name, ways in layout.items())
 
 
-@plain_numbers
 @takes()
 def nearest(
     model: Model | str,
@@ -564,7 +560,6 @@ class FewestChips(Answer):
         }
 
 
-@plain_numbers
 @takes()
 def fewest(
     model: Model | str, *, on: str | Machine, batch: int = 0, context: int = 0, expert: int = False,

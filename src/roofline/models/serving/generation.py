@@ -37,7 +37,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, Sentences, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, is_zero, plain_numbers
+from roofline.sizes import Size, check, is_zero
 
 #: Steps that one answer times one by one: no published model holds more tokens than ten million, five to a step.
 MOST_STEPS = 2_000_000
@@ -155,7 +155,6 @@ class Generation(Answer):
         return found if self.expectation is None else {**found, "expectation": self.expectation.to_dict()}
 
 
-@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "context"))
 def generation(
     model: Model | str, *, prompt: int, output: int, batch: Size = 1, form: str = "lower", **options: Any
@@ -324,7 +323,6 @@ class ChunkedPrefill(Answer):
         }
 
 
-@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens"))
 def chunked(
     model: Model | str,

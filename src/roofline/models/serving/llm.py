@@ -37,7 +37,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, array_of, check, is_array, is_zero, plain_numbers
+from roofline.sizes import Size, array_of, check, is_array, is_zero
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -355,7 +355,6 @@ def llm(
 @measurable
 @on_several
 @estimable
-@plain_numbers
 @takes(serve, but=("algorithm",))
 def llm(
     model: Model | str,

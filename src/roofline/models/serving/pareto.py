@@ -48,7 +48,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import takes
-from roofline.sizes import Size, check, is_symbol, plain_numbers
+from roofline.sizes import Size, check, is_symbol
 from roofline.statements import without
 
 #: Rows of choices that are shown, and kinds of choices whose largest batch is said.
@@ -273,7 +273,6 @@ class ParetoFront(Answer):
         }
 
 
-@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "prompt", "past", "logits", "images", "image_size"))
 def latency_throughput(
     model: Model | str,

@@ -35,7 +35,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import figure, format_amount, format_number, format_percent
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, array_of, check, plain_numbers
+from roofline.sizes import Size, array_of, check
 
 #: Blocks around a prediction layer: two norms and the projection before it, a norm after.
 _AROUND = 4
@@ -181,14 +181,12 @@ class SpeculationByBatch(Answer):
         return {"batches": [each.to_dict() for each in self.each]}
 
 
-@plain_numbers
 def check_acceptance(acceptance: float) -> None:
     """Refuse a chance of accepting a token that is none."""
     if not 0 <= acceptance <= 1:
         raise InputError(f"an acceptance of {acceptance} is no probability", hint="from 0 to 1, as in 0.8")
 
 
-@plain_numbers
 @takes()
 def expected_tokens(length: Size, acceptance: Size) -> Size:
     """Mean tokens a check of ``length`` drafted ones gives, the model's own included.
@@ -208,7 +206,6 @@ def expected_tokens(length: Size, acceptance: Size) -> Size:
     return (1 - acceptance ** (length + 1)) / (1 - acceptance)
 
 
-@plain_numbers
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "prompt"))
 def speculate(
     model: Model | str,

@@ -37,7 +37,7 @@ from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.quantity import format_amount
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero, plain_numbers
+from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
 
@@ -45,7 +45,6 @@ from roofline.work import Op, Tensor
 Place = tuple[str, int]
 
 
-@plain_numbers
 @takes()
 def mixed(
     model: Model | str,

@@ -38,7 +38,7 @@ from roofline.models.training.stage import check_trained
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, takes
-from roofline.sizes import LARGEST, check, plain_numbers, product
+from roofline.sizes import LARGEST, check, product
 from roofline.work import Key
 
 HOUR = 3600.0
@@ -203,7 +203,6 @@ class TokenBudget(Comparable):
         return f"TokenBudget {self.model.name}: {hours}{days} at {share} MFU on {self.machine.name}"
 
 
-@plain_numbers
 @takes()
 def budget(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],

@@ -28,7 +28,7 @@ from roofline.models.training.budget import TokenBudget, budget
 from roofline.models.training.memory import TrainingMemory, training_memory
 from roofline.models.training.step import train as train_step
 from roofline.signatures import optional, spelled, takes
-from roofline.sizes import Size, is_array, plain_numbers
+from roofline.sizes import Size, is_array
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def train(model: Source, *, tokens: float | str, on: Machine | str | None = None
 @overload
 def train(model: Source, *, on: Sequence[str], **options: Any) -> SideBySide: ...
 @on_several
-@plain_numbers
 @takes(train_step, optional(days="float | str", chip_hours="float | str"))
 def train(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],

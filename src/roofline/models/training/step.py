@@ -83,7 +83,6 @@ from roofline.sizes import (
     is_one,
     is_symbol,
     maximum,
-    plain_numbers,
 )
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Op, Tensor
@@ -290,7 +289,6 @@ class _LaidOutStep(NamedTuple):
         )
 
 
-@plain_numbers
 @takes(
     TrainingQuestion,
     target,
@@ -314,7 +312,6 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
 
 
 @estimable
-@plain_numbers
 @takes(training_question, but=("symbolic",))
 def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
