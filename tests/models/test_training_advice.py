@@ -115,6 +115,24 @@ def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
         assert line.after.memory.fits is not False or found.memory.fits is False
 
 
+@pytest.mark.parametrize(
+    ("model", "arguments"),
+    [
+        ("mixtral-8x7b", {"on": "h100:64", "batch_tokens": 2**22, "expert": 8}),
+        ("llama-3-8b", {"on": "h100:8", "batch_tokens": 2**18, "fsdp": 2, "tensor": 4}),
+    ],
+)
+def test_what_a_line_names_is_all_that_changes_where_microbatches_follow_or_fsdp_is_given(
+    model: str, arguments: dict[str, Any]
+) -> None:
+    found = roofline.train(model, **arguments)
+    assert found.question.as_fits
+    for line in advise(found):
+        assert roofline.train(model, **{**arguments, **line.arguments}).time == line.after.time
+        shown = "fsdp" in line.arguments and "fsdp" in arguments
+        assert (f"fsdp {line.arguments.get('fsdp')}" in line.change) == shown
+
+
 def test_formats_of_sixteen_bits_that_the_chip_lacks() -> None:
     """Llama 2 is stored in fp16, for which a TPU has no unit; a V100 has none for bf16."""
     found = train("llama-2-7b", on="v5p:4x4x4", batch_tokens=2**16)

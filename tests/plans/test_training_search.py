@@ -36,6 +36,19 @@ def test_no_layout_that_fits_is_faster() -> None:
     assert found.best.time == min(times_that_fit("llama-3-8b", asked, layouts))
 
 
+def test_the_options_of_every_row_ask_for_its_step_again() -> None:
+    asked = {"on": "h100:64", "batch_tokens": 2**21}
+    found = search_training("mixtral-8x7b", **asked, tensor=4)
+    rows = [each for each in found.to_dict()["choices"] if each.get("options") and each["kind"] != "fit"]
+    assert any(row["options"].get("expert", 1) > 8 and row["bubble"] > 0 for row in rows)
+    for choice, row in zip(found.fitting, rows, strict=True):
+        alone = train("mixtral-8x7b", **asked, **row["options"])
+        assert (alone.time, alone.memory.total) == pytest.approx((row["time"], row["memory"]), rel=1e-12)
+        named = dict(zip(*[iter(choice.layout.split())] * 2, strict=True))
+        assert {name: str(row["options"][name]) for name in named} == named
+    assert "--zero 3 --checkpoint" in str(found) or "zero=3, checkpoint" in str(found)
+
+
 def test_what_is_given_stays(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "65536", "--search", "--json"]
     assert main([*words, "--tensor", "2", "--checkpoint", "full", "--pipeline", "1"]) == 0

@@ -69,9 +69,9 @@ class TrainingChoice(NamedTuple):
     @property
     def layout(self) -> str:
         """The layout in words."""
-        ways = {} if self.answer is None else self.answer.ways
-        named = {name: size for name, size in (ways or self.options).items() if name in (*ways, *TRIED) and size != 1}
-        words = [f"{name.replace('_parallel', '')} {size}" for name, size in named.items() if name != "checkpoint"]
+        tried = {name: self.options[name] for name in TRIED if self.options.get(name, 1) != 1}
+        named = tried if self.answer is None else self.answer.numbers
+        words = [f"{name.removesuffix('_parallel')} {size}" for name, size in named.items() if name != "checkpoint"]
         return " ".join(words) or "one chip"
 
 
@@ -149,15 +149,19 @@ class TrainingPlan(Answer):
             return Row((
                 each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
                 Amount(over, "", f"{over:.2f}x"), Amount(found.op_by_op, "s"), Amount(_network_time(found), "s"),
+                *([Amount(found.bubble, "", format_percent(float(found.bubble)))] if piped else []),
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
             ))  # fmt: skip
 
+        piped = any(each.answer.layout.pipeline > 1 for each in self.fitting)
         floors = all(each.answer.time == each.answer.lower for each in self.fitting)
         columns = (
             Column("layout", wrap="words"), Column("check-\npoint"), *figures("micro-\nbatches"),
             Column("a step", "right", meaning="lower" if floors else "time"),
             Column("over the\nfastest", "right", spare=3), Column("op\nby op", "right", spare=1),
-            Column("network", "right", spare=2), Column("MFU at\nmost", "right", meaning="mfu"),
+            Column("network", "right", spare=2),
+            *([Column("waits", "right", meaning="bubble")] if piped else []),
+            Column("MFU at\nmost", "right", meaning="mfu"),
             *figures("memory"), Column("bound by"),
         )  # fmt: skip
         rows = [row(each) for each in self.fitting[:MOST_ROWS]]
@@ -177,14 +181,17 @@ class TrainingPlan(Answer):
 
 def _asked_alone(choice: TrainingChoice) -> str:
     """The options with which :func:`roofline.train` answers this layout's step."""
-    found = choice.answer
-    given = {**choice.options, "fsdp": found.ways["fsdp"]}
-    ways = {name: size for name, size in given.items() if name not in ("checkpoint", "data") and size != 1}
-    if found.bound.machine.slices > 1 or found.ways["data"] > 1:
-        ways["data"] = found.ways["data"]
-    said = {**ways, "checkpoint": found.checkpoint, "microbatches": found.microbatches}
     between = " " if spelled("fsdp").startswith("-") else ", "
-    return between.join(spelled(name, value) for name, value in said.items())
+    return between.join(spelled(name, value) for name, value in _options(choice.answer).items())
+
+
+def _options(found: Training) -> dict[str, Any]:
+    """What asks for a layout's step again, beside what was given."""
+    copies = {"data": found.layout.copies} if found.bound.machine.slices > 1 else {}
+    return {
+        **copies, "fsdp": found.layout.fsdp, **found.numbers, "zero": found.question.zero,
+        "checkpoint": found.checkpoint, "microbatches": found.microbatches,
+    }  # fmt: skip
 
 
 def _plain(choice: TrainingChoice) -> dict[str, Any]:
@@ -193,7 +200,8 @@ def _plain(choice: TrainingChoice) -> dict[str, Any]:
         return {"layout": dict(choice.options), **reason}
     return {
         "layout": dict(found.ways),
-        **attributes(found, "checkpoint", "microbatches", "time", "mfu", "days", "cost", "energy"),
+        "options": _options(found),
+        **attributes(found, "checkpoint", "microbatches", "time", "bubble", "mfu", "days", "cost", "energy"),
         "op_by_op": float(found.op_by_op),
         "network": _network_time(found),
         "memory": float(found.memory.total),

@@ -51,6 +51,7 @@ from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import CHECKPOINT_POLICIES
+from roofline.models.training.question import microbatches_that_fit
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
 
@@ -276,7 +277,7 @@ def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
         else:
             values.append(0.0 if here >= 0 else None)
     worst = None if None in values else max((v for v in values if v is not None), default=0.0)
-    return Limit(axis, int(found.ways[axis]), "tokens a chip", worst, now, True)
+    return Limit(axis, int(found.numbers[axis]), "tokens a chip", worst, now, True)
 
 
 def _tensor(found: Training) -> Limit:
@@ -382,7 +383,8 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
     found = replace(found, measured=None)
-    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in dict(_ideas(found)).items()]
+    ideas = {_named_whole(found, change, changes): changes for change, changes in _ideas(found)}
+    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in ideas.items()]
     lines = [
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
         for kept in helpful(proposals, found, _standing, smaller=SMALLER)
@@ -390,6 +392,12 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     ]
     other = off_matrix_unit(found.bound)
     return tuple(sorted(lines, key=lambda line: other is None or line.arguments != {"weights": other.instead}))
+
+
+def _named_whole(found: Training, change: str, changes: dict[str, Any]) -> str:
+    """A change in words with the number that fsdp changes to, where it was given: else fsdp takes the chips left."""
+    is_given = found.question.fsdp is not None and "fsdp" in changes
+    return f"{change}, fsdp {changes['fsdp']:,}" if is_given else change
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -401,7 +409,12 @@ class ChangedStep:
 
     def answer(self) -> Training:
         """Work the changed step out; a number of microbatches that was not given follows the change."""
-        return again(self.found, **{"microbatches": self.found.question.microbatches, **self.changes})
+        asked = self.found.question
+        if not asked.as_fits or "microbatches" in self.changes:
+            return again(self.found, **{"microbatches": asked.microbatches, **self.changes})
+        one = again(self.found, **{"microbatches": None, **self.changes})
+        parts = microbatches_that_fit(one)
+        return one if parts is None else again(one, microbatches=parts)
 
 
 def _taken(found: Training) -> Any:

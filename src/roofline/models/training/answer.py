@@ -38,7 +38,7 @@ from roofline.sections import (
     incomplete,
 )  # fmt: skip
 from roofline.signatures import spelled
-from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_symbol, maximum
+from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum
 from roofline.statements import HEADLINE_GAPS, without
 
 SCHEMA = "roofline/train/1"
@@ -111,6 +111,19 @@ class Training(Measurable, Comparable):
     def ways(self) -> dict[str, Size]:
         """Chips by how they share the step, the outermost first."""
         return {name: size for name, size in self.layout.axes.items() if name != "kv"}
+
+    @property
+    def numbers(self) -> dict[str, Size]:
+        """The options of :func:`train` that lay the step out again; experts are on ``expert`` chips of all kinds.
+
+        >>> from roofline import train
+        >>> spread = train("mixtral-8x7b", on="h100:64", batch_tokens=2**20, tensor=4, expert=8, pipeline=2)
+        >>> spread.numbers
+        {'pipeline': 2, 'fsdp': 4, 'expert': 8, 'tensor': 4}
+        """
+        named = {**self.ways, "expert": self.layout.expert}
+        named = {"context_parallel" if name == "context" else name: size for name, size in named.items()}
+        return {name: size for name, size in named.items() if not is_one(size)}
 
     @property
     def slowest(self) -> Stage:
@@ -355,7 +368,7 @@ class Training(Measurable, Comparable):
         if is_symbol(self.lower):
             yield from bound.sections()
             return
-        ways = ", ".join(f"{name} {size}" for name, size in self.ways.items() if size > 1)
+        ways = ", ".join(f"{name.removesuffix('_parallel')} {size}" for name, size in self.numbers.items())
         yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
         if is_array(self.lower):
             yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
@@ -420,6 +433,7 @@ class Training(Measurable, Comparable):
             "model": self.model.to_dict(),
             "chips": self.chips,
             "ways": dict(self.ways),
+            "options": self.numbers,
             "batch_tokens": whole(self.batch_tokens),
             "sequence": whole(self.sequence),
             "lora": None if self.question is None else self.question.lora,

@@ -100,10 +100,11 @@ def train(
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
-    parts = _microbatches_that_fit(found)
+    parts = microbatches_that_fit(found)
     if parts is None:
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **{**options, "microbatches": parts})  # type: ignore[arg-type]
+    found = replace(found, question=found.question.vary(as_fits=True))
     number = "as many microbatches as fit" if is_array(parts) else f"{parts:,} microbatches"
     said = Assumption("model", f"{number}, as none were given: the first of 2, 4, 8 … whose step fits")
     (stage,) = found.stages
@@ -111,7 +112,7 @@ def train(
     return replace(found, stages=(replace(stage, bound=bound),))
 
 
-def _microbatches_that_fit(found: Training) -> Size | None:
+def microbatches_that_fit(found: Training) -> Size | None:
     """Microbatches with which a step fits that does not fit as one, where nobody gave their number; None: none do.
 
     Of several steps each has its own number, which is what it has alone.

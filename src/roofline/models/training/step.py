@@ -124,6 +124,7 @@ def over_chips(copy: Parallelism, machine: Machine, asked: TrainingQuestion) -> 
 class TrainingQuestion:
     """A training step as a question; :func:`train` says what each field is. ``target`` holds options of the target.
 
+    ``as_fits`` says that ``microbatches`` were not given and are as many as fit.
     ``symbolic`` keeps the rates as symbols, for a closed form; else those of a form with open sizes are numbers, since
     days, dollars and joules follow from its times.
     """
@@ -163,6 +164,7 @@ class TrainingQuestion:
     conventions: Conventions = field(default_factory=lambda: Conventions(policy="minimal"))
     target: Mapping[str, Any] = field(default_factory=dict)
     symbolic: bool = False
+    as_fits: bool = False
 
     @property
     def frozen(self) -> str | None:
