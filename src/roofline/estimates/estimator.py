@@ -52,7 +52,7 @@ from roofline.estimates.transfer import (
     weights,
     widened,
 )
-from roofline.frozen import dataclass, field, replace
+from roofline.frozen import Same, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
@@ -86,6 +86,8 @@ STEP_FORMATS = ("any", "fp8", "nvfp4", "bf16", "mxfp4")
 _HALF, _COMPUTED_IN = ("bf16", "fp16"), {"mxfp4": "fp8", "any": "bf16"}
 #: Kinds of kernels that a format tells apart: they run on matrix units.
 _IN_FORMATS = ("contraction", "attention", "experts", "latent_decode", "latent_prefill")
+#: Kinds of kernel on a machine whose constants are kept for the next of them.
+MOST_KEPT = 1024
 #: Share of the time that kernels without constants may take: with more of it nothing is expected of the whole.
 MOST_UNKNOWN = 0.1
 #: Vendors whose chips run the kernels of a step in a graph.
@@ -370,6 +372,7 @@ class Estimator:
     def __init__(self, library: str = "vllm", files: Any = (), eager: bool = False) -> None:
         self.eager = eager
         self.only = ""
+        self._known: dict[tuple[Any, ...], list[tuple[KernelConstants, float]]] = {}
         self._own = read_files(files)
         only, _, library = library.rpartition("+")
         name, _, self.version = library.partition("-")
@@ -492,6 +495,17 @@ class Estimator:
 
     def sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
         """The constants for a kernel, with their weights: of its kind, or of the kind that stands in for it."""
+        link = run.shapes.get("link")
+        if is_array(link):
+            return self._or_standing_in(run, machine)
+        asked = (Same(machine), run.kernel, run.dtype, run.path, _read_format(run), link)
+        if asked not in self._known:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[asked] = self._or_standing_in(run, machine)
+        return self._known[asked]
+
+    def _or_standing_in(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
         found = self._sources(run, machine)
         kernel, path = STAND_INS.get(run.kernel, ("", ""))
         if found or not kernel:
@@ -655,13 +669,18 @@ def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> C
 
 def matrix_peak(machine: Machine, run: KernelRun) -> float | None:
     """FLOP/s of the machine's matrix units in the format that a kernel computes in; None where they have none in it."""
-    read = run.parts[0].op.reads[0].dtype if run.parts and run.parts[0].op.reads else ""
+    read = _read_format(run)
     if "weights only" in run.path or run.dtype in _HALF:
         wanted: tuple[str, ...] = (read,) if read in _HALF else _HALF
     else:
         wanted = (dtypes.get(_COMPUTED_IN.get(run.dtype, run.dtype)).arithmetic,)
     rates = (rate(machine, Key("flops", "matrix", one)) for one in wanted)
     return next((float(found.value) for found in rates if found is not None and found.dtype in wanted), None)
+
+
+def _read_format(run: KernelRun) -> str:
+    """The format of what a kernel reads first."""
+    return run.parts[0].op.reads[0].dtype if run.parts and run.parts[0].op.reads else ""
 
 
 def kernels_of(answer: Bound) -> list[KernelRun]:

@@ -39,7 +39,7 @@ comes from it. A kind of kernel that was measured on one chip alone says nothing
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ def transfers() -> tuple[Transfer, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def transfer(kernel: str, to: str) -> Transfer | None:
     """The residuals of a kind of kernel, or of the kind that stands for one that was not tried.
 

@@ -548,6 +548,7 @@ def _log_factorial(n: Any) -> Any:
     return np.where(n < 48, small[np.minimum(n, 47).astype(np.int64)], series)
 
 
+@cache
 def _normal_points() -> Any:
     """A standard normal variable at the middles of equal shares, by Hastings' formula (Abramowitz, Stegun 26.2.23)."""
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES

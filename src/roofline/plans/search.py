@@ -234,8 +234,10 @@ class Search:
         return found.best
 
     def afresh(self) -> Search:
-        """The same search with nothing assessed yet."""
-        return Search(self.asked)
+        """The same search with nothing assessed yet; a replica has the same times whatever is asked of it."""
+        found = Search(self.asked)
+        found._priced.update(self._priced)
+        return found
 
     def cost(self, deployment: Deployment) -> float:
         """What the objective counts: dollars an hour, chips or watts; chips where those of a kind are not known."""
