@@ -61,10 +61,10 @@ class Work:
         items = dict(self._items)
         for key, amount in other._items.items():
             items[key] = items[key] + amount if key in items else amount
-        return Work(items)
+        return _work_of(items)
 
     def __mul__(self, times: Size) -> Work:
-        return Work({key: amount * times for key, amount in self._items.items()})
+        return _work_of({key: amount * times for key, amount in self._items.items()})
 
     __rmul__ = __mul__
 
@@ -100,6 +100,13 @@ class Work:
     def __repr__(self) -> str:
         inside = ", ".join(f"{'/'.join(filter(None, key))}: {amount}" for key, amount in self._items.items())
         return f"Work({inside})"
+
+
+def _work_of(items: dict[Key, Size]) -> Work:
+    """Work of a dict that nobody else holds, which need not be copied."""
+    made = object.__new__(Work)
+    made._items = items
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ stated tiles from the code of vLLM and SGLang (Apache-2.0), ``cutlass_gemm_sm…
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from roofline.estimates.kernel_model import (
@@ -47,6 +47,7 @@ from roofline.estimates.kernel_model import (
     together,
     warm_share,
 )
+from roofline.frozen import NamedTuple, Same
 
 #: Rows and columns of an output tile.
 TILES = (
@@ -161,6 +162,26 @@ def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> An
     return (rows >= np.minimum(128, wanted)) & (columns >= np.minimum(128, n))
 
 
+class _Products(NamedTuple):
+    """What a product's shapes say of each choice, whatever the constants: a row a product, a column a choice."""
+
+    tile: Array
+    loaded: Array
+    depth: Array
+    written: Array
+    tiles_at_once: Array
+    full_waves: Array
+    waves: Array
+    pieces: Array
+    is_split: Array
+    legal: Any
+    activations: Array
+    weights: Array
+    whole: Array
+    beside: Array
+    flops: Array
+
+
 def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "search") -> Parts:
     """Parts of the time of matrix products: ``m``, ``n``, ``k``, ``batch``, and bytes of an element of A, B and C.
 
@@ -168,54 +189,79 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
     """
     import numpy as np
 
-    given = [np.asarray(shapes.get(name, left_out), float) for name, left_out in SHAPES.items()]
-    shape = np.broadcast_shapes(*(value.shape for value in given))
-    columns = [value if value.size == 1 else np.broadcast_to(value, shape) for value in given]
-    columns = [value.reshape(-1, 1) for value in columns]
-    starts = range(0, max(int(np.prod(shape)), 1), ROWS_AT_ONCE)
-    each = [
-        _time_and_memory([one if len(one) == 1 else one[row : row + ROWS_AT_ONCE] for one in columns], chip, c, policy)
-        for row in starts
-    ]
-    time, memory = (np.concatenate(part) for part in zip(*each, strict=True))
+    cores = chip.cores * TILES_A_CORE.get(policy, 1)
+    shape, few = _few_products(Same(shapes), cores, policy)
+    if few is not None:
+        time, memory = _time_and_memory(few, chip, cores, c)
+    else:
+        columns = _as_columns(shapes)[1]
+        starts = range(0, max(int(np.prod(shape)), 1), ROWS_AT_ONCE)
+        blocks = ([one if len(one) == 1 else one[row : row + ROWS_AT_ONCE] for one in columns] for row in starts)
+        each = [_time_and_memory(_products(block, cores, policy), chip, cores, c) for block in blocks]
+        time, memory = (np.concatenate(part) for part in zip(*each, strict=True))
     found = launched(time, memory, c["launch_time"], policy).seconds
     return Parts({name: value.reshape(shape) for name, value in found.items()})
 
 
-def _time_and_memory(sizes: Sequence[Array], chip: ChipFigures, c: Values, policy: str) -> tuple[Array, Array]:
-    """Seconds of products without their launch, and those of memory at the best choice; a choice is a column."""
+def _as_columns(shapes: Shapes) -> tuple[tuple[int, ...], list[Array]]:
+    """The shape that sizes broadcast to, and each size as a column; of one value it has one row."""
+    import numpy as np
+
+    given = [np.asarray(shapes.get(name, left_out), float) for name, left_out in SHAPES.items()]
+    shape = np.broadcast_shapes(*(value.shape for value in given))
+    columns = [value if value.size == 1 else np.broadcast_to(value, shape) for value in given]
+    return shape, [value.reshape(-1, 1) for value in columns]
+
+
+@lru_cache(maxsize=16)
+def _few_products(shapes: Same[Shapes], cores: float, policy: str) -> tuple[tuple[int, ...], _Products | None]:
+    """The shape of the sizes, and products that are worked out at once: a fit asks for the same ones often."""
+    shape, columns = _as_columns(shapes.value)
+    return shape, _products(columns, cores, policy) if max(map(len, columns)) <= ROWS_AT_ONCE else None
+
+
+def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
     import numpy as np
 
     m, n, k, batch, a_bytes, b_bytes, out_bytes, beside = sizes
     choices = rows, columns, split = _stated(policy, m, n) if policy in STATED_TILES else _choices(policy)
-    cores = chip.cores * TILES_A_CORE.get(policy, 1)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
-    busy = np.minimum(tiles, cores)
-    quantised = c["wave_quantisation"]
-    waves = (1 - quantised) * np.maximum(tiles / cores, 1) + quantised * np.ceil(tiles / cores)
-    mma = 2 * rows * columns / (chip.matrix_peak / cores * c["compute_efficiency"])
-    load = (rows * a_bytes + columns * b_bytes) / c["core_l2_rate"]
-    inner = np.maximum(k / split, c["shortest_depth"]) * np.cbrt(mma * mma * mma + load * load * load)
-    tile = inner + c["tile_overhead"] + c["epilogue"] * rows * columns * out_bytes
     a, b, out = batch * m * k * a_bytes, batch * k * n * b_bytes, batch * m * n * out_bytes
     whole = a + b + out
-    cold_a = 1 - warm_share(whole, c["activation_cache_share"], chip.cache, SHARPNESS)
-    cold_b = 1 - warm_share(whole + beside, c["weight_cache_share"], chip.cache, SHARPNESS)
-    cold = (a + out) * cold_a + b * cold_b
+    return _Products(
+        2 * rows * columns, rows * a_bytes + columns * b_bytes, k / split, rows * columns * out_bytes,
+        np.minimum(tiles, cores), np.ceil(tiles / cores), np.maximum(tiles / cores, 1), 8 * split * batch * m * n,
+        split > 1, _legal(policy, m, n, choices) if policy in LIMITED else None, a + out, b, whole, whole + beside,
+        (2 * batch * m * n * k)[:, 0],
+    )  # fmt: skip
+
+
+def _time_and_memory(of: _Products, chip: ChipFigures, cores: float, c: Values) -> tuple[Array, Array]:
+    """Seconds of products without their launch, and those of memory at the best choice; a choice is a column."""
+    import numpy as np
+
+    busy, quantised = of.tiles_at_once, c["wave_quantisation"]
+    waves = (1 - quantised) * of.waves + quantised * of.full_waves
+    mma = of.tile / (chip.matrix_peak / cores * c["compute_efficiency"])
+    load = of.loaded / c["core_l2_rate"]
+    inner = np.maximum(of.depth, c["shortest_depth"]) * np.cbrt(mma * mma * mma + load * load * load)
+    tile = inner + c["tile_overhead"] + c["epilogue"] * of.written
+    cold_a = 1 - warm_share(of.whole, c["activation_cache_share"], chip.cache, SHARPNESS)
+    cold_b = 1 - warm_share(of.beside, c["weight_cache_share"], chip.cache, SHARPNESS)
+    cold = of.activations * cold_a + of.weights * cold_b
     stream = c["memory_efficiency"] * chip.bandwidth
     memory = cold / np.minimum(stream, busy * c["core_memory_rate"])
-    memory = memory + (whole - cold) / np.minimum(3 * stream, busy * c["core_memory_rate"])
-    pieces = 8 * split * batch * m * n / (c["core_l2_rate"] * busy)
-    extra = np.where(split > 1, c["split_overhead"] + pieces, 0.0)
+    memory = memory + (of.whole - cold) / np.minimum(3 * stream, busy * c["core_memory_rate"])
+    extra = np.where(of.is_split, c["split_overhead"] + of.pieces / (c["core_l2_rate"] * busy), 0.0)
     time = together(waves * tile, memory, c["overlap_exponent"]) + extra
-    if policy in LIMITED:
-        time = np.where(_legal(policy, m, n, choices), time, np.inf)
+    if of.legal is not None:
+        time = np.where(of.legal, time, np.inf)
     best = time.argmin(axis=1)[:, None]
     least = np.take_along_axis(time, best, 1)
     width = c["choice_width"]
     soft = least[:, 0] * (1 - width * np.log(np.exp(-(time / least - 1) / width).sum(axis=1)))
     soft = np.maximum(soft, 0.5 * least[:, 0])
-    arithmetic = (2 * batch * m * n * k)[:, 0] / (chip.matrix_peak * c["compute_efficiency"])
+    arithmetic = of.flops / (chip.matrix_peak * c["compute_efficiency"])
     soft = slowed(soft, c["throttle"], np.minimum(arithmetic / soft, 1.0))
     return soft, np.take_along_axis(np.broadcast_to(memory, time.shape), best, 1)[:, 0]
 

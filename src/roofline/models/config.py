@@ -27,7 +27,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from roofline import dtypes
@@ -117,7 +117,7 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
 
 
-@lru_cache(64)
+@lru_cache(256)
 def _from_catalog(path: str, name: str) -> Model:
     """A shipped model: the same value each time, so that what was made for it is found again."""
     return from_fields(_with_quantisation_beside(_read(path), path), name)
@@ -189,6 +189,7 @@ def shipped_names() -> list[list[str]]:
     return sorted(sorted(names, key=lambda name: (len(name), name)) for names in of.values())
 
 
+@cache
 def _index() -> dict[str, str]:
     with open(os.path.join(_CATALOG, "index.json"), encoding="utf-8") as file:
         found: dict[str, str] = json.load(file)

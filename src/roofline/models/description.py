@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from roofline import dtypes
 from roofline.answers import Answer, capability
 from roofline.errors import SizeError, quoted
-from roofline.frozen import NamedTuple, Same, dataclass, replace
+from roofline.frozen import NamedTuple, Same, dataclass, once, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
@@ -140,6 +140,10 @@ class Layer:
 
     def weights(self) -> tuple[tuple[Block, Weight], ...]:
         """Every parameter tensor, named by its path in the layer, with the block that it is of."""
+        return self._weights
+
+    @once
+    def _weights(self) -> tuple[tuple[Block, Weight], ...]:
         return tuple(
             (part, weight._replace(name=join_path(part.name, weight.name)))
             for block in self.blocks

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_LAYERS, MOST_PATTERNS, checked_expression
-from roofline.frozen import Frozen, NamedTuple, dataclass, field, replace
+from roofline.frozen import Frozen, NamedTuple, Same, dataclass, field, replace
 from roofline.sizes import Size, ceil_div
 
 
@@ -217,8 +217,9 @@ class Quantisation:
 
     def storage(self, path: str, kind: str) -> Storage | None:
         """Storage of a module's weight, None where it stays in the model's own format."""
-        if kind not in ("linear", "expert", "head", "embedding"):
-            return None
+        return _storage(Same(self), path, kind) if kind in ("linear", "expert", "head", "embedding") else None
+
+    def _looked_up(self, path: str, kind: str) -> Storage | None:
         # sections name each expert, or all of a layer together
         paths = (path, _EXPERTS.sub("experts.0.", path)) if kind == "expert" else (path,)
         for named, storage in self.listed:
@@ -243,6 +244,12 @@ class Quantisation:
     @property
     def _storages(self) -> tuple[Storage, ...]:
         return tuple(filter(None, (self.default, self.experts, *(found for _, found in self.listed))))
+
+
+@lru_cache(maxsize=1 << 14)
+def _storage(section: Same[Quantisation], path: str, kind: str) -> Storage | None:
+    """What :meth:`Quantisation.storage` gives, looked up once: every layout of a model asks for each of its weights."""
+    return section.value._looked_up(path, kind)
 
 
 def lies_in(storage: Storage, dtype: str) -> bool:

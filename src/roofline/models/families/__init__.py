@@ -125,15 +125,22 @@ def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str
     The sizes of the model itself (width, layers, heads, vocabulary) only where ``sizes`` says so: published
     ``text_config`` sections leave even these out, a configuration of its own that does is cut short.
     """
-    import json
-
-    with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as file:
-        found: dict[str, Any] = json.load(file).get(fields.kind, {})
+    found = _defaults().get(fields.kind, {})
     left = {n: value for n, value in found.items() if n not in fields.names() and (sizes or n not in _SIZES)}
     said = ", ".join(f"{name} {value}" for name, value in left.items())
     return fields.with_values(**left), [
         f"left out, so as transformers takes it for {fields.kind}: {said}"
     ] if left else []
+
+
+@cache
+def _defaults() -> dict[str, dict[str, Any]]:
+    """The defaults of transformers by model type."""
+    import json
+
+    with open(os.path.join(os.path.dirname(__file__), "defaults.json"), encoding="utf-8") as file:
+        found: dict[str, dict[str, Any]] = json.load(file)
+    return found
 
 
 def read_as(model_type: str) -> str:

@@ -79,7 +79,8 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
         kinds = ["full" if max(i - offset + 1, 0) % frequency == 0 else "shared" for i in range(layers)]
     if not set(kinds) <= {"full", "shared"} or len(kinds) < layers:
         raise fields.not_understood("indexer_types", "a list of 'full' and 'shared', one a layer")
-    return [replace(made, shared=kind == "shared") for kind in kinds[:layers]]
+    of_kind = {kind: replace(made, shared=kind == "shared") for kind in ("full", "shared")}
+    return [of_kind[kind] for kind in kinds[:layers]]
 
 
 _ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=expert_layers)
