@@ -449,3 +449,25 @@ def test_a_measured_total_says_what_splits_it() -> None:
     assert said not in str(roofline.bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", measured="90us"))
     step = roofline.train("llama-3-8b", on="h100:64", batch_tokens=2**20, measured="3s")
     assert said in " ".join(str(step).split())
+
+
+@pytest.mark.parametrize(
+    ("chain", "alone"),
+    [
+        ("y = bf16[4096, 4096] * bf16[4096, 4096]; relu(y)", "bf16[4096, 4096] * bf16[4096, 4096]"),
+        ("y = bf16[B, D] * bf16[D, F]; z = gelu(y); z + bf16[B, F]", ""),
+    ],
+)
+def test_what_joins_a_kernel_overlaps_with_it_one_kernel_after_the_other(chain: str, alone: str) -> None:
+    sizes = {"B": 4096, "D": 4096, "F": 4096} if "B" in chain else {}
+    found = bound(chain, on="h100", policy="fused", **sizes)
+    assert found.op_by_op == pytest.approx(max(found.times.values()))  # one kernel
+    assert found.op_by_op < sum(part.lower for part in found.ops)
+    assert bound(f"{chain}; softmax(bf16[64, 64])", on="h100", policy="fused", **sizes).op_by_op > found.op_by_op
+    if alone:
+        plain = bound(alone, on="h100")
+        assert found.op_by_op == pytest.approx(plain.op_by_op)
+        assert sum(found.bytes.values()) == sum(plain.bytes.values())
+    if sizes:
+        several = bound(chain, on="h100", policy="fused", **{**sizes, "B": [64, 4096]})
+        assert several.op_by_op[1] == pytest.approx(found.op_by_op, rel=1e-12)

@@ -123,13 +123,14 @@ def binding(times: Mapping[str, Size]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpBound:
-    """One operation with the time it takes on every resource."""
+    """One operation with the time it takes on every resource; ``kernel``: which one starts the kernel it runs in."""
 
     op: Op
     uses: tuple[ResourceUse, ...]
     times: Mapping[str, Size]
     lower: Size
     upper: Size
+    kernel: int | None = None
 
     @property
     def bound_by(self) -> Any:

@@ -24,7 +24,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
 from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rate
 from roofline.bounds.footprint import Footprint, footprint
-from roofline.bounds.traffic import KERNELS_APART, scores_in_memory, traffic, with_scores_on_chip
+from roofline.bounds.traffic import KERNELS_APART, kernels, scores_in_memory, traffic, with_scores_on_chip
 from roofline.frozen import dataclass, field
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
@@ -78,6 +78,7 @@ class Case:
             request=self.conventions.changes() if self.request is None else self.request,
             question=self.question,
             rate_of=rate_of,
+            kernels=kernels(self.ops, self.conventions.policy),
         )
 
     def loads(self) -> Sequence[Work]:

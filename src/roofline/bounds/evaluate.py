@@ -3,7 +3,8 @@
 For every amount, time = amount ÷ rate. Per resource the times add up over operations, and then::
 
     lower    = max over resources of Σ over operations            (everything overlaps)
-    op_by_op = Σ over operations of max over resources            (each operation overlaps within itself)
+    op_by_op = Σ over kernels of max over resources               (each operation overlaps within itself, with what
+                                                                   a byte policy runs inside its kernel)
     upper    = Σ over both                                        (nothing overlaps)
 
 Source: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009; "How To Scale Your Model", chapter 1.
@@ -89,20 +90,25 @@ def bound_of_work(
     request: Mapping[str, Any] | None = None,
     question: Any = None,
     rate_of: RateOf = rate,
+    kernels: Sequence[int] | None = None,
 ) -> Bound:
-    """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
+    """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols.
+
+    ``kernels`` says of each operation which one starts the kernel that it runs in; left out, each has its own.
+    """
     missing: dict[Key, Size] = {}
     notes: dict[str, None] = dict.fromkeys(assumptions)
     parts: list[OpBound] = []
-    for op, load in zip(ops, moved, strict=True):
-        part = price_op(op, (op.work + load) * op.repeat, machine, rate_of, missing)
+    starts: Sequence[int | None] = kernels or [None] * len(ops)
+    for op, load, kernel in zip(ops, moved, starts, strict=True):
+        part = price_op(op, (op.work + load) * op.repeat, machine, rate_of, missing, kernel)
         parts.append(part)
         notes.update(dict.fromkeys(Assumption("rates", use.rate.note) for use in part.uses if use.rate.note))
     times = _total({}, (part.times for part in parts))
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
     lower, upper = maximum(*times.values()), sum(times.values())
-    op_by_op = sum(part.lower for part in parts if part.times)
+    op_by_op = one_after_another(parts)
     uses = _merge(use for part in parts for use in part.uses)
     work = sum((part.op.work * part.op.repeat for part in parts), Work())
     flops = headline_flops(work)
@@ -139,7 +145,25 @@ def bound_of_work(
     )
 
 
-def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size]) -> OpBound:
+def one_after_another(parts: Sequence[OpBound]) -> Size:
+    """Seconds of kernels one after the other, each overlapping within itself."""
+    kernels: dict[int, list[OpBound]] = {}
+    for index, part in enumerate(parts):
+        if part.times:
+            kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
+    return sum(
+        inside[0].lower if len(inside) == 1 else _longest(_total({}, (part.times for part in inside)))
+        for inside in kernels.values()
+    )
+
+
+def _longest(times: Mapping[str, Size]) -> Size:
+    return maximum(*times.values()) if len(times) > 1 else sum(times.values())
+
+
+def price_op(
+    op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size], kernel: int | None = None
+) -> OpBound:
     """Price one operation; an amount without a rate goes to ``missing``."""
     uses = []
     for key, amount in work.items():
@@ -152,13 +176,13 @@ def price_op(op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dic
         time = amount / found.value
         uses.append(ResourceUse(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
     times = _total({}, [{use.resource: use.time} for use in uses])
-    values = list(times.values())
     return OpBound(
         op=op,
         uses=tuple(uses),
         times=times,
-        lower=maximum(*values) if len(values) > 1 else sum(values),
-        upper=sum(values),
+        lower=_longest(times),
+        upper=sum(times.values()),
+        kernel=kernel,
     )
 
 
@@ -205,7 +229,7 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
     return (flops / compute) / (loaded / memory)
 
 
-@takes(bound_of_work, but=("request", "question", "rate_of"))
+@takes(bound_of_work, but=("request", "question", "rate_of", "kernels"))
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
     """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
     if len(ops) != len(moved):

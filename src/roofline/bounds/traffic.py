@@ -79,13 +79,26 @@ def _each_op(ops: Sequence[Op]) -> Keep:
     return lambda index, op: (_once(op.reads), _once(op.writes))
 
 
-def _fused(ops: Sequence[Op]) -> Keep:
-    producer = _producers(ops)
-    kernel = list(range(len(ops)))
+def kernels(ops: Sequence[Op], policy: str) -> list[int]:
+    """For each operation the one that starts the kernel it runs in; empty of a policy by which each has its own.
+
+    >>> from roofline.notation import program
+    >>> from roofline.ops import build
+    >>> kernels(build(program("h = bf16[B, D] * bf16[D, F]; g = gelu(h); relu(g)"), {"B": 4, "D": 8, "F": 16}), "fused")
+    [0, 0, 0]
+    """
+    if policy != "fused":
+        return []
+    kernel, producer = list(range(len(ops))), _producers(ops)
     for index, op in enumerate(ops):
         makers = [producer[t.ident] for t in op.reads if producer.get(t.ident, index) < index]
         if _joins(op) and makers:
             kernel[index] = kernel[max(makers)]
+    return kernel
+
+
+def _fused(ops: Sequence[Op]) -> Keep:
+    producer, kernel = _producers(ops), kernels(ops, "fused")
     inside = {
         ident
         for ident, users in _consumers(ops).items()

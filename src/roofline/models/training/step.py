@@ -28,6 +28,7 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
+from roofline.bounds.evaluate import one_after_another
 from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price
@@ -547,7 +548,7 @@ def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
     for part in parts:
         for name, time in part.times.items():
             times[name] = times[name] + time if name in times else time
-    return maximum(*times.values()), sum(part.lower for part in parts if part.times), sum(times.values())
+    return maximum(*times.values()), one_after_another(parts), sum(times.values())
 
 
 def _estimate(found: Training, overlap: float | None) -> Size | None:
