@@ -9,26 +9,12 @@ A cell of a figure carries its value in SI units (``data-value``) and its unit, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
+from typing import Any
 
-from roofline.sections import (
-    Amount,
-    Cell,
-    Column,
-    CrossTable,
-    Headline,
-    Listing,
-    Pairs,
-    Row,
-    Section,
-    Sentences,
-    ShareBar,
-    Table,
-    Tone,
-    Words,
-    YesNo,
-)
+from roofline.rendering.data import data
+from roofline.sections import Section, Tone
 
 #: How each tone looks.
 STYLES: dict[Tone, str] = {
@@ -43,7 +29,7 @@ STYLES: dict[Tone, str] = {
 
 def html(sections: Iterable[Section]) -> str:
     """Render sections one below the other."""
-    return f'<div class="roofline">{"".join(map(_section, sections))}</div>'
+    return f'<div class="roofline">{"".join(map(_section, data(sections)))}</div>'
 
 
 def page(sections: Iterable[Section], title: str = "roofline") -> str:
@@ -56,53 +42,42 @@ def page(sections: Iterable[Section], title: str = "roofline") -> str:
     return f"<!doctype html>\n<html><head>{head}</head>\n<body>{html(sections)}</body></html>\n"
 
 
-def _section(section: Section) -> str:
+def _section(section: Mapping[str, Any]) -> str:
     match section:
-        case Headline(subject=subject, beside=beside):
+        case {"kind": "headline", "subject": subject, "beside": beside}:
             return f"<p><b>{escape(subject)}</b>{f' {escape(beside)}' if beside else ''}</p>"
-        case Sentences(lines=lines, tone=tone) if lines:
+        case {"kind": "sentences", "lines": lines, "tone": tone}:
             return f"<p{_style(tone)}>{'<br>'.join(map(escape, lines))}</p>"
-        case Pairs(pairs=pairs):
+        case {"kind": "pairs", "pairs": pairs}:
             left = 'style="text-align:left"'
             rows = (f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(text)}</td></tr>" for name, text in pairs)
             return f"<table>{''.join(rows)}</table>"
-        case Listing(name=name, items=items, tone=tone) if items:
+        case {"kind": "listing", "name": name, "items": items, "tone": tone}:
             listed = "".join(f"<li>{escape(item)}</li>" for item in items)
             opened = "" if tone == "quiet" else " open"
             return f"<details{opened}{_style(tone)}><summary>{escape(name)}</summary><ul>{listed}</ul></details>"
-        case CrossTable():
-            return _section(section.table())
-        case Table(columns=columns, rows=rows):
-            head = "".join(f'<th style="text-align:{each.align}">{escape(each.name)}</th>' for each in columns)
-            head = f"<thead><tr>{head}</tr></thead>" if any(column.name for column in columns) else ""
-            return f"<table>{head}<tbody>{''.join(_row(row, columns) for row in rows)}</tbody></table>"
+        case {"kind": "table", "columns": columns, "rows": rows}:
+            head = "".join(f'<th style="text-align:{each["align"]}">{escape(each["name"])}</th>' for each in columns)
+            head = f"<thead><tr>{head}</tr></thead>" if any(each["name"] for each in columns) else ""
+            body = "".join(_row(row, [each["align"] for each in columns]) for row in rows)
+            return f"<table>{head}<tbody>{body}</tbody></table>"
     return ""
 
 
-def _row(row: Row, columns: Iterable[Column]) -> str:
-    cells = "".join(
-        _cell(cell, column, row.level if index == 0 else 0)
-        for index, (cell, column) in enumerate(zip(row.cells, columns, strict=False))
-    )
-    return f"<tr{_style(row.tone)}>{cells}</tr>"
+def _row(row: Mapping[str, Any], aligned: Iterable[str]) -> str:
+    levels = [row.get("level", 0), *[0] * len(row["cells"])]
+    cells = "".join(map(_cell, row["cells"], aligned, levels))
+    return f"<tr{_style(row.get('tone', ''))}>{cells}</tr>"
 
 
-def _cell(cell: Cell, column: Column, level: int = 0) -> str:
-    if isinstance(cell, ShareBar):
-        return f'<td><meter min="0" max="1" value="{cell.share:.4g}"></meter></td>'
-    align = f"text-align:{column.align}" + (f";padding-left:{level + 0.5:g}em" if level else "")
-    cell = cell.words if isinstance(cell, YesNo) else cell
-    if isinstance(cell, Words):
-        return f'<td style="{";".join(filter(None, (align, STYLES[cell.tone])))}">{escape(cell.text)}</td>'
-    whole = ";white-space:nowrap" if isinstance(cell, Amount) else ""
-    return f'<td style="{align}{whole}"{_data(cell)}>{escape(str(cell))}</td>'
-
-
-def _data(cell: Cell) -> str:
-    """The value and unit of a figure that is a plain number."""
-    if not isinstance(cell, Amount) or not isinstance(cell.value, int | float):
-        return ""
-    return f' data-value="{cell.value!r}"' + (f' data-unit="{escape(cell.unit)}"' if cell.unit else "")
+def _cell(cell: Mapping[str, Any], align: str, level: int) -> str:
+    if "share" in cell:
+        return f'<td><meter min="0" max="1" value="{cell["share"]:.4g}"></meter></td>'
+    style = f"text-align:{align}" + (f";padding-left:{level + 0.5:g}em" if level else "")
+    style += f";{STYLES[cell['tone']]}" if "tone" in cell else ";white-space:nowrap" if "value" in cell else ""
+    figure = f' data-value="{cell["value"]!r}"' if "value" in cell else ""
+    figure += f' data-unit="{escape(cell["unit"])}"' if cell.get("unit") else ""
+    return f'<td style="{style}"{figure}>{escape(cell["text"])}</td>'
 
 
 def _style(tone: Tone) -> str:

@@ -8,20 +8,11 @@ A report embeds the page of its answer, the explorer sends that of each question
 ('bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]', ['bound'], ['B', 'D', 'F'])
 >>> "2*B*D*F/P_bf16" in found["functions"]
 True
-
-Sections are plain data there, which the page shows itself:
-
->>> from roofline.sections import Amount, Headline, Row, Table, figures
->>> plain_sections([Headline("A * B", "on v5e")])
-[{'kind': 'headline', 'subject': 'A * B', 'beside': 'on v5e', 'level': 1}]
->>> plain_sections([Table(figures("time"), [Row([Amount(84.5e-6, "s")])])])[0]["rows"]
-[{'cells': [{'text': '84.5 µs', 'value': 8.45e-05, 'unit': 's'}]}]
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice, takewhile
@@ -36,21 +27,8 @@ from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
-from roofline.sections import (
-    Amount,
-    Cell,
-    CrossTable,
-    Headline,
-    Listing,
-    Pairs,
-    Row,
-    Section,
-    Sentences,
-    ShareBar,
-    Table,
-    Words,
-    YesNo,
-)
+from roofline.rendering.data import data as section_data
+from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
 
 #: The largest size that a slider reaches where nothing else limits it: so many times what was asked.
@@ -121,7 +99,7 @@ def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str
     return {
         "title": head.subject,
         "beside": head.beside,
-        "sections": plain_sections(sections),
+        "sections": section_data(sections),
         "charts": charts,
         "steps": [_record(step) for step in steps],
         "functions": "[" + ",\n".join(_function(step.formula) for step in steps) + "]",
@@ -369,44 +347,3 @@ def _function(formula: Formula) -> str:
         f"{{time: {formula.printed('javascript')}, parts: ({{{everything}}}) => {{{named} return [{parts}]}},"
         f" holds: ({{{sizes}}}) => [{holds}], work: ({{{everything}}}) => {{{named} return [{work}]}}}}"
     )
-
-
-def plain_sections(sections: Iterable[Section]) -> list[dict[str, Any]]:
-    """Each section as a mapping with its ``kind``; what has nothing to say is left out."""
-    return [each for each in map(_plain_section, sections) if each is not None]
-
-
-def _plain_section(section: Section) -> dict[str, Any] | None:
-    match section:
-        case Headline():
-            return {"kind": "headline", **section._asdict()}
-        case Sentences(lines=lines, tone=tone) if lines:
-            return {"kind": "sentences", "lines": list(lines), "tone": tone}
-        case Pairs(pairs=pairs) if pairs:
-            return {"kind": "pairs", "pairs": [list(pair) for pair in pairs]}
-        case Listing(name=name, items=items, tone=tone) if items:
-            return {"kind": "listing", "name": name, "items": list(items), "tone": tone}
-        case CrossTable():
-            return _plain_section(section.table())
-        case Table(columns=columns, rows=rows, name=name):
-            heads = [{"name": column.name, "align": column.align} for column in columns]
-            return {"kind": "table", "name": name, "columns": heads, "rows": list(map(_row, rows))}
-    return None
-
-
-def _row(row: Row) -> dict[str, Any]:
-    said = {"tone": row.tone, "level": row.level}
-    return {"cells": [_cell(cell) for cell in row.cells], **{name: value for name, value in said.items() if value}}
-
-
-def _cell(cell: Cell) -> dict[str, Any]:
-    if isinstance(cell, ShareBar):
-        return {"text": str(cell), "share": float(cell.share)}
-    cell = cell.words if isinstance(cell, YesNo) else cell
-    if isinstance(cell, Words):
-        said = {"tone": cell.tone, "source": cell.source}
-        return {"text": cell.text, **{name: value for name, value in said.items() if value}}
-    if isinstance(cell, Amount) and isinstance(cell.value, int | float) and math.isfinite(cell.value):
-        source = {"source": cell.source} if cell.source else {}
-        return {"text": str(cell), "value": cell.value, "unit": cell.unit, **source}
-    return {"text": str(cell)}
