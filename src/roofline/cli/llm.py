@@ -14,13 +14,9 @@ from roofline.cli.model_options import (
     PICTURE_NAMES,
     WORKED_OUT_NAMES,
     beside_of_serving,
-    formats,
     images,
-    model_size,
     not_alone,
     not_of_memory,
-    served,
-    sharing,
     taken,
 )
 from roofline.cli.option_table import (
@@ -30,6 +26,7 @@ from roofline.cli.option_table import (
     SERVED,
     SEVERAL,
     SHARING,
+    STORED,
     option,
     options,
     with_options,
@@ -39,6 +36,7 @@ from roofline.cli.option_values import (
     convention_arguments,
     crossed_sizes,
     expectation_wanted,
+    model_size,
     on_each,
     target_arguments,
     targets,
@@ -140,7 +138,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
 
 def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the question that options ask, and the picture they ask for; options lose all."""
-    pictured = images(options, described)
+    pictured = images(options, described) | ({"logits": "all"} if options.pop("all_logits") else {})
     sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
     picture = taken(options, PICTURE_NAMES)
     options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
@@ -148,7 +146,10 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     by = options["draft_by"]
     with suppress(TypeError, ValueError):
         options["draft_by"] = float(by)
-    found = {**_target(options), **formats(options), **served(options), **pictured, **options, **sizes}
+    found = {
+        **target_arguments(options), **SHARING.arguments(options), **convention_arguments(options, OF_OPERATIONS),
+        **STORED.arguments(options), **SERVED.arguments(options), **pictured, **options, **sizes,
+    }  # fmt: skip
     if found["past"] is None:
         del found["past"]
     return found, picture
@@ -172,14 +173,6 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
                 hint="give one of each, without commas",
             )
     return llm(described, **asked, **expected)
-
-
-def _target(options: dict[str, Any]) -> dict[str, Any]:
-    """Where it runs: one chip, several that split the model, or a pool of them; and how it is counted."""
-    found = {**target_arguments(options), **sharing(options)}
-    if options.pop("all_logits"):
-        found["logits"] = "all"
-    return found | convention_arguments(options, OF_OPERATIONS)
 
 
 def _draw(found: Any, picture: dict[str, Any]) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import Part
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, not_default
-from roofline.cli.model_options import formats
-from roofline.cli.option_table import FORMATS, option, options, with_options
+from roofline.cli.option_table import FORMATS, STORED, option, options, with_options
 from roofline.cli.option_values import convention_arguments
 from roofline.cli.output import show, show_json
 from roofline.counts import parse_size
@@ -76,11 +75,11 @@ def model_command(
     if parts and not as_json:
         show(Part(part_sections(models)), charts=charts)
         return
-    if options["compute"] is not None:
+    if options.pop("compute") is not None:
         raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
     conventions = convention_arguments(options, OF_OPERATIONS)
     sizes = {name: _size(name, text) for name, text in (("batch", batch), ("prompt", prompt), ("context", context))}
-    asked = formats(options)
+    asked = STORED.arguments(options)
     found = [
         summary(
             model, **{**sizes, "prompt": sizes["prompt"] or min(1024, model.context or 1024)}, **conventions, **asked

@@ -10,13 +10,14 @@ with ``help`` what the meaning comes to there. Help, the reference and completio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
 
 from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
-from roofline.cli.option_values import FRACTION, prices, targets
+from roofline.cli.option_values import FRACTION, READERS, prices, targets
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
 from roofline.signatures import MEANINGS, MEANINGS_OF
@@ -29,6 +30,8 @@ class OptionRow(NamedTuple):
     """One option: its words (behind a bar older ones that are taken too), the form of its value, what it means.
 
     ``more`` are settings of click's, ``values`` what completion offers: chip, model, dtype, policy, library, file.
+    ``read`` is what makes its text an argument of the library (:data:`READERS`); ``means`` are the name and the value
+    of the argument that a flag stands for, where they are others.
     """
 
     words: str
@@ -36,6 +39,8 @@ class OptionRow(NamedTuple):
     help: str
     values: str = ""
     more: Mapping[str, Any] = {}
+    read: str = ""
+    means: tuple[str, Any] | None = None
 
     @property
     def word(self) -> str:
@@ -47,8 +52,11 @@ class OptionRow(NamedTuple):
 _WAYS = "N[,N…]"
 
 
-def _row(words: str, metavar: str = "", help: str = "", values: str = "", **more: Any) -> OptionRow:
-    row = OptionRow(words, metavar, help, values, more)
+def _row(
+    words: str, metavar: str = "", help: str = "", values: str = "", read: str = "",
+    means: tuple[str, Any] | None = None, **more: Any,
+) -> OptionRow:  # fmt: skip
+    row = OptionRow(words, metavar, help, values, more, read, means)
     return row if help else row._replace(help=MEANINGS[more.get("name") or row.word[2:].replace("-", "_")])
 
 
@@ -75,18 +83,18 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--vary", "SIZE[=VALUES]"),
         _row("--kind", "", "What to draw; found by itself."),
         _row("--phase", type=click.Choice(["prefill", "decode", "mixed", "train"])),
-        _row("--batch", "N"),
-        _row("--prompt", "TOKENS"),
-        _row("--past", "TOKENS"),
-        _row("--context", "TOKENS"),
+        _row("--batch", "N", read="size"),
+        _row("--prompt", "TOKENS", read="size"),
+        _row("--past", "TOKENS", read="size"),
+        _row("--context", "TOKENS", read="size"),
         _row("--output", "TOKENS"),
-        _row("--chunk", "TOKENS"),
-        _row("--source", "TOKENS"),
+        _row("--chunk", "TOKENS", read="size"),
+        _row("--source", "TOKENS", read="size"),
         _row("--images", "N"),
         _row("--image-size", "HxW"),
         _flag("--all-logits", "Prefill makes output for every token, not only the last."),
-        _row("--batch-tokens", "N"),
-        _row("--sequence", "N"),
+        _row("--batch-tokens", "N", read="size"),
+        _row("--sequence", "N", read="size"),
         _row("--tokens", "N", MEANINGS_OF["train"]["tokens"]),
         _row("--days", "DAYS", callback=FRACTION),
         _row("--chip-hours", "HOURS", callback=FRACTION),
@@ -133,18 +141,18 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--pool", "N", type=click.IntRange(1), default=1),
     ),
     "several chips": (
-        _row("--tensor", _WAYS),
+        _row("--tensor", _WAYS, read="chips"),
         _flag("--sequence-parallel"),
-        _row("--pipeline", _WAYS),
-        _row("--microbatches|--micro-batches", "N", type=int),
+        _row("--pipeline", _WAYS, read="chips"),
+        _row("--microbatches|--micro-batches", "N", read="parts", type=int),
         _row("--balance", "HOW", values="layers time"),
-        _row("--data", _WAYS),
-        _row("--expert", _WAYS),
+        _row("--data", _WAYS, read="chips"),
+        _row("--expert", _WAYS, read="chips"),
         _row("--expert-exchange", "HOW", values="all-to-all per-expert all-reduce"),
         _row("--shared-experts", "HOW", values="replicated split"),
-        _row("--context-parallel", _WAYS),
-        _row("--kv-parallel", _WAYS),
-        _row("--fsdp", "N", type=int),
+        _row("--context-parallel", _WAYS, read="chips"),
+        _row("--kv-parallel", _WAYS, read="chips"),
+        _row("--fsdp", "N", read="chips", type=int),
         _row("--zero", "STAGE", values="0 1 2 3", type=int, default=3),
         _row("--schedule", "NAME", values="gpipe 1f1b interleaved zb-h1 zb-h2", default="1f1b"),
         _row("--chunks", "N", type=int, default=1),
@@ -171,7 +179,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--gradients", "DTYPE", values="dtype"),
         _row("--moments", "DTYPE", values="dtype", default="fp32"),
         _row("--master", "DTYPE", values="dtype", default="fp32"),
-        _row("--lora", "RANK", type=int),
+        _row("--lora", "RANK", read="size", type=int),
         _row("--saved-activations", "DTYPE", values="dtype"),
         _row("--formats", "NAME[,NAME…]", values="dtype"),
     ),
@@ -185,9 +193,9 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         "exact",
         "count_padding",
         "pad",
-        _flag("--full-attention", "Count every pair of query and key, masked or not."),
+        _flag("--full-attention", "Count every pair of query and key, masked or not.", means=("count", "full")),
         _flag("--unfused"),
-        _row("--checkpoint", "POLICY", values="none selective matmuls full"),
+        _row("--checkpoint", "POLICY", values="none selective matmuls full", read="policies"),
         _row("--optimizer", "NAME", values="sgd adam adamw rmsprop adagrad"),
         _row(
             "--convention | --count",
@@ -221,9 +229,9 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--fit"),
     ),
     "ways of serving": (
-        _row("--adapters", "N"),
-        _row("--kv-block", "TOKENS"),
-        _row("--host-layers", "N"),
+        _row("--adapters", "N", read="size"),
+        _row("--kv-block", "TOKENS", read="size"),
+        _row("--host-layers", "N", read="size"),
         _flag("--host-kv"),
         _row("--draft", "N", type=int),
         _row("--accept", "P", callback=FRACTION, default="0.8"),
@@ -369,6 +377,40 @@ def options(names: str, /, **changes: Any) -> list[Decorator]:
     return [option(name, **changes) for name in names.split()]
 
 
+class OptionGroup(list[Decorator]):
+    """Options that stand together in commands, and become arguments of the library together.
+
+    ``changes`` are what the option of a word has of its own here, as in :func:`option`.
+    """
+
+    def __init__(self, words: str, changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
+        super().__init__(option(word, **changes.get(word, {})) for word in words.split())
+        self.words = tuple(words.split())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names as parameters of a command's function."""
+        return tuple(word.replace("-", "_") for word in self.words)
+
+    def arguments(self, options: dict[str, Any], on: str | None = None) -> dict[str, Any]:
+        """The arguments of the library that they are, those given; ``options`` loses them.
+
+        A number of chips of the target ``on`` may be open.
+
+        >>> OptionGroup("tensor full-attention").arguments({"tensor": "2,4", "full_attention": True})
+        {'tensor': [2, 4], 'count': 'full'}
+        """
+        found: dict[str, Any] = {}
+        for word, name in zip(self.words, self.names, strict=True):
+            row, value = _ROWS[word][2], options.pop(name)
+            if isinstance(row, OptionRow):
+                value = READERS[row.read](name, value, on) if row.read else value
+                name, value = row.means if row.means and value else (name, value)
+            if value is not None and value is not False:
+                found[name] = value
+        return found
+
+
 def with_options(*groups: Sequence[Decorator] | Decorator) -> Callable[[Function], Function]:
     """Add options to a command, in order."""
 
@@ -419,21 +461,25 @@ EXPECT = options("estimate library constants eager")
 #: Formats of a model's parts; how its bytes and pairs are counted.
 FORMATS = [*options("weights activations kv compute"), *BYTES["minimal"], option("full-attention")]
 
-#: How several chips share a model.
-_SPLITS = "tensor sequence-parallel pipeline"
-_COPIES = "balance data expert expert-exchange dispatch combine shared-experts context-parallel kv-parallel"
-SHARING = options(f"{_SPLITS} microbatches {_COPIES}")
+_LAYOUT = (
+    "tensor sequence-parallel pipeline microbatches balance data expert expert-exchange dispatch combine "
+    "shared-experts context-parallel kv-parallel"
+)
+#: How several chips share a model; the same with a list of every number.
+SHARING = OptionGroup(_LAYOUT)
+SHARING_OF_EACH = OptionGroup(_LAYOUT, {"microbatches": {"metavar": _WAYS, "type": str}})
 
 #: What is served and where it lies.
-SERVED = [option("lora", type=str), *options("source adapters kv-block host-layers host-kv")]
+SERVED = OptionGroup("lora source adapters kv-block host-layers host-kv", {"lora": {"type": str}})
+
+#: Formats of a model's tensors, and which pairs of query and key count.
+STORED = OptionGroup("weights activations kv full-attention")
+
+#: Sizes of a step of a model; what a training step has alone.
+STEP_SIZES = OptionGroup("batch prompt past context chunk batch-tokens sequence")
+OF_TRAINING = OptionGroup(
+    "fsdp checkpoint", {"fsdp": {"metavar": _WAYS, "type": str}, "checkpoint": {"metavar": "POLICY[,…]"}}
+)
 
 #: A question about a model beside its conventions and its target.
-MODEL_QUESTION = [
-    *options("phase batch prompt past context chunk batch-tokens sequence"),
-    option("fsdp", metavar=_WAYS, type=str),
-    option("checkpoint", metavar="POLICY[,…]"),
-    *options(_SPLITS),
-    option("microbatches", metavar=_WAYS, type=str),
-    *options(f"{_COPIES} weights activations kv full-attention"),
-    *SERVED,
-]
+MODEL_QUESTION = [option("phase"), *STEP_SIZES, *OF_TRAINING, *SHARING_OF_EACH, *STORED, *SERVED]

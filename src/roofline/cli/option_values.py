@@ -464,6 +464,64 @@ def check_chips_of_each(options: dict[str, Any]) -> None:
         raise InputError(f"--{name.replace('_', '-')} has several values, one a machine, and one is asked", hint=hint)
 
 
+def model_size(
+    name: str,
+    text: str | int | None,
+    what: str = "size",
+    hint: str = "a number, a list 1,8,64 or a range 1:512:*2",
+    of: str | None = None,
+) -> Any:
+    """Read a number, or a list or range of them; one that is read already, as of one of several machines, stays.
+
+    That of the target ``of`` may be open, and bears a name then.
+    """
+    value = parse_size(name, text) if isinstance(text, str) else text
+    if isinstance(value, str) and not _is_open(of, value):
+        raise InputError(f"--{name.replace('_', '-')} {text!r} is not a {what}", hint=hint)
+    return value
+
+
+def _is_open(target: str | None, name: str) -> bool:
+    from roofline.hardware.open_counts import open_shape
+
+    opened = open_shape(target)
+    return opened is not None and name == opened[2]
+
+
+def kept(text: str) -> int | str:
+    """What a checkpoint keeps: a policy by name, or so many layers."""
+    number = whole_number(text)
+    return text if number is None else number
+
+
+#: Policies of keeping everything of a kind: several are a list, where modules with commas between them are one policy.
+_POLICIES = ("none", "selective", "matmuls", "full")
+
+
+def kept_each(text: str | None) -> Any:
+    """What a checkpoint keeps, or several such policies."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    is_list = len(parts) > 1 and all(each in _POLICIES or each.isdecimal() for each in parts)
+    return [kept(each) for each in parts] if is_list else kept(text)
+
+
+#: What a number of chips is, and what may stand there.
+_CHIPS = (
+    "number of chips",
+    "a number, or a list 1,2,4,8; a formula is of one number or of the n of h100:n, a sweep has a row for each",
+)
+
+#: How the text of an option about a model becomes an argument: of its name, its text and the target.
+READERS: dict[str, Callable[[str, Any, str | None], Any]] = {
+    "size": lambda name, text, on: model_size(name, text),
+    "chips": lambda name, text, on: model_size(name, text, *_CHIPS, of=on),
+    "parts": lambda name, text, on: model_size(name, text, "number of parts", _CHIPS[1]),
+    "policies": lambda name, text, on: kept_each(text),
+}
+
+
 def check_once(command: click.Command, words: Sequence[str]) -> None:
     """Raise where an option of a command has two values, or two options give one thing two values."""
     long = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.model_options import not_alone, served
+from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import SERVED, WORKERS, option, options, with_options
 from roofline.cli.option_values import announced, parse_set, targets
 from roofline.cli.output import ChartKind, check_files, data_or_picture, show, show_chart, show_json, working
@@ -85,7 +85,7 @@ def plan_command(
         drafts = _whole_numbers("draft", drafts, "tokens", "4, or several to try: 2,4,8")
     formats = [name.strip() for name in (options.pop("formats") or "").split(",") if name.strip()]
     shared, figures = options.pop("shared"), parse_set(options.pop("set_"))
-    options |= served(options)
+    options |= SERVED.arguments(options)
     options |= {"set": figures} if figures else {}
     trace = None
     if options["rate"].lower().endswith((".csv", ".txt")):

@@ -8,7 +8,7 @@ import click
 
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, not_default
-from roofline.cli.model_options import kept, model_size, not_alone
+from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
     OF_EACH,
@@ -19,6 +19,8 @@ from roofline.cli.option_values import (
     crossed_sizes,
     expectation_wanted,
     is_list,
+    kept,
+    model_size,
     on_each,
     target_arguments,
     targets,
