@@ -19,10 +19,11 @@ from roofline.bounds.evaluate import evaluate
 from roofline.charts.chart import Chart
 from roofline.cli import _COMMANDS, cli
 from roofline.errors import InputError
+from roofline.meanings import SAID_IN_PYTHON
 from roofline.measurement.machine_file import write_machine_file
 from roofline.measurement.points import points_of
 from roofline.sections import Sentences
-from roofline.signatures import SAID_IN_PYTHON, ShortSignature, check_methods
+from roofline.signatures import ShortSignature, check_methods
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, a_or_an
 from roofline.frozen import NamedTuple
+from roofline.meanings import SAID_IN_PYTHON
 from roofline.sections import (
     Amount,
     Column,
@@ -34,7 +35,7 @@ from roofline.sections import (
     figures,
     joined,
 )
-from roofline.signatures import SAID_IN_PYTHON, check_methods, described, spelled, with_named, wrong_kind
+from roofline.signatures import check_methods, described, spelled, with_named, wrong_kind
 from roofline.sizes import check_itself, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])

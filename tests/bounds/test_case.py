@@ -22,9 +22,9 @@ from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings, t
 from roofline.bounds.traffic import BYTE_POLICIES, traffic
 from roofline.cli import cli
 from roofline.errors import InputError, RooflineError
+from roofline.meanings import MEANINGS
 from roofline.models import load, prefill, serve_bound, train
 from roofline.programs import Traced
-from roofline.signatures import MEANINGS
 from roofline.work import Op
 from tests.strategies import for_each
 

@@ -25,11 +25,12 @@ from roofline.errors import InputError, NotationError, SizeError, did_you_mean, 
 from roofline.frozen import replace
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine
+from roofline.meanings import SAID_IN_PYTHON, meant
 from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, SAID_IN_PYTHON, call, meant, spelled, takes, wrong_kind
+from roofline.signatures import NAMED_SIZES, call, spelled, takes, wrong_kind
 from roofline.sizes import Size, is_array, plain_number
 
 if TYPE_CHECKING:

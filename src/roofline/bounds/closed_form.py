@@ -41,6 +41,7 @@ from roofline.formulas.elasticity import Elasticity, elasticities, stepped, valu
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, language_named, python_source, text
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
+from roofline.meanings import SAID_IN_PYTHON
 from roofline.quantity import format_amount, format_number
 from roofline.sections import (
     BLANK,
@@ -57,7 +58,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import SAID_IN_PYTHON, either
+from roofline.signatures import either
 from roofline.sizes import check, is_array, is_one, is_symbol, product, symbol
 from roofline.statements import SizeCondition, kind_of
 

@@ -23,8 +23,8 @@ from roofline.errors import InputError, quoted
 from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
+from roofline.meanings import MEANINGS
 from roofline.quantity import Figure, format_percent, format_quantity, parse
-from roofline.signatures import MEANINGS
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
 

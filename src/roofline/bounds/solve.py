@@ -63,10 +63,11 @@ from roofline.errors import HardwareError, InputError, SizeError, quoted, sugges
 from roofline.formulas.printers import language_named, text
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
+from roofline.meanings import SAID_IN_PYTHON
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import SAID_IN_PYTHON, call, either, spelled, takes
+from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_symbol, symbol
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from roofline.cli.output import is_kept, show, show_answer
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import machine_template
-from roofline.signatures import MEANINGS_OF
+from roofline.meanings import MEANINGS_OF
 
 
 @command_named("chips")

@@ -13,7 +13,7 @@ from roofline.cli.option_values import expectation_wanted, split_words, target_a
 from roofline.cli.output import check_files, show_answer, working, wrote
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
-from roofline.signatures import MEANINGS_OF
+from roofline.meanings import MEANINGS_OF
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine

@@ -20,7 +20,7 @@ from roofline.cli.command import Option
 from roofline.cli.option_values import FRACTION, READERS, prices, targets
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
-from roofline.signatures import MEANINGS, MEANINGS_OF
+from roofline.meanings import MEANINGS, MEANINGS_OF
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]

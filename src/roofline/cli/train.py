@@ -28,7 +28,7 @@ from roofline.cli.option_values import (
 from roofline.cli.output import show_answer, show_changed, show_json, working
 from roofline.counts import count, parse_size
 from roofline.errors import InputError
-from roofline.signatures import MEANINGS_OF
+from roofline.meanings import MEANINGS_OF
 from roofline.sizes import LARGEST, check, is_array
 
 #: Options that say nothing without another.

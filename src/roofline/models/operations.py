@@ -25,6 +25,7 @@ from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
+from roofline.meanings import unknown_argument
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
@@ -32,7 +33,7 @@ from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
-from roofline.signatures import spelled, takes, unknown_argument
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum
 from roofline.work import Key, Op, Tensor
 

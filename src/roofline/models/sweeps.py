@@ -31,6 +31,7 @@ from roofline.grids.blocks import BlockTable
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
+from roofline.meanings import meant, unknown_argument
 from roofline.models.closed_form import OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
@@ -46,7 +47,7 @@ from roofline.models.training.step import training_question
 from roofline.progress import stopped
 from roofline.quantity import format_number
 from roofline.sections import Headline
-from roofline.signatures import listed_names, meant, optional, spelled, takes, unknown_argument
+from roofline.signatures import listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
 from roofline.statements import without
 
