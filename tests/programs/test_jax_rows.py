@@ -278,3 +278,30 @@ def test_elements_that_steps_do_not_share_evenly_are_all_read(shape, rows):
     assert traced.bytes("minimal") == 2 * 4 * elements
     assert traced.bytes() == 4 * (2 * int(np.prod(shape)) + 2 * elements)
     assert traced.bound(on="h100").footprint.total == 4 * (2 * int(np.prod(shape)) + elements)
+
+
+def _layers(x, ws):
+    return lax.scan(lambda h, w: (h @ w, None), x, ws)[0]
+
+
+def _groups(x, ws):
+    return lax.scan(lambda h, group: (_layers(h, group), None), x, ws)[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "stack"),
+    [
+        (_layers, (1,)),
+        (_groups, (3, 4)),
+        (_groups, (1, 4)),
+        (_groups, (3, 1)),
+        (lambda x, ws: lax.scan(lambda h, groups: (_groups(h, groups), None), x, ws)[0], (3, 4, 2)),
+        (lambda x, ws: lax.scan(lambda h, _: (_layers(h, ws), None), x, None, length=3)[0], (4,)),
+    ],
+)
+def test_layers_in_loops_of_loops_are_read_and_held_each_once(program, stack):
+    ws = jax.ShapeDtypeStruct((*stack, 64, 64), "float32")
+    traced = trace(program, ONE, ws, weights=1, frontend="jax")
+    layers = int(np.prod(stack))
+    assert traced.bytes("minimal") == (layers + 2) * ROW
+    assert traced.bound(on="h100").footprint.parts["weight"] == layers * ROW

@@ -35,6 +35,7 @@ has, and what they take beyond that was read before.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence, Set
 from itertools import pairwise
 from math import prod
@@ -286,7 +287,10 @@ def _apart(parts: Mapping[str, Tensor]) -> bool:
 
 def _of_steps(ident: str) -> bool:
     """Whether a part is what the steps of a loop take, each another (:class:`LoopSteps`)."""
-    return ident.endswith(":]")
+    return _STEPS.search(ident) is not None
+
+
+_STEPS = re.compile(r"\[\d+:\](\[\d+:\]|\[0\])*$")
 
 
 def _fit(parts: Mapping[str, Tensor], times: Mapping[str, Size]) -> bool:
@@ -302,7 +306,7 @@ def _beside_steps(base: str, parts: Mapping[str, Tensor], times: Mapping[str, Si
     A loop whose steps stand together leaves nothing to another one, whose first step stands apart.
     """
     every = f"{base}[0:]"
-    steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or ident == f"{base}[0]"}
+    steps = {ident: t for ident, t in parts.items() if _of_steps(ident) or not ident[len(base) :].strip("[0]")}
     steps = {every: parts[every]} if every in parts else steps
     others = {ident: t for ident, t in parts.items() if ident not in steps}
     taken = [t.traffic_elements * (times.get(ident, 1) if _of_steps(ident) else 1) for ident, t in steps.items()]

@@ -329,14 +329,14 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
             None if row is None else walker.part(row, name or "0:", (times, *value.shape), value.shape)
             for row, value in zip(rows, slices, strict=True)
         ]
-        if name != "0" and (is_symbol(times) or times > 1):
-            state = _loop_state(walker, state)
+        looped = name != "0" and (is_symbol(times) or times > 1)
+        state = _loop_state(walker, state) if looped else state
         before, step = len(walker.ops), _inside(context, times, [*state, *seen], name)
         found = walker.inline(params["jaxpr"], [*consts, *state, *seen], step)
         fresh = {t.ident for op in walker.ops[before:] for t in map(walker.settle, op.writes)}
         for stack, made in zip(stacks, found[len(state) :], strict=True):
             walker.stack(made, stack, fresh, step)
-        state = _carry(walker, state, found[: len(state)], name != "0")
+        state = _carry(walker, state, found[: len(state)], looped)
         _first_parts(walker, begun, step)
     return [*state, *stacks]
 

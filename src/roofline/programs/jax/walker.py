@@ -73,9 +73,14 @@ class JaxprWalker:
         return Tensor(f"t{self.made}", value.shape, value.dtype, role, None, label)
 
     def part(self, tensor: Tensor, name: str, dims: tuple[Size, ...], seen: tuple[Size, ...]) -> Tensor:
-        """Name a part of a tensor: the dimensions it holds, and those that are seen of it at a time."""
+        """Name a part of a tensor: the dimensions it holds, and those that are seen of it at a time.
+
+        Of a row that an outer loop takes it holds as many as there are rows.
+        """
         ident = f"{tensor.ident}[{name}]" if name else tensor.ident
-        self.held.setdefault(ident, dims)
+        whole = self.held.get(tensor.ident, ())
+        rows = whole[: max(0, len(whole) - len(tensor.dims))] if "[" in tensor.ident else ()
+        self.held.setdefault(ident, (*rows, *dims))
         return replace(tensor, ident=ident, dims=seen, touched=None)
 
     def assume(self, text: str) -> None:
@@ -357,7 +362,7 @@ def _given_back(ops: Sequence[Op], results: set[str], rows: set[str]) -> list[Op
         names = [f"{t.ident}[result]" if kept else t.ident for t, kept in zip(op.writes, chosen, strict=True)]
         writes = [replace(t, ident=name) for t, name in zip(op.writes, names, strict=True)]
         reads = [
-            replace(t, ident=f"{t.ident.replace('[', '.')}.last", storage=t.ident) if t.ident in rows else t
+            replace(t, ident=f"{t.ident}.last", storage=t.storage or t.ident) if t.ident in rows else t
             for t in op.reads
         ]
         last_step = replace(op, repeat=1, reads=tuple(reads), writes=tuple(writes))
