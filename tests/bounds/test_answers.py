@@ -134,6 +134,19 @@ def test_a_result_named_alone_is_written_once_more(line: str, on: str, more: int
     assert opened.bytes["hbm"].subs(sizes) == bound(line + "; h", on=on, policy="fused", **SIZES).bytes["hbm"]
 
 
+@pytest.mark.parametrize(
+    ("line", "tensors"),
+    [
+        ("s = sigmoid(x:bf16[B, F]); s + x", 2),  # one kernel reads x once
+        ("h = bf16[B, F] + bf16[B, F]; g = gelu(h); softmax(h)", 6),  # what is made in a kernel it does not read
+        ("h = x:bf16[B, F] + bf16[B, F]; n = rms_norm(h); n + x", 6),  # two kernels read x, and the second n
+        ("a = exp(x:bf16[B, F]); b = log(x); a + b", 5),  # neither is made of the other: a kernel each
+    ],
+)
+def test_a_fused_kernel_reads_each_tensor_once(line: str, tensors: int) -> None:
+    assert sum(bound(line, on="h100", policy="fused", B=64, F=512).bytes.values()) == tensors * 2 * 64 * 512
+
+
 def test_three_bounds_of_a_program_are_apart() -> None:
     answer = bound("h = bf16[B, D] * bf16[D, F]; softmax(h)", on="v5e", B=4096, D=8192, F=8192)
     assert answer.lower < answer.op_by_op < answer.upper

@@ -3,7 +3,8 @@
 ============ ==========================================================================================
 ``each-op``  every operation reads its operands and writes its result (the default)
 ``fused``    an elementwise operation joins the kernel of the latest operation that made one of its operands;
-             what only moves inside one kernel costs nothing; a norm with stored statistics is elementwise
+             what only moves inside one kernel costs nothing, and what a kernel reads it reads once; a norm with
+             stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
 ``minimal``  the physical floor: inputs, weights, KV and final outputs once, intermediates nothing
 ``streamed`` the convention of most published floors of serving: matrices' weights and what sequences keep, once
@@ -99,13 +100,20 @@ def kernels(ops: Sequence[Op], policy: str) -> list[int]:
 
 def _fused(ops: Sequence[Op]) -> Keep:
     producer, kernel = _producers(ops), kernels(ops, "fused")
-    inside = {
-        ident
-        for ident, users in _consumers(ops).items()
-        if ident in producer and all(_joins(ops[u]) and kernel[u] == kernel[producer[ident]] for u in users)
-    }
+    inside, payers = set[str](), set[tuple[int, str]]()
+    for ident, users in _consumers(ops).items():
+        at = producer.get(ident)
+        if at is not None and all(_joins(ops[user]) and kernel[user] == kernel[at] for user in users):
+            inside.add(ident)
+            continue
+        readers: dict[tuple[int, Size], list[int]] = defaultdict(list)
+        for user in users:
+            own = kernel[user], ops[user].repeat
+            if at is None or at >= user or own != (kernel[at], ops[at].repeat):
+                readers[own].append(user)
+        payers |= {(_largest_read(ops, ident, each), ident) for each in readers.values()}
     return lambda index, op: (
-        [t for t in _once(op.reads) if t.ident not in inside],
+        [t for t in _once(op.reads) if (index, t.ident) in payers],
         [
             *(t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside),
             *(_given(t) for t in _once(op.writes) if t.ident in inside and t.given is not None),
