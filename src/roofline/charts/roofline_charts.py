@@ -435,7 +435,7 @@ def without_place(answer: Bound, named: Callable[[OpBound], str]) -> list[str]:
 
     Those that take less than :data:`LEAST_TOLD` of the time are not named.
     """
-    whole = float(answer.op_by_op)
+    whole = sum(float(part.lower) for part in answer.ops)
     times: dict[tuple[str, str], float] = {}
     for part in answer.ops:
         if isinstance(_point(answer, part, ""), str):

@@ -110,16 +110,17 @@ def operation_table(
     """
     chosen = list(zip(ops, traffic(ops), strict=True))[:most]
     timed = {who: roof for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
+    wholes = {who: sum(part.lower for part in roof.ops) for who, roof in timed.items()}
     rows = []
     for number, (op, load) in enumerate(chosen):
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
         moved = Amount(load.total("bytes") * op.repeat, "B")
         cells = [op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved]
-        for at, roof in enumerate(timed.values()):
+        for at, (who, roof) in enumerate(timed.items()):
             part = roof.ops[number]
             cells[4] = Amount(part.bytes, "B") if at == 0 else cells[4]
-            cells += _timed(part.lower, roof.op_by_op, str(part.bound_by or ""), len(timed))
+            cells += _timed(part.lower, wholes[who], str(part.bound_by or ""), len(timed))
         rows.append(Row(tuple(cells)))
     if len(timed) > 1:
         sums = [cell for roof in timed.values() for cell in (Amount(roof.op_by_op, "s"), "")]
@@ -148,13 +149,13 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     for part in answer.ops:
         groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)
     longest = sorted(groups.items(), key=lambda item: -sum(float(part.lower) for part in item[1]))
-    rows = []
+    rows, whole = [], sum(part.lower for part in answer.ops)  # more than op by op where kernels join operations
     for (name, resource), parts in longest[:most]:
         flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
         is_known = parts[0].op.kind != UNKNOWN
         intensity = f"{flops / moved:.3g}" if moved and is_known else ""
         time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
-        times = (Amount(time, "s"), share_of(time, answer.op_by_op))
+        times = (Amount(time, "s"), share_of(time, whole))
         rows.append(
             Row(
                 (
