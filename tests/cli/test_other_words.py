@@ -95,7 +95,10 @@ MESSAGES = [
     (["model", "qwen3-14b"], "did you mean 'qwen3-1.7b'? it is not shipped, but model_type 'qwen3' is read: give its"),
     (["model", "llama-2-7c"], "no model 'llama-2-7c'; did you mean 'llama-2-7b'?\n"),
     (["model", "facebook/opt-30b"], "or a folder that holds it; model_type 'opt' is read"),
-    (["model", "vgg16"], "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json does as well"),
+    (
+        ["model", "vgg16"],
+        "no model 'vgg16'; `roofline model` lists the shipped ones; a config.json of a transformer does as well, and",
+    ),
 ]
 
 

@@ -231,6 +231,12 @@ def test_messages(data: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_a_tuned_model_is_read_as_its_base_with_or_without_its_owner() -> None:
+    for name in ("Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B-Instruct", "llama-3-70b-instruct"):
+        found = load(name)
+        assert (found.parameters, found.notes[-1].startswith(f"{name} is read as llama-3")) == (70_553_706_496, True)
+
+
 def test_messages_about_files(tmp_path: Path) -> None:
     cut = tmp_path / "cut.json"
     cut.write_text(json.dumps(LLAMA)[:40])
@@ -242,6 +248,7 @@ def test_messages_about_files(tmp_path: Path) -> None:
         (tmp_path / "none.json", "no file "),
         (tmp_path, "holds no config.json; name the file itself"),
         ("lama-2-7b", "no model 'lama-2-7b'; did you mean 'llama-2-7b'?"),
+        ("bert-large", "did you mean 'bert-base'? it is not shipped, but model_type 'bert' is read"),
     ):
         with pytest.raises(InputError) as caught:
             load(source)

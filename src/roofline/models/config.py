@@ -227,18 +227,20 @@ def _downloaded(name: str) -> str | None:
 
 
 def _tuned_from(name: str) -> str | None:
-    """The shipped model of the same owner that a hub id was tuned from.
+    """The shipped model that a tuned one is named after, of the same owner where the name has one.
 
     >>> _tuned_from("meta-llama/Llama-3.1-70B-Instruct"), _tuned_from("somebody/Llama-3.1-70B-Instruct")
     ('llama-3.1-70b', None)
+    >>> _tuned_from("llama-3-70b-instruct"), _tuned_from("llama-3-70b-instrukt")
+    ('llama-3-70b', None)
     """
-    found = _HUB_ID.fullmatch(name.strip().lower())
+    found = re.fullmatch(r"(?:([\w.-]+)/)?([\w.-]+)", name.strip().lower())
     if found is None or os.path.exists(name):
         return None
     owner, model = found.groups()
-    bases = [model, *(model.removesuffix(ending) for ending in _TUNED if model.endswith(ending))]
-    index = _index()
-    return next((base for base in bases if index.get(base, "").startswith(f"{owner}--")), None)
+    bases = (model.removesuffix(ending) for ending in ("", *_TUNED) if model.endswith(ending))
+    index, of = _index(), f"{owner}--" if owner else ""
+    return next((base for base in bases if base in index and index[base].startswith(of)), None)
 
 
 def _letters(name: str) -> str:
@@ -266,6 +268,22 @@ def _digits(name: str) -> str:
     return re.sub(r"\D", "", name)
 
 
+_NOT_SHIPPED = (
+    "`roofline model` lists the shipped ones; a config.json of a transformer does as well, "
+    "and `roofline trace` reads any other network from its program"
+)
+
+
+def _has_another_word(name: str, near: str) -> bool:
+    """Whether a word of ``name`` is none of ``near``'s misspelt.
+
+    >>> _has_another_word("bert-large", "bert-base"), _has_another_word("bert-bsae", "bert-base")
+    (True, False)
+    """
+    words = re.split(r"[-_. ]", near)
+    return any(did_you_mean(word, words) is None and len(word) > 3 for word in re.split(r"[-_. ]", name))
+
+
 def _missing(text: str) -> InputError:
     if _is_path(text):
         stem = os.path.basename(text).removesuffix(".json").lower()
@@ -286,8 +304,8 @@ def _missing(text: str) -> InputError:
     near = did_you_mean(plain, names())
     if kind and near and not _letters(near).startswith(_letters(kind)):
         near = None  # of another family
-    hint = f"did you mean {near!r}?" if near else "`roofline model` lists the shipped ones; a config.json does as well"
-    if kind and (near is None or _digits(near) != _digits(plain)):
+    hint = f"did you mean {near!r}?" if near else _NOT_SHIPPED
+    if kind and (near is None or _digits(near) != _digits(plain) or _has_another_word(plain, near)):
         said = f"{hint} " if near else ""
         hint = (
             f"{said}it is not shipped, but model_type {kind!r} is read: give its config.json, or a folder that holds it"

@@ -198,9 +198,14 @@ class Training(Measurable, Comparable):
         return self.flops / (self.chips * self.peak * self.time)
 
     @property
+    def tokens_per_second(self) -> Size:
+        """Tokens all chips train on in a second."""
+        return self.batch_tokens / self.time
+
+    @property
     def tokens_per_day(self) -> Size:
         """Tokens all chips train on in a day."""
-        return self.batch_tokens / self.time * DAY
+        return self.tokens_per_second * DAY
 
     @property
     def days(self) -> Size | None:
@@ -417,7 +422,7 @@ class Training(Measurable, Comparable):
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
         names = ("microbatches", "schedule", "checkpoint", "model_flops", "flops")
         times = ("lower", "op_by_op", "upper", "estimate", "idle", "exposed", "time", "mfu", "hfu")
-        reached = ("most_mfu", "measured", "over_floor", "overlapped", "tokens_per_day", "days", "cost", "energy")
+        reached = ("most_mfu", "measured", "over_floor", "overlapped", "tokens_per_second", "tokens_per_day", "days")
 
         def values(*names: str) -> dict[str, Any]:
             return {name: getattr(self, name) for name in names}
@@ -441,7 +446,7 @@ class Training(Measurable, Comparable):
             "six_parameters_tokens": self.six,
             **values(*times),
             "stated_mfu": self.stated,
-            **values(*reached),
+            **values(*reached, "cost", "energy"),
             "memory": self.memory.amounts(),
             "stages": [stage(each) for each in self.stages],
             "least_chips": self.least_chips,
@@ -657,9 +662,10 @@ def _rate_in_words(found: Training) -> str:
     again = f", {format_percent(found.hfu, 1)} with what is run again" if run_again else ""
     other = off_matrix_unit(found.bound)
     of = "" if other is None or other.runs_on is None else f" of the peak of {other.runs_on}"
-    return (
-        f"MFU {format_percent(found.mfu, 1)}{of}{again}, {how}: {format_count(int(found.tokens_per_day))} tokens a day"
-    )
+    rate = float(found.tokens_per_second)
+    a_chip = f", {format_number(rate / found.chips)} a chip" if found.chips > 1 else ""
+    each = f"{format_number(rate)} tokens/s{a_chip}, {format_count(int(found.tokens_per_day))} a day"
+    return f"MFU {format_percent(found.mfu, 1)}{of}{again}, {how}: {each}"
 
 
 def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
