@@ -71,7 +71,7 @@ SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASE
 OF_TRAINING = {"batch_tokens": 2**20, "sequence": 4096}
 
 
-@takes(serve_bound, training_question, but=("symbolic",))
+@takes(serve_bound, training_question, but=("symbolic", "as_fits"))
 def model_formula(model: Model | str, phase: str = "decode", *, on: str | Machine, **options: Any) -> Formula:
     """The closed form of one step, in its sizes: ``batch`` and ``context``, ``prompt``, or ``batch_tokens``.
 

@@ -315,7 +315,7 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
 
 
 @estimable
-@takes(training_question, but=("symbolic",))
+@takes(training_question, but=("symbolic", "as_fits"))
 def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **options: Any) -> Training:
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 
