@@ -331,7 +331,7 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
     found = train("llama-3-70b", **asked)
     assert found.fits is False
     assert found.incomplete == found.bound.incomplete != ()
-    assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, in 4.76 s a step"
+    assert found.fitting() == "1 microbatch, checkpoint full, tensor 2, fsdp 256, in 4.76 s a step"
     lines = drawn(found, 200).splitlines()
     assert "  DOES NOT RUN: 0.238 sequences in a microbatch, and a chip takes whole ones" in lines[2]
     assert any(line.endswith("(nic), for what is modelled: see incomplete below") for line in lines)
