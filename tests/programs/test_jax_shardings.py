@@ -67,6 +67,33 @@ def _explicit(dims, *spec):
     return jax.ShapeDtypeStruct(dims, jnp.bfloat16, sharding=NamedSharding(EXPLICIT, P(*spec)))
 
 
+@pytest.mark.parametrize(
+    ("specs", "out", "flops", "listed"),
+    [
+        ((P("x", None), P()), None, 1 / 2, ()),
+        ((P("x", None), P(None, "y")), None, 1 / 8, ()),
+        ((P(), P()), None, 1, ()),
+        ((P(None, "x"), P("x", None)), None, 1, ("jit's in_shardings over 2 devices",)),  # XLA adds an all-reduce
+        ((P("x", None), P()), P(), 1 / 2, ("jit's out_shardings over 2 devices",)),
+    ],
+)
+def test_in_shardings_of_a_jit_are_the_shardings_of_its_arguments_or_are_listed(specs, out, flops, listed):
+    shardings = [NamedSharding(EXPLICIT, spec) for spec in specs]
+    given = {} if out is None else {"out_shardings": NamedSharding(EXPLICIT, out)}
+    product = jax.jit(lambda a, b: a @ b, in_shardings=tuple(shardings), **given)
+    traced = trace(product, _shape(16, 32, dtype="bfloat16"), _shape(32, 64, dtype="bfloat16"))
+    assert traced.flops() == flops * 2 * 16 * 32 * 64
+    assert len(traced.gaps) == len(listed)
+    for gap, words in zip(traced.gaps, listed, strict=True):
+        assert words in gap.reason
+        assert any(words in line for line in traced.assumptions)
+    if not listed and specs[0] != P():
+        typed = [_explicit(dims, *spec) for dims, spec in zip(((16, 32), (32, 64)), specs, strict=True)]
+        assert trace(lambda a, b: a @ b, *typed).flops() == traced.flops()
+        nested = trace(lambda a, b: product(a, b) * 2, *(_shape(*one.shape, dtype="bfloat16") for one in typed))
+        assert nested.flops() == traced.flops()
+
+
 def _sent(traced):
     return [(op.name, op.work.total("wire")) for op in traced.collectives()]
 

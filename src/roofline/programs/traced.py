@@ -451,7 +451,7 @@ def place(ops: Sequence[Op], machine: Machine) -> Placed:
         return Placed(tuple(ops), machine, ())
     if not sent:
         many = machine.mesh.chips
-        alone = (f"the program is not split: it runs on one of the {many} chips of {machine.target}",)
+        alone = (f"nothing is sent between chips: this is what one of the {many} chips of {machine.target} does",)
         return Placed(tuple(ops), machine, alone if many > 1 else ())
     chips = machine.mesh.chips
     cuts = {1, chips}

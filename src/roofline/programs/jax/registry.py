@@ -147,6 +147,17 @@ def automatic(sharding: Any) -> int:
     return prod(size for axis, size in mesh_axes(mesh).items() if kinds.get(axis, "Auto") == "Auto")
 
 
+def untyped(sharding: Any, aval: Any) -> int:
+    """Devices over which ``jit`` shards a value by explicit axes of a mesh that the value's type does not have so."""
+    mesh = getattr(sharding, "mesh", None)
+    if not getattr(mesh, "shape", None):
+        return 1
+    rank = len(getattr(aval, "shape", ()))
+    pairs = zip(_split_by(sharding, rank), _split(aval, rank) or ((),) * rank, strict=True)
+    sizes = mesh_axes(mesh)
+    return prod(sizes.get(axis, 1) for asked, typed in pairs if asked != typed for axis in {*asked, *typed})
+
+
 def dtype_of(dtype: Any) -> tuple[str, tuple[int, ...]]:
     """Our name of a dtype, and the dimensions that one element hides (a random key is two words)."""
     name = str(dtype)
@@ -174,6 +185,12 @@ def _split(aval: Any, rank: int) -> tuple[tuple[str, ...], ...]:
     spec = getattr(sharding, "spec", None)
     if sharding is None or spec is None or not getattr(getattr(sharding, "mesh", None), "shape", None):
         return ()
+    return _split_by(sharding, rank)
+
+
+def _split_by(sharding: Any, rank: int) -> tuple[tuple[str, ...], ...]:
+    """Explicit axes of a mesh over which a sharding splits each dimension."""
+    spec = getattr(sharding, "spec", None) or ()
     explicit = {name for name, kind in _kinds(sharding.mesh) if kind == "Explicit"}
     parts = [(part,) if isinstance(part, str) else tuple(part or ()) for part in spec]
     parts += [()] * (rank - len(parts))

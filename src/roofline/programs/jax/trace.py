@@ -26,6 +26,7 @@ as often as its counter says, and needs a stated number of trips where that depe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -41,7 +42,7 @@ from roofline.programs.api import Spec, call_hint, check_values, is_call, own_er
 from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.needs import LEAST, needed_of
-from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, value_of
+from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, untyped, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (
     PICKING,
@@ -100,6 +101,11 @@ def trace(
     stated = [leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None for leaf in seen]
     shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=s) for v, s in zip(seen, stated, strict=True)]
     closed = _jaxpr(program, leaves, tree, dict(zip(slots, shapes, strict=True)), backward)
+    typed = _typed_by_jit(closed.jaxpr, shapes)
+    if typed != shapes:
+        with suppress(InputError):  # where JAX cannot tell a result's sharding from these, they stay the compiler's
+            closed = _jaxpr(program, leaves, tree, dict(zip(slots, typed, strict=True)), backward)
+            shapes = typed
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     walker = JaxprWalker(REGIONS.find, trips)
     held = {weights} if isinstance(weights, int) else set(weights)
@@ -243,6 +249,17 @@ def _jaxpr(program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, 
             return jax.make_jaxpr(_both(called, len(shapes)))(*shapes.values(), *gradients)
     except Exception as error:
         raise own_error(error) or _explained(error) from error
+
+
+def _typed_by_jit(jaxpr: Any, shapes: Sequence[Any]) -> list[Any]:
+    """The inputs with the shardings that a jit gives them by its ``in_shardings``, over explicit axes of a mesh."""
+    found, places = list(shapes), {var: place for place, var in enumerate(jaxpr.invars[: len(shapes)])}
+    for eqn in jaxpr.eqns:
+        for atom, sharding in zip(eqn.invars, eqn.params.get("in_shardings") or (), strict=False):
+            place = None if hasattr(atom, "val") else places.get(atom)
+            if place is not None and found[place].sharding is None and untyped(sharding, atom.aval) > 1:
+                found[place] = jax.ShapeDtypeStruct(atom.aval.shape, atom.aval.dtype, sharding=sharding)
+    return found
 
 
 def _both(called: Any, inputs: int) -> Any:
@@ -533,11 +550,12 @@ def sharding_constraint(walker: JaxprWalker, eqn: Any, operands: list[Operand], 
 
 @region("jit", "pjit")
 def jit(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprContext) -> list[Operand]:
-    """The program inside; shardings of its inputs and results are the compiler's."""
+    """The program inside; shardings of its inputs and results that their types do not have are the compiler's."""
     results = walker.call(eqn.params["jaxpr"], eqn, operands, context)
-    for name, tensors in (("in_shardings", operands), ("out_shardings", results)):
-        for sharding, tensor in zip(eqn.params.get(name) or (), tensors, strict=False):
+    for name, tensors, atoms in (("in_shardings", operands, eqn.invars), ("out_shardings", results, eqn.outvars)):
+        for sharding, tensor, atom in zip(eqn.params.get(name) or (), tensors, atoms, strict=False):
             walker.left_to_compiler(automatic(sharding), [tensor], context)
+            walker.left_to_compiler(untyped(sharding, atom.aval), [tensor], context, f"jit's {name}")
     return results
 
 

@@ -226,18 +226,22 @@ class JaxprWalker:
             pricing.move("constant" if made is None else "copy", () if made is None else (made,), (row,)), context
         )
 
-    def left_to_compiler(self, devices: int, tensors: Sequence[Operand], context: JaxprContext) -> None:
+    def left_to_compiler(
+        self, devices: int, tensors: Sequence[Operand], context: JaxprContext, by: str = "automatic"
+    ) -> None:
         """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
         if devices == 1:
             return
         moved = [tensor.traffic_bytes * context.repeat for tensor in tensors if tensor is not None]
-        reason = f"automatic over {devices} devices: the compiler chooses what is sent between them"
+        reason = f"{by} over {devices} devices: the compiler chooses what is sent between them"
         if moved:
             place = context.scope or context.source
             self.sharded.append(UncountedOperation("sharding", context.repeat, sum(moved[1:], moved[0]), place, reason))
         self.assume(
-            f"automatic sharding over {devices} devices: everything is counted whole, as one device would do it; "
-            "explicit shardings and shard_map count what each device does and sends"
+            f"{by}{' sharding' * (by == 'automatic')} over {devices} devices: "
+            + ("everything" if by == "automatic" else "what has no such sharding by its type")
+            + " is counted whole, as one device would do it; explicit shardings and shard_map count what each device "
+            "does and sends"
         )
 
     def gaps(self, ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:
