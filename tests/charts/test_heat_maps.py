@@ -163,6 +163,27 @@ def test_the_command_chooses_one_and_draws_it_in_a_terminal_too(
     assert "no picture 'limits' of a table; did you mean 'limit-map'?" in capsys.readouterr().err
 
 
+def test_an_option_whose_columns_a_picture_does_not_draw_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "x.svg")
+    curve = ["sweep", LINE, "--on", "h100", "B=1:8", "D=1024", "F=1024", "-o", path]
+    steps = ["sweep", "llama-2-7b", "--on", "h100", "--batch", "1:8", "-o", path]
+    for asked, kind in (
+        ([*curve, "--estimate"], "throughput"),
+        ([*curve, "--columns", "upper"], "throughput"),
+        ([*steps, "--context", "64", "--price", "2"], "time"),
+    ):
+        assert main(asked) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"adds nothing that the picture {kind} draws; leave it out, or write a table" in said
+    over_two = ["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", path]
+    assert main([*over_two, "--columns", "upper", "--kind", "upper-map"]) == 0
+    assert main([*over_two, "--estimate", "--kind", "expected-map"]) == 0
+    assert main([*curve, "--columns", "lower,upper", "--kind", "time"]) == 0
+    assert main([*steps, "--context", "64:72", "--price", "2"]) == 0
+
+
 def test_the_command_draws_one(tmp_path: Path) -> None:
     path = tmp_path / "map.svg"
     assert main(["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", str(path)]) == 0

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -48,6 +48,9 @@ KINDS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "time-map": (("lower",), "Time at best"),
     "limit-map": (("bound_by",), "What binds"),
 }
+
+#: The maps that draw the columns of curves.
+_CURVES = {"time": "time-map", "throughput": "rate-map"}
 
 #: Values of a size from which on a map is easier to read than a curve for each.
 LEAST_SIZES = 4
@@ -109,6 +112,16 @@ class _Plane:
         return str(value) if name == "on" else f"{name} = {_written(value)}"
 
 
+def draws_one_of(kind: str, columns: Iterable[str]) -> bool:
+    """Whether a picture of a table draws one of some columns: a map the one it is named for, a curve its own.
+
+    >>> draws_one_of("upper-map", ["upper"]), draws_one_of("time", ["upper"]), draws_one_of("time", ["lower"])
+    (True, False, True)
+    """
+    usual = KINDS.get(_CURVES.get(kind, kind), ((), ""))[0]
+    return any(name in usual or kind == _map_of(name) for name in columns)
+
+
 def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) -> dict[str, Callable[[], Chart]]:
     """The pictures of a table by kind: curves, and its heat maps, which come first where curves would be many."""
     plane = _plane(table)
@@ -122,11 +135,7 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
     taken = [column for column, _ in drawn.values()]
     others = [name for name in table.columns if name not in (*plane.sizes, *taken, "fits")]
-    drawn |= {
-        f"{re.sub('[_.]', '-', name)}-map": (name, _called(name).capitalize())
-        for name in others
-        if _is_number(table, name)
-    }
+    drawn |= {_map_of(name): (name, _called(name).capitalize()) for name in others if _is_number(table, name)}
     maps = {kind: partial(_heat_map, plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}
 
@@ -262,6 +271,11 @@ def _some(values: int) -> list[int]:
     """At most so many of them, the first and the last among them."""
     count = min(values, MOST_CELLS)
     return [round(at * (values - 1) / max(count - 1, 1)) for at in range(count)]
+
+
+def _map_of(name: str) -> str:
+    """The kind of the map that is named for a column."""
+    return f"{re.sub('[_.]', '-', name)}-map"
 
 
 def _column(table: Columns, kind: str) -> str:

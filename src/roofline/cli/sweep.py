@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -30,6 +31,7 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import show_answer, show_chart, working, wrote
 from roofline.errors import InputError
+from roofline.signatures import listed_names
 
 #: Rows above which JSON gives way to a file.
 MOST_JSON = 100_000
@@ -85,11 +87,16 @@ def sweep_command(
     if run:
         show_answer(found, as_json, whole=True)
         return
+    added: dict[str, Sequence[str]] = {
+        "columns": listed_names(columns or ()),
+        "price": ["cost_per_million"] if options["price"] else [],
+        "estimate": ["expected", "low", "high"] if wanted else [],
+    }
     if output is not None:
         from roofline.formulas.tables import PICTURED
 
         if _is_drawn(output):
-            show_chart(found.plot(kind), output, None)
+            show_chart(_drawn(found, kind, added), output, None)
         else:
             found.save(output)
             is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
@@ -97,7 +104,7 @@ def sweep_command(
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
     elif kind is not None:
-        show_chart(found.plot(kind), None, None)
+        show_chart(_drawn(found, kind, added), None, None)
     else:
         if as_json and len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
@@ -109,6 +116,20 @@ def _is_drawn(output: str | None) -> bool:
     from roofline.web.report import PICTURES
 
     return output is None or os.path.splitext(output)[1].lower() in PICTURES
+
+
+def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any:
+    """The picture of a table; an option that adds columns of which it draws none is refused."""
+    from roofline.charts.answer_charts import pictures
+    from roofline.charts.heat_maps import draws_one_of
+
+    picture, kinds = found.plot(kind), list(pictures(found))
+    shown = kind if kind in kinds else next((each for each in kinds if kind and each.endswith("-map")), kinds[0])
+    idle = next((name for name, columns in added.items() if columns and not draws_one_of(shown, columns)), None)
+    if idle is not None:
+        hint = "leave it out, or write a table; over two sizes a column has a map of its name, as in --kind upper-map"
+        raise InputError(f"--{idle} adds nothing that the picture {shown} draws", hint=hint)
+    return picture
 
 
 def _sweep(
