@@ -118,6 +118,40 @@ def test_as_transformers_and_torch_count(kind: str) -> None:
     assert found == COUNTED[kind]
 
 
+_LED = {"max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 64, "attention_window": [8, 16]}
+
+
+@pytest.mark.parametrize(
+    ("data", "counted", "beyond", "pairs"),
+    [
+        # pairs of queries and keys, layer by layer: torch meets all of some blocks, which are padded
+        ({**_BART, "model_type": "led", **_LED}, (64_198, 3_868_672, 154_368), (448 + 384 + 768 + 768) / 2, (4, 8)),
+        ({**_T5, "model_type": "longt5", "local_radius": 5}, (81_952, 6_736_128, 251_136), 2 * 36 * 18, (5, 5)),
+        (
+            {**_T5, "model_type": "longt5", "local_radius": 5, "global_block_size": 4,
+             "encoder_attention_type": "transient-global"},
+            # sums of blocks are products there
+            (82_144, 7_358_720 - 65_536, 251_136), 2 * 36 * (18 + 8), (5, 5),
+        ),
+    ],
+)  # fmt: skip
+def test_encoders_whose_tokens_see_a_window(data: Any, counted: Any, beyond: float, pairs: tuple[int, ...]) -> None:
+    """Parameters and a decode step as in transformers; pairs are those within a radius, and with sums of blocks."""
+    source, heads = 32, 4
+    model, each = with_source(load(data), source), 4 * heads * BATCH * (8 if data["model_type"] == "led" else 16)
+    parameters, prefilled, decoded = counted
+    assert (model.parameters, products(decode(model, batch=BATCH, context=PROMPT))) == (parameters, decoded)
+    sums = 2 * source * 8 if "global_block_size" in data else 0
+    near = sum(abs(query - key) <= radius for radius in pairs for query in range(source) for key in range(source))
+    full, seen = (
+        products(prefill(model, batch=BATCH, prompt=PROMPT, logits="all", **count)) for count in ({"count": "full"}, {})
+    )
+    assert full == prefilled + each * (2 * source**2 + sums - beyond)
+    own = (PROMPT * (PROMPT - 1) // 2) * (3 * 4 * BATCH * 8 * (4 if data["model_type"] == "led" else 8))
+    assert full - seen == each * (2 * source**2 - near) + own
+    assert model.cache_bytes(PROMPT) > 0
+
+
 def test_published_sizes() -> None:
     # the files of the published checkpoints hold as many numbers
     assert load(WHISPER).parameters == 1_543_490_560

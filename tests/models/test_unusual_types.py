@@ -339,6 +339,39 @@ def test_relative_positions_are_made_once_and_scored_by_each_sequence(name: str)
     assert local.parameters < model.parameters
 
 
+def test_words_beside_pictures_and_long_documents() -> None:
+    """Parameters of transformers 5.24 for the defaults of each type; a window is half to each side."""
+    sizes = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 8}
+    wide = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12}
+    found = {
+        kind: load({"model_type": kind, **more})
+        for kind, more in {
+            "clip_text_model": {**sizes, "vocab_size": 49408, "max_position_embeddings": 77},
+            "owlvit_text_model": {**sizes, "vocab_size": 49408, "max_position_embeddings": 16},
+            "siglip2_text_model": {**wide, "vocab_size": 32000, "max_position_embeddings": 64},
+            "layoutlm": {**wide, "vocab_size": 30522, "max_2d_position_embeddings": 1024},
+            "layoutlmv3": {
+                **wide, "vocab_size": 50265, "max_2d_position_embeddings": 1024, "coordinate_size": 128,
+                "shape_size": 128, "rel_pos_bins": 32, "rel_2d_pos_bins": 64,
+            },
+            "longformer": {**wide, "vocab_size": 30522, "attention_window": 8},
+        }.items()
+    }  # fmt: skip
+    assert {kind: model.parameters for kind, model in found.items()} == {
+        "clip_text_model": 63_165_952, "owlvit_text_model": 63_134_720, "siglip2_text_model": 110_271_744,
+        "layoutlm": 112_627_968, "layoutlmv3": 125_326_208, "longformer": 130_743_552,
+    }  # fmt: skip
+    assert found["clip_text_model"].kv_bytes_per_token() == 0
+    full, seen = (
+        sum(op.work.total("flops", "matrix") * op.repeat for op in prefill(found["longformer"], prompt=64, count=count))
+        for count in ("full", "causal")
+    )
+    near = sum(abs(query - key) <= 4 for query in range(64) for key in range(64))
+    assert full - seen == 12 * 4 * 768 * (64**2 - near)
+    with pytest.raises(InputError, match="is set; scores that heads mix are not read"):
+        load({**TINY["deberta"], "talking_head": True})
+
+
 def test_qwen_4() -> None:
     """Parameters of transformers 5.24 for these numbers; a token reads 16 rows of each table of several words."""
     text: dict[str, Any] = {

@@ -128,6 +128,36 @@ LATEST: dict[str, dict[str, Any]] = {
                     "type_vocab_size": 3, "embedding_size": 24,
                 },
             ),
+            (
+                "deberta", "", "Deberta",
+                {"relative_attention": True, "max_relative_positions": 6, "pos_att_type": ["c2p", "p2c"]},
+            ),
+            ("layoutlm", "", "LayoutLM", {"max_2d_position_embeddings": 30}),
+            (
+                "layoutlmv3", "", "LayoutLMv3",
+                {
+                    "max_2d_position_embeddings": 30, "coordinate_size": 10, "shape_size": 12, "input_size": 32,
+                    "rel_pos_bins": 8, "rel_2d_pos_bins": 10,
+                },
+            ),
+            (
+                "layoutlmv3", " of words", "LayoutLMv3",
+                {
+                    "max_2d_position_embeddings": 30, "coordinate_size": 10, "shape_size": 12, "visual_embed": False,
+                    "has_spatial_attention_bias": False, "has_relative_attention_bias": False, "rel_2d_pos_bins": 64,
+                },
+            ),
+            ("ibert", "", "IBert", {}),
+            ("clap_text_model", "", "ClapText", {"type_vocab_size": 1}),
+            ("clip_text_model", "", "CLIPText", {}),
+            ("siglip_text_model", "", "SiglipText", {"projection_size": 40}),
+            (
+                "openai_privacy_filter", "", "OpenAIPrivacyFilter",
+                {
+                    "num_key_value_heads": 2, "head_dim": 16, "num_local_experts": 6, "num_experts_per_tok": 2,
+                    "sliding_window": 4, "pad_token_id": 1,
+                },
+            ),
             ("mpnet", "", "MPNet", {}),
             ("esm", "", "Esm", {}),
             ("esm", " that rotates", "Esm", {"position_embedding_type": "rotary", "emb_layer_norm_before": True}),

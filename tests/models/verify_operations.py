@@ -23,6 +23,8 @@ NO_CACHE = (
     "bert", "modernbert", "openai-gpt", "ernie", "data2vec-text", "electra", "rembert", "roformer", "megatron-bert",
     "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert", "albert",
     "deberta-v2", "mpnet", "esm", "splinter", "nomic_bert", "gte", "jina_embeddings_v3",
+    "deberta", "layoutlm", "layoutlmv3", "ibert", "clap_text_model", "clip_text_model", "siglip_text_model",
+    "openai_privacy_filter",
 )  # fmt: skip
 
 

@@ -242,6 +242,7 @@ class Attention(Block):
         ``adapter_rank``  rank of what is added to the matrices of queries, keys and values, of the layer's own where
                           layers share these; 0: nothing is
         ``key_bias``      whether keys have a bias where ``bias`` says so
+        ``cached``        whether keys and values are kept for later steps, where it is causal
         ``names``         the projections' names; ``out_norm``: a norm before the last one, ``full`` (over all heads
                           together) or ``plain`` (head by head, no scale)
     """
@@ -279,6 +280,7 @@ class Attention(Block):
     outputs: int = 0
     adapter_rank: int = 0
     key_bias: bool = True
+    cached: bool = True
     names: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
 
     def weights(self) -> tuple[Weight, ...]:
@@ -347,9 +349,13 @@ class Attention(Block):
             ]
         return tuple(found)
 
+    @property
+    def _keeps(self) -> bool:
+        return self.causal and self.cached
+
     def kv_per_token(self) -> float:
         """Elements of keys and values that one more token adds while no window is full; an encoder keeps none."""
-        if not self.causal or self.reads_kv_of:
+        if not self._keeps or self.reads_kv_of:
             return 0
         return self.kv_heads * (self.key + self.value)
 
@@ -357,7 +363,7 @@ class Attention(Block):
         return index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        if not self.causal or self.reads_kv_of:
+        if not self._keeps or self.reads_kv_of:
             return ()
         limit = self.window or self.chunk
         kept = length if limit is None else minimum(length, limit)
@@ -393,7 +399,7 @@ class Attention(Block):
             read.append(builder.linear("sink_proj", x, step.tokens))
         if self.relative[0]:
             read.append(self._distances(builder, x))
-        further, count = self.beside(builder)
+        further, count = self.beside(builder, x)
         out = attention_core(
             builder, q, [*read, *further], pairs=self._pairs(builder) + step.new * count, heads=self.heads,
             kv_heads=self.kv_heads, key=self.key, value=self.value * (1 + self.differential),
@@ -411,7 +417,7 @@ class Attention(Block):
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
         return self._output(builder, out)
 
-    def beside(self, builder: OperationBuilder) -> tuple[list[Tensor], Size]:
+    def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
         """Keys and values that every token sees beside those of its sequence, and how many they are."""
         return [], 0
 
@@ -493,8 +499,8 @@ class Attention(Block):
             k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
         return (
             q,
-            (builder.write_to_cache(k) if self.causal else k),
-            (builder.write_to_cache(v) if self.causal else v),
+            (builder.write_to_cache(k) if self._keeps else k),
+            (builder.write_to_cache(v) if self._keeps else v),
             gate,
         )
 

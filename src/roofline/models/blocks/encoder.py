@@ -32,7 +32,7 @@ from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
 from roofline.ops.contraction import contraction
 from roofline.signatures import spelled
-from roofline.sizes import Size, check, exact_div, is_array, is_symbol, is_zero, minimum
+from roofline.sizes import Size, check, exact_div, floor_div, is_array, is_symbol, is_zero, minimum
 from roofline.work import Tensor, Work
 
 _SOURCE = "what the encoder made of its source"
@@ -109,7 +109,7 @@ class MergedAttention(CrossAttention):
         """Attend to both."""
         return Attention.run(self, builder, x)
 
-    def beside(self, builder: OperationBuilder) -> tuple[list[Tensor], Size]:
+    def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
         """Keys and values of the source, and how many they are."""
         return self.of_source(builder), self.source
 
@@ -139,6 +139,37 @@ class DistanceBiasedAttention(Attention):
         reads = (*op.reads, *builder.read_weights("relative_attention_bias"))
         builder.ops[index] = replace(op, work=op.work + sums, reads=reads)
         return out
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSumAttention(DistanceBiasedAttention):
+    """Attention to a window, and by the same matrices to the normalised sum of each ``block`` of tokens (LongT5).
+
+    Source: Guo et al., LongT5, arXiv:2112.07916, section 3.1.2 ("transient global").
+    """
+
+    block: int = 16
+
+    def weights(self) -> tuple[Weight, ...]:
+        """Those of both, with a table of distances of blocks beside that of tokens."""
+        found = (*DistanceBiasedAttention.weights(self), Weight("global_input_layer_norm", (self.inputs,), "norm"))
+        table = Weight("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
+        return (*found, table) if self.holds else found
+
+    def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
+        """Keys and values of the sums of whole blocks, and how many they are."""
+        step, count = builder.step, floor_div(builder.step.new, self.block)
+        rows = step.own * count
+        sums = builder.output("global", rows, self.inputs)
+        elements = step.tokens * self.inputs
+        builder.vector("reduction", (x,), sums, "global", flops=elements, elements=elements)
+        sums = builder.norm("rms_norm", sums, "global_input_layer_norm", rows, self.inputs)
+        made = (builder.linear(name, sums, rows) for name in self.names[1:3])
+        widths = (self.key, self.value)
+        return [
+            Tensor(tensor.ident, (step.own, count, self.kv_heads, width), tensor.dtype, tensor.role)
+            for tensor, width in zip(made, widths, strict=True)
+        ], count
 
 
 _RELATIVE, _SCORES = "the table of relative positions", "scores of relative positions"
@@ -173,7 +204,8 @@ class DisentangledAttention(Attention):
 
     k_δ and q_δ are made of a table of ``rows`` relative positions, by the matrices of keys and queries where ``same``,
     else by matrices of their own. A query meets as many of them as there are keys, or all. These scores are made on
-    chip, and attention adds a number for each pair.
+    chip, and attention adds a number for each pair. ``rows`` of them are made, or those that the sequence has where
+    ``own`` (DeBERTa 1, whose matrices of keys have no bias).
 
     Source: He et al., DeBERTa, arXiv:2006.03654, section 3.1.
     """
@@ -181,13 +213,15 @@ class DisentangledAttention(Attention):
     rows: int = 0
     parts_added: tuple[str, ...] = ()
     same: bool = False
+    own: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
         """Matrices, and those of relative positions where they are others."""
         found = list(Attention.weights(self))
         for name in () if self.same else [_MADE[part][0] for part in self.parts_added]:
             size = self.heads * self.key
-            found += [Weight(name, (size, self.inputs)), Weight(f"{name}.bias", (size,), "bias")]
+            found.append(Weight(name, (size, self.inputs)))
+            found += [] if self.own and name == "pos_key_proj" else [Weight(f"{name}.bias", (size,), "bias")]
         return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -220,7 +254,7 @@ class DisentangledAttention(Attention):
         name, at = _MADE[part]
         table = builder.shared(table) if table.role == "weight" else table
         if not self.same:
-            return builder.linear(name, table, self.rows)
+            return builder.linear(name, table, minimum(2 * builder.step.new, self.rows) if self.own else self.rows)
         weight = builder.weights[self.names[at]]
         rows, width = self.rows, self.heads * self.key
         out, read = builder.output(name, rows, width), (table, *builder.read_weight(weight)[0])

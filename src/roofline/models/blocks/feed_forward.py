@@ -41,6 +41,7 @@ ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "silu",
     "relu": "relu",
     "relu2": "relu2",
     "sigmoid": "sigmoid",

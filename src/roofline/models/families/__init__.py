@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Types that hold no decoder, or layers that are not modelled, and what stands in the way.
 _OTHERS = {
     "an encoder beside its decoder of a kind that is not modelled": (
-        "longt5", "led", "bigbird_pegasus", "prophetnet", "trocr",
+        "bigbird_pegasus", "prophetnet", "trocr",
         "speech_to_text", "florence2", "encoder-decoder", "musicgen",
     ),
     "no language model": ("clip", "siglip", "siglip2", "vit", "dinov2", "wav2vec2", "hubert", "sam", "detr"),

@@ -93,6 +93,13 @@ def patterned(fields: Fields, layers: int) -> list[str]:
     return ["sliding" if (number + 1) % int(pattern) else "full" for number in range(layers)]
 
 
+def attention_windows(fields: Fields, layers: int) -> list[int]:
+    """Widths of Longformer's windows, one for every layer or one for all."""
+    found = fields.get("attention_window", 512)
+    listed = fields.listed("attention_window", layers) if isinstance(found, list) else [found] * layers
+    return [fields.with_values(attention_window=each).size("attention_window") for each in listed or []]
+
+
 def switched(on: bool = False, full: Callable[[Fields, int], bool] = lambda fields, number: False) -> Kinds:
     """Kinds as listed, else windows in all layers but ``full`` ones, if ``use_sliding_window`` (by default ``on``)."""
 
@@ -272,7 +279,8 @@ class Decoder:
         ``attention``    name of its module; ``projections``: names of its matrices
         ``bias``         whether queries, keys and values have biases; ``out_bias``: the output, None: as these
         ``kv_heads``     number of heads of keys, where it is not in ``num_key_value_heads``
-        ``causal``       whether a token sees only those up to itself; ``sinks``: whether each head has a trained sink
+        ``causal``       whether a token sees only those up to itself; ``cached``: whether later tokens see its keys;
+                         ``sinks``: whether each head has a trained sink
         ``out_norm``     how what attention gives is normalised before its output matrix: ``full``, ``plain``
         ``qk_norm``      norm of queries and keys (see :class:`~roofline.models.blocks.attention.Attention`) where
                          ``qk_switch`` is on; ``qk_function`` and ``qk_shift`` say which
@@ -311,6 +319,7 @@ class Decoder:
     out_bias: Flag | None = None
     kv_heads: Callable[[Fields, DecoderSizes], int] = lambda fields, shape: shape.kv_heads
     causal: bool = True
+    cached: bool = True
     sinks: bool = False
     out_norm: str | None = None
     qk_norm: str | None = None
@@ -368,7 +377,7 @@ def read(row: Decoder, fields: Fields) -> Model:
         more = prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
     if not row.scaled:
         more["after"] = (layers.norm(row.last_norm),)
-    if not row.causal:
+    if not (row.causal and row.cached):
         more |= {"causal": False, "head": False}
     return build_model(
         fields, shape, made, layers.function, row.tied, row.last_norm,
@@ -403,6 +412,7 @@ class _Layers:
             "sinks": row.sinks,
             "out_norm": row.out_norm,
             "causal": row.causal,
+            "cached": row.cached,
             "names": row.projections,
         }
         self.experts = row.routing.read(fields, shape.width, self.act) if row.routing else None

@@ -13,6 +13,7 @@ from roofline.models.families.decoder import (
     Decoder,
     add,
     all_sliding,
+    attention_windows,
     by_list,
     in_windows,
     in_windows_if_any,
@@ -437,12 +438,17 @@ add({
 #: Encoders without token types; without a pooler; without a norm of their tables, which stands behind the last layer,
 #: as it does in those whose norms stand before the blocks; those whose positions begin at 2.
 _NO_TYPES = ("distilbert", "bert-generation", "mpnet")
-_NO_POOLER = ("distilbert", "bert-generation", "electra", "roformer", "splinter", "nomic_bert", "gte", "new")
-_ONE_TYPE = ("gte", "new", "jina_embeddings_v3")
+_NO_POOLER = (
+    "distilbert", "bert-generation", "electra", "roformer", "splinter", "nomic_bert", "gte", "new", "layoutlmv3",
+)  # fmt: skip
+_ONE_TYPE = ("gte", "new", "jina_embeddings_v3", "clap_text_model")
 _ROTATED = ("nomic_bert", "gte", "new", "jina_embeddings_v3")
 _NO_FIRST_NORM = ("megatron-bert", "xlm-roberta-xl")
 _NORMS_FIRST = (*_NO_FIRST_NORM, "roberta-prelayernorm")
-_FROM_2 = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm", "mpnet")
+_FROM_2 = (
+    "roberta", "xlm-roberta", "camembert", "data2vec-text", "xlm-roberta-xl", "roberta-prelayernorm", "mpnet", "ibert",
+    "clap_text_model", "layoutlmv3", "longformer",
+)  # fmt: skip
 
 
 def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -463,6 +469,7 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     if fields.flag("use_task_id", False):
         tasks = fields.size("task_type_vocab_size", default=3)
         before.append(PositionEmbedding("task_type_embeddings", tasks, inside))
+    before += _places(fields, inside)
     if kind not in _NO_FIRST_NORM:
         before.append(Norm("embeddings.LayerNorm", inside, *_SHIFTED, restarts=True))
     if inside != width or kind in ("rembert", "albert"):
@@ -473,6 +480,55 @@ def _bert_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
         "context": rows - 2 if kind in _FROM_2 else rows,
         **({} if kind in _NORMS_FIRST else {"after": ()}),
     }  # fmt: skip
+
+
+def _places(fields: Fields, inside: int) -> list[Block]:
+    """Tables of places on a page (LayoutLM), of which a row is as wide as the model, or six rows together are."""
+    if "max_2d_position_embeddings" not in fields:
+        return []
+    rows = fields.size("max_2d_position_embeddings")
+    ends, sides = (fields.size(name, default=inside) for name in ("coordinate_size", "shape_size"))
+    widths = {"x": ends, "y": ends, "h": sides, "w": sides}
+    return [PositionEmbedding(f"{name}_position_embeddings", rows, width) for name, width in widths.items()]
+
+
+def _with_pictures(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Patches of a picture of the page stand before the words, where there is one: their weights are not run."""
+    found, width = _bert_ends(fields, shape), shape.width
+    fields.ignore("input_size", "patch_size", "num_channels")
+    if not fields.flag("visual_embed", True):
+        return found
+    patch, side = fields.size("patch_size", default=16), fields.size("input_size", default=224)
+    patches = (Linear("patch_embed.proj", fields.size("num_channels", default=3) * patch**2, width),)
+    rows = (PositionEmbedding("cls_token", 1, width), PositionEmbedding("pos_embed", (side // patch) ** 2 + 1, width))
+    again = Norm("LayerNorm", width, *_SHIFTED, restarts=True)
+    idle = IdleBlocks("visual", (*patches, *rows, Norm("norm", width, *_SHIFTED)))
+    said = "the picture of a page is not modelled: its weights are in memory, words and their places are run"
+    return {**found, "before": (idle, *found["before"], again), "notes": (said,)}
+
+
+def _text_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Positions, and SigLIP's matrix behind the last token."""
+    head = fields.size("projection_size", default=shape.width) if "siglip" in fields.kind else 0
+    positions = _positions(shape, fields.size("max_position_embeddings", default=64 if head else 77))
+    return {**positions, "final": (Linear("head", shape.width, head),) if head else ()}
+
+
+def _wide_windows(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    """Longformer's windows, half to each side."""
+    return {"window": attention_windows(fields, shape.layers)[number]}
+
+
+def _global_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Matrices of tokens that see all others, of which there are none unless a task has some."""
+    found, width = _bert_ends(fields, shape), shape.width
+    return {**found, "before": (*found["before"], global_matrices(width, shape.layers))}
+
+
+def global_matrices(width: int, layers: int) -> Block:
+    """The matrices of a Longformer's global tokens, in memory and not run."""
+    each = tuple(Linear(f"{name}_global", width, width) for name in ("query", "key", "value"))
+    return IdleBlocks("global", each * layers)
 
 
 def _esm_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -501,11 +557,14 @@ def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, a
     parts = given.replace(" ", "").lower().split("|") if isinstance(given, str) else list(given)
     if not {*parts} <= {"c2p", "p2c"}:
         raise fields.not_understood("pos_att_type", "c2p, p2c or both")
-    same, rows = fields.flag("share_att_key", False), _relative(fields)
+    first = fields.kind == "deberta"
+    same, rows = fields.flag("share_att_key", False) and not first, _relative(fields)
+    if fields.flag("talking_head", False):
+        raise InputError(f"talking_head of {fields.name} is set", hint="scores that heads mix are not read")
     if not rows:
         return attention
     own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
-    return DisentangledAttention(**own, rows=rows, parts_added=tuple(parts), same=same)
+    return DisentangledAttention(**own, rows=rows, parts_added=tuple(parts), same=same, own=first)
 
 
 def _deberta_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -539,7 +598,12 @@ def _nomic(fields: Fields) -> Fields:
 def _distances(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
     """A number for each head and distance is added to the scores, of one table for all layers."""
     own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
-    buckets = fields.size("relative_attention_num_buckets", default=32)
+    buckets = fields.size("relative_attention_num_buckets", "rel_pos_bins", default=32)
+    if "rel_2d_pos_bins" in fields:  # LayoutLMv3: distances along the text and in two directions of the page
+        buckets = fields.flag("has_relative_attention_bias", True) * buckets
+        buckets += fields.flag("has_spatial_attention_bias", True) * 2 * fields.size("rel_2d_pos_bins")
+        if not buckets:
+            return attention
     return DistanceBiasedAttention(**own, buckets=buckets, holds=number == 0)
 
 
@@ -593,8 +657,23 @@ _JINA = replace(
     projections=("q_proj", "k_proj", "v_proj", "o_proj"), rotary=lambda fields, shape: shape.rotary, mlp_names=_FC,
 )  # fmt: skip
 
+_TEXT = replace(
+    _BERT, order="before", norms=("layer_norm1", "layer_norm2"), attention="self_attn", projections=_OUT_PROJ,
+    mlp_names=_FC, causal=True, cached=False, act="quick_gelu", last_norm="final_layer_norm",
+    embedding="token_embedding", prefix="text_model.", ends=_text_ends,
+)  # fmt: skip
+
 add({
     "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation splinter": _BERT,
+    "layoutlm ibert align_text_model clap_text_model": _BERT,
+    "layoutlmv3": replace(_BERT, mixer=_distances, ends=_with_pictures),
+    "longformer": replace(_BERT, attend=_wide_windows, ends=_global_ends),
+    "clip_text_model metaclip_2_text_model owlvit_text_model owlv2_text_model xclip_text_model": _TEXT,
+    "siglip_text_model siglip2_text_model": replace(_TEXT, causal=False, act="gelu_pytorch_tanh"),
+    "deberta": replace(
+        _BERT, projections=("query_proj", "key_proj", "value_proj", "output"), mixer=_disentangled,
+        attend=lambda fields, shape, kind, number: {"key_bias": False}, prefix="deberta.", ends=_deberta_ends,
+    ),
     "deberta-v2": replace(
         _BERT, projections=("query_proj", "key_proj", "value_proj", "output"), mixer=_disentangled,
         prefix="deberta.", ends=_deberta_ends,

@@ -15,6 +15,7 @@ from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import (
+    BlockSumAttention,
     CrossAttention,
     DistanceBiasedAttention,
     Encoder,
@@ -26,8 +27,9 @@ from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, M
 from roofline.models.blocks.residual import Norm, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder
+from roofline.models.families.decoder import Decoder, attention_windows
 from roofline.models.families.decoder import read as read_decoder
+from roofline.models.families.dense import global_matrices
 from roofline.models.families.gemma import read as read_gemma
 from roofline.models.families.parts import activation, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
@@ -45,15 +47,16 @@ def _t5_attention(fields: Fields, name: str, kind: type[Attention], **more: Any)
     return kind(name, fields.size("d_model"), heads, heads, each, each, names=("q", "k", "v", "o"), **more)
 
 
-@family("t5", "mt5", "umt5", "switch_transformers")
+@family("t5", "mt5", "umt5", "switch_transformers", "longt5")
 def read_t5(fields: Fields) -> Model:
     """Read T5: scores have trained biases by distance, in one table for all layers, in umT5 in one for each.
 
-    Switch Transformers have experts in some layers, of which a token takes one.
+    Switch Transformers have experts in some layers, of which a token takes one. LongT5's encoder sees a window, and
+    sums of blocks of tokens where it is ``transient-global``.
     """
     width, source = fields.size("d_model"), fields.size("n_positions", default=_USUAL)
     depth = fields.layers("num_layers", default=6)
-    usual = "relu" if fields.kind in ("t5", "switch_transformers") else "gated-gelu"
+    usual = "relu" if fields.kind in ("t5", "switch_transformers", "longt5") else "gated-gelu"
     gate, _, name = str(fields.get("feed_forward_proj", usual)).rpartition("-")
     if gate not in ("", "gated") or name not in ACTIVATIONS:
         raise fields.not_understood("feed_forward_proj", "an activation, as in 'relu' or 'gated-gelu'")
@@ -64,6 +67,12 @@ def read_t5(fields: Fields) -> Model:
     fields.ignore("relative_attention_max_distance", "dense_act_fn", "is_gated_act")
     deep = fields.layers("num_decoder_layers", default=depth)
     switched = fields.kind == "switch_transformers"
+    seen: tuple[type[Attention], dict[str, Any]] = DistanceBiasedAttention, {}
+    if fields.kind == "longt5":
+        sums = fields.choice("encoder_attention_type", ("local", "transient-global"), "local") != "local"
+        block = fields.size("global_block_size", default=16)
+        window = {"window": 2 * fields.size("local_radius", default=127)}
+        seen = (BlockSumAttention, {**window, "block": block}) if sums else (DistanceBiasedAttention, window)
     experts = _experts(fields, "mlp", width, fields.size("d_ff"), act, 1) if switched else feed
     steps = {
         causal: switched and _step(fields, side, layers)
@@ -74,9 +83,8 @@ def read_t5(fields: Fields) -> Model:
         step = steps[causal]
         sparse = bool(step) and (step == 1 or number % step == 1)
         holds = number == 0 or fields.kind == "umt5"
-        own = _t5_attention(
-            fields, "SelfAttention", DistanceBiasedAttention, buckets=buckets, holds=holds, causal=causal
-        )
+        kind, more = seen if not causal else (DistanceBiasedAttention, {})
+        own = _t5_attention(fields, "SelfAttention", kind, buckets=buckets, holds=holds, causal=causal, **more)
         across = _t5_attention(fields, "EncDecAttention", CrossAttention, source=source)
         cross = (Norm("EncDecAttention.layer_norm", width), across, _ADD[1]) if causal else ()
         return Layer(
@@ -125,6 +133,7 @@ class Bart:
         ``positions``  rows of the table of positions beyond the tokens that it takes; None: they are computed, not kept
         ``act``        the activation where nothing is said
         ``sounds``     the encoder reads sounds, and keys have no biases
+        ``windows``    tokens of the encoder see a window, half to each side (LED)
         ``experts``    each n-th layer of a side has experts, of which a token takes two (arXiv:2207.04672, section 6.2)
     """
 
@@ -134,9 +143,10 @@ class Bart:
     act: str = "gelu"
     sounds: bool = False
     experts: bool = False
+    windows: bool = False
 
 
-def _bart_layer(row: Bart, fields: Fields, side: str, act: str, source: int, sparse: bool) -> Layer:
+def _bart_layer(row: Bart, fields: Fields, side: str, act: str, source: int, sparse: bool, window: int | None) -> Layer:
     width, heads = fields.size("d_model"), fields.size(f"{side}_attention_heads")
     each = divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
     shared: dict[str, Any] = {
@@ -147,7 +157,7 @@ def _bart_layer(row: Bart, fields: Fields, side: str, act: str, source: int, spa
     feed: Block = Mlp("mlp", width, hidden, False, act, True, ("", "fc1", "fc2"))
     feed = _experts(fields, "ffn", width, hidden, act, 2) if sparse else feed
     parts: list[tuple[str, Block]] = [
-        ("self_attn_layer_norm", Attention("self_attn", causal=side == "decoder", **shared)),
+        ("self_attn_layer_norm", Attention("self_attn", causal=side == "decoder", window=window, **shared)),
         ("final_layer_norm", feed),
     ]
     adds = [_ADD[0], _ADD[2]]
@@ -166,6 +176,8 @@ def read_bart(row: Bart, fields: Fields) -> Model:
     width, act = fields.size("d_model"), activation(fields, "activation_function", default=row.act)
     longest = fields.size("max_source_positions" if row.sounds else "max_position_embeddings", default=1024)
     context = fields.size("max_target_positions") if row.sounds else longest
+    if row.windows:
+        longest, context = (fields.size(f"max_{side}_position_embeddings") for side in ("encoder", "decoder"))
     words = fields.size("vocab_size")
     shared = fields.flag("share_encoder_decoder_embeddings", True)
     if not shared or fields.size("decoder_vocab_size", default=words) != words:
@@ -182,14 +194,17 @@ def read_bart(row: Bart, fields: Fields) -> Model:
 
     sides: dict[str, tuple[Layer, ...]] = {}
     for side in ("encoder", "decoder"):
-        dense, count = _bart_layer(row, fields, side, act, longest, False), fields.layers(f"{side}_layers")
-        step = fields.count(f"{side}_sparse_step") if row.experts else 0
-        routed = _bart_layer(row, fields, side, act, longest, True) if step else dense
-        sides[side] = tuple(routed if step and (number + 1) % step == 0 else dense for number in range(count))
+        count, step = fields.layers(f"{side}_layers"), fields.count(f"{side}_sparse_step") if row.experts else 0
+        windows = attention_windows(fields, count) if row.windows and side == "encoder" else [None] * count
+        sides[side] = tuple(
+            _bart_layer(row, fields, side, act, longest, bool(step) and (number + 1) % step == 0, window)
+            for number, window in enumerate(windows)
+        )
     before, after = ends(longest)
     bins = fields.size("num_mel_bins", default=80) if row.sounds else 0
     kernels = (SoundKernel("conv1", 3, 1, width), SoundKernel("conv2", 3, 2, width))
-    heard = (SoundConvolutions("", bins, kernels),) if row.sounds else ()
+    heard: tuple[Block, ...] = (SoundConvolutions("", bins, kernels),) if row.sounds else ()
+    heard += (global_matrices(width, len(sides["encoder"])),) if row.windows else ()
     encoder = Encoder(
         "encoder", width, longest, 0 if row.sounds else words, bins, (*heard, *before),
         sides["encoder"], after, longest,
@@ -341,6 +356,7 @@ _KINDS = {
     "blenderbot": Bart(first=True, embedding=False, positions=0),
     "blenderbot-small": Bart(positions=0),
     "m2m_100": Bart(first=True, embedding=False, positions=None, act="relu"),
+    "led": Bart(positions=0, windows=True),
     "nllb-moe": Bart(first=True, embedding=False, positions=None, act="relu", experts=True),
     "whisper": Bart(first=True, embedding=False, positions=0, sounds=True),
 }

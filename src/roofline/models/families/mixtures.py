@@ -138,6 +138,14 @@ def _attention_of_experts(fields: Fields, shape: DecoderSizes, kind: str, number
     )  # fmt: skip
 
 
+_GPT_OSS = Decoder(
+    bias=("attention_bias", True), sinks=True, mlp_bias=False, kinds=listed(2),
+    routing=replace(
+        _LOCAL, module="mlp", top_k=("num_experts_per_tok", "experts_per_token"), shared_count=0, router_bias=True,
+        expert_bias=True, names=_ROUTER,
+    ),
+)  # fmt: skip
+
 add({
     "mixtral": _MIXTRAL,
     "jetmoe": Decoder(
@@ -187,12 +195,11 @@ add({
             names=("gate.wg", "experts", "shared_mlp"),
         ),
     ),
-    "gpt_oss": Decoder(
-        bias=("attention_bias", True), sinks=True, mlp_bias=False, kinds=listed(2),
-        routing=replace(
-            _LOCAL, module="mlp", top_k=("num_experts_per_tok", "experts_per_token"), shared_count=0, router_bias=True,
-            expert_bias=True, names=_ROUTER,
-        ),
+    "gpt_oss": _GPT_OSS,
+    # a window is as wide to each side
+    "openai_privacy_filter": replace(
+        _GPT_OSS, causal=False, kinds=all_sliding,
+        prepare=lambda fields: fields.with_values(sliding_window=2 * fields.size("sliding_window", default=128)),
     ),
 })  # fmt: skip
 

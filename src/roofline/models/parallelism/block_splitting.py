@@ -316,12 +316,15 @@ def _encoder(splitter: BlockSplitter, block: Any) -> Any:
     )  # fmt: skip
 
 
+#: Kinds of attention that chips split by heads, by the name of their class.
+_ATTENTIONS = (
+    "Attention", "CrossAttention", "MergedAttention", "DistanceBiasedAttention", "BlockSumAttention",
+    "DisentangledAttention",
+)  # fmt: skip
+
 #: How blocks are split that no chip runs whole, by the name of their class.
 SPLITS: Mapping[str, Callable[[BlockSplitter, Any], Block]] = {
-    **dict.fromkeys(
-        ("Attention", "CrossAttention", "MergedAttention", "DistanceBiasedAttention", "DisentangledAttention"),
-        _attention,
-    ),
+    **dict.fromkeys(_ATTENTIONS, _attention),
     "Encoder": _encoder,
     "MixtureOfAttention": _attention_of_experts,
     "LatentAttention": _sizes("every chip holds the latents of all heads", heads="heads"),
