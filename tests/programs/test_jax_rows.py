@@ -305,3 +305,18 @@ def test_layers_in_loops_of_loops_are_read_and_held_each_once(program, stack):
     layers = int(np.prod(stack))
     assert traced.bytes("minimal") == (layers + 2) * ROW
     assert traced.bound(on="h100").footprint.parts["weight"] == layers * ROW
+
+
+@pytest.mark.parametrize(
+    ("program", "elements"),
+    [
+        (lambda x: lax.scan(lambda c, v: (c + v.sum(), None), 0.0, x)[0], N * N + 1),
+        (lambda x: lax.scan(lambda c, v: (c + v[0], c + v[0]), 0.0, x), N + N + 1),
+        (lambda x: (x * 2).at[3].set(5.0), (2 * N - 1) * N),
+        (lambda x: lax.dynamic_update_slice(jnp.tanh(x), x[:2] * 3, (3, 0)), (2 * N - 2) * N),
+        (lambda x: lax.fori_loop(0, 4, lambda i, b: b.at[i].set(x[i] * 2), jnp.zeros((4, N))), 2 * 4 * N),
+    ],
+)
+def test_what_a_loop_carries_and_a_program_updates_itself_is_written_once(program, elements):
+    traced = trace(program, f"fp32[{N}, {N}]", frontend="jax")
+    assert 0 <= traced.bytes("minimal") - 4 * elements <= 64

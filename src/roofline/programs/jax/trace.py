@@ -403,6 +403,8 @@ def _loop_state(walker: JaxprWalker, state: Sequence[Operand]) -> list[Operand]:
 
 def _carry(walker: JaxprWalker, before: Sequence[Operand], after: Sequence[Operand], looped: bool) -> list[Operand]:
     for old, new in zip(before, after, strict=True):
+        if looped and old is None and new is not None:
+            walker.carried.append(new)
         if looped and old is not None and new is not None and old.ident != new.ident and new.role == "activation":
             walker.same.setdefault(new.ident, old.ident)
     return list(after)

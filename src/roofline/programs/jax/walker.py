@@ -59,6 +59,7 @@ class JaxprWalker:
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     updated: set[str] = field(default_factory=set)
+    carried: list[Tensor] = field(default_factory=list)
     used: set[Any] = field(default_factory=set)
     sharded: list[UncountedOperation] = field(default_factory=list)
     parts: set[str] = field(default_factory=set)
@@ -277,10 +278,11 @@ class JaxprWalker:
         from_outside = {t.ident for op in ops for t in op.reads if self._stored(t).touched is not None}
         whole_reads = {t.ident for op in ops for t in op.reads if self._stored(t).touched is None}
         from_outside -= whole_reads | {t.ident for op in ops for t in op.writes}
-        ops = _given_back(ops, given - rows, from_outside)
+        ops = _given_back(ops, given - rows, from_outside, {self.settle(tensor).ident for tensor in self.carried})
         for_good = rows & {t.ident for op in ops for t in op.reads}
 
-        buffers = {ident.partition("[")[0] for ident in given}
+        made = {t.ident for op in ops for t in op.writes}
+        buffers = {ident.partition("[")[0] for ident in given} - made
 
         def written(tensor: Tensor) -> Tensor:
             base, update, _ = tensor.ident.partition("[+")
@@ -345,12 +347,12 @@ def _leading_to(ops: Sequence[Op], results: set[str]) -> list[Op]:
     return found[::-1]
 
 
-def _given_back(ops: Sequence[Op], results: set[str], rows: set[str]) -> list[Op]:
-    """Results that the program reads too are written for good: as state, or by the last step of a loop.
+def _given_back(ops: Sequence[Op], results: set[str], rows: set[str], carried: set[str]) -> list[Op]:
+    """Results that the program reads too, or a loop carries, are written for good: as state, or by a loop's last step.
 
     Of tensors that a loop reads row by row, ``rows``, the last step reads one of its own.
     """
-    inside = results & {t.ident for op in ops for t in op.reads}
+    inside = results & ({t.ident for op in ops for t in op.reads} | carried)
     last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in inside}
     places = set(last.values())
     found: list[Op] = []
@@ -370,7 +372,8 @@ def _given_back(ops: Sequence[Op], results: set[str], rows: set[str]) -> list[Op
             for t in op.reads
         ]
         last_step = replace(op, repeat=1, reads=tuple(reads), writes=tuple(writes))
-        found += [replace(op, repeat=op.repeat - 1), last_step]
+        before = [replace(t, given=0) if kept else t for t, kept in zip(op.writes, chosen, strict=True)]
+        found += [replace(op, repeat=op.repeat - 1, writes=tuple(before)), last_step]
     return found
 
 
