@@ -588,11 +588,9 @@ def _apart(forms: Sequence[Any]) -> bool:
 
 def _nowhere_below(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
     """Whether every term of one sum is at least that of another, and all that differ are positive."""
-    for term in {**one, **other}:
-        more = one.get(term, 0) - other.get(term, 0)
-        if more and (more < 0 or not term.is_nonnegative):
-            return False
-    return True
+    more = {term: one.get(term, 0) - other.get(term, 0) for term in {**one, **other}}
+    # the sign of a term takes sympy longer than that of a number
+    return all(each >= 0 for each in more.values()) and all(term.is_nonnegative for term, each in more.items() if each)
 
 
 def ceil_div(a: Size, b: Size) -> Size:

@@ -7,6 +7,7 @@ import math
 import pickle
 import random
 import subprocess
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -24,11 +25,17 @@ from roofline.sizes import symbol
 BOUNDS = ("lower", "op_by_op", "upper")
 
 
-def agree(formula, sizes, answer, memory=None):
-    """The formula as a function, and as a program in Python, gives the three bounds and the memory of an answer."""
+@lru_cache(maxsize=4)
+def program(formula):
+    """The formula as a program in Python."""
     space = {}
     exec(formula.printed("python"), space)
-    for found in (formula(**sizes), space["bound"](**sizes)):
+    return space["bound"]
+
+
+def agree(formula, sizes, answer, memory=None):
+    """The formula as a function, and as a program in Python, gives the three bounds and the memory of an answer."""
+    for found in (formula(**sizes), program(formula)(**sizes)):
         for name in BOUNDS:
             assert float(found[name]) == pytest.approx(float(getattr(answer, name)), rel=1e-9), (name, sizes)
         if memory is not None:

@@ -151,7 +151,9 @@ def test_a_size_of_a_file_is_a_name_and_never_code(
 def test_a_formula_is_not_compiled_of_what_is_no_name() -> None:
     size = symbol("B=print('RAN')")
     with pytest.raises(SizeError, match="is no name in a program; letters, digits and _, as in batch"):
-        column_code("g", ColumnForms({"B": size}, {}, {}, {"hbm": 8 * size}, {}), ("time.hbm",), frozenset("B"), True)
+        column_code(
+            "g", ColumnForms({"B": size}, {}, {}, {"hbm": 8 * size}, {}, {}), ("time.hbm",), frozenset("B"), True
+        )
     for source in (python_source, javascript_source):
         with pytest.raises(SizeError, match="is no name in a program"):
             source("g", [size], {}, {"hbm": 8 * size})

@@ -187,6 +187,9 @@ _STROKE = 0.5
 #: What a label that stands well costs at most, and how many better places one that does not may claim from others.
 _CONTENT, _TRIES = 12.0, 12
 
+#: What labels elsewhere cost others, as far as it is kept: rounds ask for the same again.
+_KEPT = 8192
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -249,6 +252,7 @@ class _Board:
         self._lines = [slice(*pair) for pair in pairwise(np.searchsorted(self._having, ends))]
         self._caused: list[Any] = [np.zeros(len(everything))] * len(places)
         self._disturbed = np.zeros(len(everything))
+        self._known: dict[tuple[int, int, int], Any] = {}
 
     def best(self, index: int, moves: Mapping[int, int | None]) -> int | None:
         """The cheapest place of one label, if the others made these moves."""
@@ -296,8 +300,12 @@ class _Board:
         disturbed = self._disturbed[span]
         for other, at in moves.items():
             if other != index and at is not None and at != self.chosen[other]:
-                far = self.places[other][at][0]
-                disturbed = disturbed + (self._conflict(far, span, self._lines[index]) - self._caused[other][span])
+                asked = (other, at, index)
+                if asked not in self._known:
+                    if len(self._known) >= _KEPT:
+                        self._known.clear()
+                    self._known[asked] = self._conflict(self.places[other][at][0], span, self._lines[index])
+                disturbed = disturbed + (self._known[asked] - self._caused[other][span])
         return self._own[span] + disturbed
 
     def _conflict(self, far: Candidate, span: slice, lines: slice) -> Any:

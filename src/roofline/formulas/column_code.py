@@ -251,13 +251,17 @@ class Printed(NamedTuple):
 
 
 class ColumnForms(NamedTuple):
-    """What columns are made of: sizes and rates, columns as closed forms, the times of the resources, definitions."""
+    """What columns are made of: sizes and rates, columns as closed forms, the times of the resources, definitions.
+
+    ``simple`` keeps forms as :func:`simplified` made them, by whether rates are fixed.
+    """
 
     sizes: Mapping[str, Any]
     rates: Mapping[str, float]
     forms: Mapping[str, Any]
     times: Mapping[str, Any]
     definitions: Mapping[Any, Any]
+    simple: dict[bool, dict[Any, Any]]
 
 
 def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:
@@ -266,7 +270,7 @@ def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], array
     >>> import numpy as np
     >>> from roofline.sizes import symbol
     >>> B = symbol("B")
-    >>> forms = ColumnForms({"B": B}, {"W": 4.0}, {}, {"hbm": 8 * B}, {})
+    >>> forms = ColumnForms({"B": B}, {"W": 4.0}, {}, {"hbm": 8 * B}, {}, {})
     >>> code, out = column_code("demo", forms, ("time.hbm",), frozenset("B"), True), np.empty(2)
     >>> code.rows([], [out], np.array([1.0, 2.0]))
     >>> out.tolist()
@@ -278,11 +282,12 @@ def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], array
     letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
     varying = {letters[name] for name in arrays} | set(function.definitions)
     values = {letters[name]: sympy.Float(value, 17) for name, value in function.rates.items()} if fixed else {}
+    known = function.simple.setdefault(fixed, dict(values))
     results = [_Result(column, index) for index, column in enumerate(wanted)]
     parts: list[Any] = []
     for result in results:
-        result.take(function, parts, values)
-    needed = _reached(parts, function.definitions, values)
+        result.take(function, parts, known)
+    needed = _reached(parts, function.definitions, known)
     constants: dict[Any, Any] = {}
     split = [_constants_apart(binary_logarithms(part), varying, constants) for part in (*parts, *needed.values())]
     shared, split = sympy.cse(split, symbols=sympy.numbered_symbols("x_"), list=True)
@@ -317,14 +322,14 @@ def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], array
     return Printed(takes, tuple(order), "\n".join(source), *buffers).executed(name)
 
 
-def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
+def _reached(forms: Sequence[Any], definitions: Mapping[Any, Any], known: dict[Any, Any]) -> dict[Any, Any]:
     """The definitions that forms lead to."""
     found: dict[Any, Any] = {}
     left = list(forms)
     while left:
         for symbol in left.pop().free_symbols:
             if symbol in definitions and symbol not in found:
-                found[symbol] = simplified(definitions[symbol], values)
+                found[symbol] = simplified(definitions[symbol], known)
                 left.append(found[symbol])
     return found
 
@@ -352,7 +357,7 @@ class _Result:
         self.indices: list[int] = []
         self.how = "value"
 
-    def take(self, function: ColumnForms, parts: list[Any], values: Mapping[Any, Any]) -> None:
+    def take(self, function: ColumnForms, parts: list[Any], known: dict[Any, Any]) -> None:
         """Put the forms that are needed among the parts, each once."""
         times = list(function.times.values())
         if self.name in function.forms:
@@ -368,7 +373,7 @@ class _Result:
             if time is None:
                 raise InputError(f"there is no column {self.name!r}", hint=f"{', '.join(function.forms)}, lower, upper")
             forms = [time]
-        simple = [simplified(form, values) for form in forms]
+        simple = [simplified(form, known) for form in forms]
         simple = undominated(simple) if self.how == "largest" else simple
         for form in simple:
             if form not in parts:
@@ -384,10 +389,11 @@ class _Result:
             code.fold("maximum" if self.how == "largest" else "add", mine, self.out)
 
 
-def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
+def simplified(form: Any, known: dict[Any, Any]) -> Any:
     """Put numbers in for rates, multiply out what is not long, and drop from each maximum what is never the largest.
 
-    A maximum or minimum of several parts becomes a function of two that sympy does not try to order.
+    A maximum or minimum of several parts becomes a function of two that sympy does not try to order. ``known`` holds
+    the numbers at first, and then each part as it was made: most parts stand in several forms.
 
     >>> from roofline.sizes import symbol
     >>> import sympy
@@ -396,8 +402,6 @@ def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
     2*B + 6*C + maximum(4*B*C + B, 7)
     """
     import sympy
-
-    known: dict[Any, Any] = dict(values)
 
     def done(part: Any) -> Any:
         if part not in known:
@@ -411,7 +415,10 @@ def simplified(form: Any, values: Mapping[Any, Any]) -> Any:
         name = sympy.Function("maximum" if isinstance(part, sympy.Max) else "minimum", nonnegative=True)
         return reduce(name, kept)
 
-    return _flat(done(sympy.sympify(form)))
+    whole = ("whole", form)
+    if whole not in known:
+        known[whole] = _flat(done(sympy.sympify(form)))
+    return known[whole]
 
 
 def _flat(form: Any) -> Any:

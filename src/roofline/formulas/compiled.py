@@ -75,6 +75,7 @@ class Compiled:
     assumptions: tuple[str, ...] = ()
     case: ValidRange | None = None
     _made: dict[Any, Any] = field(default_factory=dict)
+    _simple: dict[bool, dict[Any, Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Compiled {self.name}: {len(self.columns)} columns over {', '.join(self.sizes)}>"
@@ -128,7 +129,7 @@ class Compiled:
         if key not in self._made:
             if not all(self.sizes.values()):
                 raise InputError(f"{', '.join(wanted)} of {self.name} did not travel", hint="work it out before")
-            forms = ColumnForms(self.sizes, self.rates, self.forms, self.times, self.definitions)
+            forms = ColumnForms(self.sizes, self.rates, self.forms, self.times, self.definitions, self._simple)
             self._made[key] = column_code(self.name, forms, wanted, arrays, fixed)
         code: Code = self._made[key]
         return code
