@@ -192,10 +192,12 @@ def checked(method: Function) -> Function:
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        kinds, positional, rest = _kinds_of(method)
-        given, named = _each_taken(_at_border, positional, kinds, given, named)
-        further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
-        _check_values(further.items(), kinds, method.__name__)
+        kinds, positional, rest, by_place = _kinds_of(method)
+        further: dict[str, Any] = {}
+        if named or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
+            given, named = _each_taken(_at_border, positional, kinds, given, named)
+            further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
+            _check_values(further.items(), kinds, method.__name__)
         try:
             answer = method(self, *given, **named)
         except RooflineError:
@@ -208,7 +210,7 @@ def checked(method: Function) -> Function:
         # what it gives may fail only when it is looked at
         if further and (known := wrong_kind(further, kinds, function=method.__name__)) is not None:
             raise known
-        for each in given[len(positional) :]:
+        for each in given[len(positional) :] if rest else ():
             if (known := wrong_kind(dict.fromkeys(rest, each), rest, function=method.__name__)) is not None:
                 raise known
         return answer
@@ -232,14 +234,16 @@ def check_methods(owner: Class) -> Class:
 
 
 @lru_cache(maxsize=1024)
-def _kinds_of(method: Callable[..., Any]) -> tuple[dict[str, str], tuple[str, ...], dict[str, str]]:
-    """The annotations of a method's arguments, the names of those by position, the annotation of any further ones."""
+def _kinds_of(
+    method: Callable[..., Any],
+) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], tuple[str, ...]]:
+    """The annotations of a method's arguments; names of those by position, annotations of further ones and of these."""
     own = signature(method).parameters.values()
     single = [each for each in own if "VAR" not in each.kind.name][1:]
     kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
     positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
     rest = {each.name: str(each.annotation) for each in own if each.kind is Parameter.VAR_POSITIONAL}
-    return kinds, positional, rest
+    return kinds, positional, rest, tuple(kinds[name] for name in positional)
 
 
 def _wrong_of_method(

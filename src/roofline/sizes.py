@@ -498,7 +498,7 @@ def minimum(*values: Size) -> Size:
 
 
 def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, ...]) -> Size:
-    if _PLAIN.issuperset(value.__class__ for value in values):
+    if _PLAIN.issuperset(map(type, values)):
         return plain(values)
     if any(is_symbol(v) for v in values):
         import sympy

@@ -175,15 +175,10 @@ def price_op(
             continue
         time = amount / found.value
         uses.append(ResourceUse(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
-    times = _total({}, [{use.resource: use.time} for use in uses])
-    return OpBound(
-        op=op,
-        uses=tuple(uses),
-        times=times,
-        lower=_longest(times),
-        upper=sum(times.values()),
-        kernel=kernel,
-    )
+    times: dict[str, Size] = {}
+    for use in uses:
+        times[use.resource] = times[use.resource] + use.time if use.resource in times else use.time
+    return OpBound(op, tuple(uses), times, _longest(times), sum(times.values()), kernel)
 
 
 def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:
