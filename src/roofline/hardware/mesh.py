@@ -74,13 +74,23 @@ def with_mesh(machine: Machine, axes: Mapping[str, Any] | None = None, *, wrap: 
     given = shape_axes(machine) if axes is None else dict(axes)
     sizes = {name: check(_axis_name(name), size) for name, size in given.items()}
     _same_chips(machine, sizes)
+    if any(map(is_array, sizes.values())):
+        return _meshed(machine, tuple(sizes.items()), wrap)
+    return _known_mesh(machine, tuple(sizes.items()), wrap)
+
+
+def _meshed(machine: Machine, sizes: tuple[tuple[str, Any], ...], wrap: bool | None) -> Machine:
     links = links_inside_out(machine)
     if not links:
         hint = f"give the bandwidth of one, as in {spelled('link', '50GB/s')}"
         raise HardwareError(f"no link from {machine.name} to other chips is known", hint=hint)
     build = torus_axes if links[0].topology in TORUS_DIMENSIONS else switch_axes
-    made, notes = build(machine, links, sizes, wrap)
+    made, notes = build(machine, links, dict(sizes), wrap)
     return replace(machine, mesh=Mesh(made, tuple(assume("network", notes))))
+
+
+#: Meshes that were made: the next question on the same chips finds what was worked out for them.
+_known_mesh = lru_cache(maxsize=256)(_meshed)
 
 
 def shape_axes(machine: Machine) -> dict[str, Size]:

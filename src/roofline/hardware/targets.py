@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from roofline.errors import HardwareError, quoted, suggest
@@ -101,6 +102,8 @@ def chip(
             error.message,
             hint=f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or make one: chip({{…}})",
         ) from None
+    if shape and not overrides and unit is None and over is None and not achievable:
+        return _in_shape(machine, shape, slices)
     if shape:
         machine = replace(machine, shape=shape, slices=slices)
     if overrides:
@@ -110,6 +113,17 @@ def chip(
     if unit is not None or over is not None or achievable:
         machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
     if shape and machine.links:
+        from roofline.hardware.mesh import with_mesh
+
+        machine = with_mesh(machine)
+    return machine
+
+
+@lru_cache(maxsize=256)
+def _in_shape(machine: Machine, shape: tuple[int, ...], slices: int) -> Machine:
+    """Several of a chip: one value, so that what is worked out for a machine is found by the next question."""
+    machine = replace(machine, shape=shape, slices=slices)
+    if machine.links:
         from roofline.hardware.mesh import with_mesh
 
         machine = with_mesh(machine)

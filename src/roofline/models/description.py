@@ -143,6 +143,11 @@ class Layer:
         return self._weights
 
     @once
+    def active(self) -> int:
+        """Parameters that one token uses."""
+        return sum(block.active() for block in self.blocks)
+
+    @once
     def _weights(self) -> tuple[tuple[Block, Weight], ...]:
         return tuple(
             (part, weight._replace(name=join_path(part.name, weight.name)))
@@ -291,7 +296,8 @@ class Model(Answer):
                 known = sum(elements for key, elements in named.items() if key in seen)
                 again += min(known, block.active())
                 seen |= {key for key in named if key[0] and block.active()}
-        return sum(block.active() for block in self.blocks) + head + table - again
+        once = sum(block.active() for block in (*self.before, *self.after, *self.final))
+        return once + sum(layer.active for layer in self.layers) + head + table - again
 
     @property
     def blocks(self) -> tuple[Block, ...]:

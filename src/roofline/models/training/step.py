@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from functools import lru_cache
 from typing import Any
 
 from roofline import dtypes
@@ -221,6 +222,18 @@ class TrainingQuestion:
         return None if footprint is None else footprint.fits
 
 
+@lru_cache(maxsize=64)
+def _stored_in(model: Model, dtype: str) -> Model:
+    """The model as it is trained; the same value each time, so that what was made for it is found again."""
+    return replace(model.in_format(dtype), dtype=dtype, quantisation=None)
+
+
+@lru_cache(maxsize=128)
+def _split(model: Model, copy: Parallelism, notes: tuple[str, ...], machine: Machine) -> Model:
+    """One chip's part; advice asks for most of its steps in one layout. Notes are part of a key."""
+    return split_by_layout(model, copy, machine)
+
+
 class _LaidOutStep(NamedTuple):
     """A step on its chips: the model, one chip's part of it, the machine with its mesh, sizes, what each stage does."""
 
@@ -250,7 +263,7 @@ class _LaidOutStep(NamedTuple):
         stored = chosen_format if not rank else model.dtype
         gradients = dtypes.get(asked.gradients or stored).name
         formats = Formats(stored, gradients, asked.moments, asked.master, asked.optimizer)
-        model = replace(model.in_format(stored), dtype=stored, quantisation=None)
+        model = _stored_in(model, stored)
         length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
         total = check("batch_tokens", asked.batch_tokens)
         sizes = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
@@ -258,7 +271,7 @@ class _LaidOutStep(NamedTuple):
         refuse_more(math.prod(common_shape(listed)), listed)
         if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
-        local = split_by_layout(model, copy, machine) if copy.chips > 1 else model
+        local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
         share = exact_div(exact_div(total, length), layout.parts)
         parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
