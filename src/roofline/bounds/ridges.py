@@ -80,7 +80,11 @@ SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 @takes(target)
 def rules_of_thumb(on: str | Machine, **choices: Any) -> tuple[Rule, ...]:
     """List the rules of thumb of one chip; ``choices`` are those of a target (``set``, ``over``, ``unit`` …)."""
-    machine = target(on, **choices)
+    return _rules(target(on, **choices))
+
+
+@lru_cache(maxsize=256)
+def _rules(machine: Machine) -> tuple[Rule, ...]:
     return (*_ridges(machine), *_critical_batches(machine), *_widths(machine))
 
 

@@ -19,8 +19,8 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from roofline import dtypes
