@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import linecache
 import os
 import random
 import sys
@@ -21,6 +22,9 @@ NO_BROWSER = "no page was opened: install Debian's chromium (apt-get install chr
 os.environ.update(ENVIRONMENT)
 for name in REMOVED:
     os.environ.pop(name, None)
+
+# A formula has more parts than the thousand results that sympy keeps of each of its functions.
+os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")
 
 # Modules and tests are compiled once, here and in the processes that tests start, not anew by each.
 sys.dont_write_bytecode = os.environ.pop("PYTHONDONTWRITEBYTECODE", None) is None and sys.dont_write_bytecode
@@ -55,6 +59,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget the lines of source files before each doctest, which looks whether any of them has changed."""
+    if isinstance(item, pytest.DoctestItem):
+        linecache.clearcache()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,6 +18,9 @@ MAKERS = {
     "InputError", "NotationError", "SizeError", "DTypeError", "QuantityError", "HardwareError", "BlockError",
     "UntimedError", "RooflineError", "UsageError", "BadParameter", "fail",
 }  # fmt: skip
+
+#: The tree of a module's source, for all guards of a process.
+parsed = lru_cache(None)(ast.parse)
 
 _WORD = re.compile(r"[\w=-]+")
 _JOINED = re.compile(r'"\s*\n\s*r?f?"')

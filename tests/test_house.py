@@ -16,6 +16,7 @@ from types import MappingProxyType
 import pytest
 
 import roofline
+from tests.house_messages import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "src" / "roofline"
@@ -129,7 +130,7 @@ def documented_methods(sources: Iterable[str]) -> dict[str, set[str]]:
     own: dict[str, set[str]] = {}
     bases: dict[str, list[str]] = {}
     for source in sources:
-        for node in ast.parse(source).body:
+        for node in parsed(source).body:
             if isinstance(node, ast.ClassDef):
                 parts = [part for part in node.body if isinstance(part, ast.FunctionDef)]
                 own[node.name] = {part.name for part in parts if ast.get_docstring(part) is not None}
@@ -146,7 +147,7 @@ def undocumented(source: str, documented: Mapping[str, set[str]] = MappingProxyT
 
     A method that overrides a documented one has the docstring of that, and an overload that of its function.
     """
-    tree = ast.parse(source)
+    tree = parsed(source)
     if ast.get_docstring(tree) is None:
         yield "the module"
     for node in tree.body:

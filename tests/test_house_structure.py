@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.house_messages import WITHOUT_WORDS, plain, said_by_tests, untested
+from tests.house_messages import WITHOUT_WORDS, parsed, plain, said_by_tests, untested
 
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 LONGEST_FUNCTION = 80
@@ -32,9 +32,6 @@ def the_package() -> Package:
         parts = path.relative_to(SOURCES).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found
-
-
-parsed = functools.lru_cache(None)(ast.parse)
 
 
 @functools.lru_cache(None)
@@ -212,11 +209,11 @@ COMMANDS = ("roofline ", "pip install", "ncu ", "dask scheduler", "vllm", "--use
 
 def options_spelled(source: str) -> list[str]:
     """Texts that spell an option of the command line, but for docstrings and what ``either`` chooses from."""
-    tree = ast.parse(source)
-    left = {id(part) for call in ast.walk(tree) if isinstance(call, ast.Call) and _called(call) == "either"
+    every = nodes(source)
+    left = {id(part) for call in every if isinstance(call, ast.Call) and _called(call) == "either"
             for part in ast.walk(call)}  # fmt: skip
-    left |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in left)
+    left |= {id(node.value) for node in every if isinstance(node, ast.Expr)}
+    texts = (node.value for node in every if isinstance(node, ast.Constant) and id(node) not in left)
     spelled = (text for text in texts if isinstance(text, str) and re.search(r"(?:^|[ (`])--[a-z]", text))
     return [text for text in spelled if not any(command in text for command in COMMANDS)]
 

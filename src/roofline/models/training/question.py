@@ -127,7 +127,7 @@ def microbatches_that_fit(found: Training) -> Size | None:
         return None
     most = int(found.sequences)
     counts = {1 << power for power in range(1, most.bit_length())} | ({most} if most > 1 else set())
-    return next((count for count in sorted(counts) if asked.vary(microbatches=count).answer().fits), None)
+    return next((count for count in sorted(counts) if asked.vary(microbatches=count).fits), None)
 
 
 def parts_that_fit(fitting: Callable[[Any], Any], sequences: Any, shape: tuple[int, ...]) -> Any:
