@@ -441,6 +441,22 @@ def test_what_a_step_chose_or_could_choose_is_no_size_of_the_question() -> None:
     assert fastest(on="h100:64", fsdp=[3, 64], batch_tokens=2**22) == "fsdp 64"
 
 
+def test_stages_of_zero_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["llama-3-8b", "--phase", "train", "--on", "h100:8", "--batch-tokens", "65536"]
+    assert main(["sweep", *asked, "--zero", "1,3", "--columns", "memory", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["columns"]
+    memory = [train("llama-3-8b", on="h100:8", batch_tokens=65536, zero=stage).memory.total for stage in (1, 3)]
+    assert (shown["zero"], shown["memory"]) == ([1, 3], memory)
+    wrong = (
+        (["sweep", *asked, "--zero", "x"], "'x' is not a ZeRO stage; 0, 1, 2, 3, or in a sweep a"),
+        (["formula", *asked, "--zero", "1,3"], "roofline sweep takes several"),
+        (["sweep", "llama-3-8b", "--phase", "decode", "--on", "h100", "--zero", "1"], "--zero is about training"),
+    )
+    for words, said in wrong:
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+
+
 def test_copies_take_the_chips_that_a_given_fsdp_leaves() -> None:
     steps = sweep_steps("llama-3-8b", "train", on="h100:64", fsdp=[8, 64], batch_tokens=2**22)
     assert not steps.incomplete

@@ -263,10 +263,14 @@ def test_a_limit_that_the_length_of_an_axis_sets_says_so() -> None:
     sizes: dict[str, Any] = {"batch": 32, "context": 8192, "weights": "int8"}
     found = network_limit(load("llama-3-70b"), "decode", chip("v5e"), **sizes)
     assert (
-        found.says == "the network does not bind up to tensor 16, the most in equal parts along one axis of the network"
+        found.says()
+        == "the network does not bind up to tensor 16, the most in equal parts along one axis of the network"
     )
     node = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=32, context=8192)
-    assert node.says == "the network does not bind up to tensor 64, the most in equal parts"
+    assert node.says() == "the network does not bind up to tensor 64, the most in equal parts"
+    wide = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=8, context=1024)
+    assert wide.says(8) == wide.says() == "the network does not bind up to tensor 32; from 64 on it does"
+    assert wide.says(64) == "the network binds from tensor 64 on; up to 32 it does not"
 
 
 def test_a_limit_of_heads_in_branches_is_that_of_the_same_heads_in_turn() -> None:
@@ -290,5 +294,5 @@ def test_a_model_without_equal_parts_has_no_limit() -> None:
         "intermediate_size": 333, "vocab_size": 1000,
     }  # fmt: skip
     found = network_limit(load(odd), "decode", chip("h100"), batch=8, context=1000)
-    assert found.says == "no number of chips has equal parts of heads and columns"
+    assert found.says() == "no number of chips has equal parts of heads and columns"
     assert repr(found) == "NetworkLimit(tensor: no equal parts)"

@@ -4,7 +4,8 @@ Run it in an environment of its own with transformers (seconds, no network)::
 
     PYTHONPATH=src python tests/models/verify_defaults.py
 
-Kept of each type's class in transformers are the values without which the model read is another one, or none. Fields
+Kept of each type's class in transformers are the values without which the model read is another one, or none, and
+those that were kept before and are still the class's: they may matter beside lists that the class does not have. Fields
 that go by two names are left out. The result goes to ``src/roofline/models/families/defaults.json``, which
 ``roofline.models.families.with_defaults`` reads.
 """
@@ -29,6 +30,7 @@ LEFT = {
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
+    "ernie4_5_vl_moe_text": {"moe_layer_start_index": 1},
     "sarvam_mla": {"n_routed_experts": 128, "n_shared_experts": 1},
     "sarvam_moe": {"n_routed_experts": 128, "n_shared_experts": 1},
     "mistral_large4_text": {"n_routed_experts": 128},
@@ -65,7 +67,7 @@ def main():
     from roofline.models.families.multimodal import _TEXT
 
     warnings.filterwarnings("ignore")
-    found = {}
+    found, before = {}, json.loads(RESULT.read_text(encoding="utf-8"))
     for kind in sorted({*known_types()} - set(_TEXT) - LEFT):
         if kind not in transformers.CONFIG_MAPPING:
             continue
@@ -83,6 +85,8 @@ def main():
         bases += [{k: v for k, v in whole.items() if k not in listed}]
         one = {name for name in values if name not in two or name in MORE.get(kind, {})}
         kept = {name: value for name, value in values.items() if name in one and matters(kind, bases, name)}
+        still = {name: value for name, value in before.get(kind, {}).items() if values.get(name) == value}
+        kept = {name: value for name, value in values.items() if name in kept or name in still}
         found[kind] = kept
         sys.stdout.write(f"{kind} {kept} {[b for b in map(partial(seen, kind), bases) if len(b) < 200]}\n")
     lines = ",\n".join(f" {json.dumps(kind)}: {json.dumps(kept)}" for kind, kept in found.items() if kept)

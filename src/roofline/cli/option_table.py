@@ -153,7 +153,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--context-parallel", _WAYS, read="chips"),
         _row("--kv-parallel", _WAYS, read="chips"),
         _row("--fsdp", "N", read="chips", type=int),
-        _row("--zero", "STAGE", values="0 1 2 3", type=int, default=3),
+        _row("--zero", "STAGE", read="stages", values="0 1 2 3", type=int, default=3),
         _row("--schedule", "NAME", values="gpipe 1f1b interleaved zb-h1 zb-h2", default="1f1b"),
         _row("--chunks", "N", type=int, default=1),
         "mesh",
@@ -478,8 +478,12 @@ STORED = OptionGroup("weights activations kv full-attention")
 #: Sizes of a step of a model; what a training step has alone.
 STEP_SIZES = OptionGroup("batch prompt past context chunk batch-tokens sequence")
 OF_TRAINING = OptionGroup(
-    "fsdp checkpoint", {"fsdp": {"metavar": _WAYS, "type": str}, "checkpoint": {"metavar": "POLICY[,…]"}}
-)
+    "fsdp zero checkpoint",
+    {
+        "fsdp": {"metavar": _WAYS, "type": str}, "zero": {"metavar": "STAGE[,…]", "type": str, "default": None},
+        "checkpoint": {"metavar": "POLICY[,…]"},
+    },
+)  # fmt: skip
 
 #: A question about a model beside its conventions and its target.
 MODEL_QUESTION = [option("phase"), *STEP_SIZES, *OF_TRAINING, *SHARING_OF_EACH, *STORED, *SERVED]

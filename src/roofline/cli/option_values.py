@@ -518,6 +518,7 @@ READERS: dict[str, Callable[[str, Any, str | None], Any]] = {
     "size": lambda name, text, on: model_size(name, text),
     "chips": lambda name, text, on: model_size(name, text, *_CHIPS, of=on),
     "parts": lambda name, text, on: model_size(name, text, "number of parts", _CHIPS[1]),
+    "stages": lambda name, text, on: model_size(name, text, "ZeRO stage", "0, 1, 2, 3, or in a sweep a list 1,3"),
     "policies": lambda name, text, on: kept_each(text),
 }
 

@@ -78,7 +78,7 @@ PARTS = "microbatches"
 #: What of a step may be a list here, and is one value there.
 _LISTED = optional(
     price="float | str | Sequence | Mapping", checkpoint="str | int | Sequence[str]", microbatches="Size",
-    **dict.fromkeys(("fsdp", "lora", "adapters", "kv_block", "host_layers"), "int | Sequence[int]"),
+    **dict.fromkeys(("fsdp", "zero", "lora", "adapters", "kv_block", "host_layers"), "int | Sequence[int]"),
     **dict.fromkeys((*FORMATS, "gradients", "moments", "saved_activations"), "str | Sequence[str]"),
 )  # fmt: skip
 

@@ -627,7 +627,7 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
         )
         lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
     limit = found.network_limit(name)
-    return lines if limit is None else [*lines, limit.says]
+    return lines if limit is None else [*lines, limit.says(getattr(found.ways, limit.kind))]
 
 
 def _choices(near: NearestFit) -> str:

@@ -137,9 +137,8 @@ class NetworkLimit:
     share_beyond: float | None
     one_axis: bool = False
 
-    @property
-    def says(self) -> str:
-        """The limit in a sentence."""
+    def says(self, asked: Size = 1) -> str:
+        """The limit in a sentence, for a step over so many chips."""
         what = "tensor" if self.kind == "tensor" else "experts over"
         if self.ways is self.beyond is None:
             return (
@@ -150,6 +149,8 @@ class NetworkLimit:
         if self.beyond is None:
             most = "the most in equal parts" + (" along one axis of the network" if self.one_axis else "")
             return f"the network does not bind up to {what} {self.ways}, {most}"
+        if is_number(asked) and asked >= self.beyond:
+            return f"the network binds from {what} {self.beyond} on; up to {self.ways} it does not"
         return f"the network does not bind up to {what} {self.ways}; from {self.beyond} on it does"
 
     def __repr__(self) -> str:
