@@ -186,8 +186,8 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         "quant_algo 'NVFP5' is not understood; did you mean 'NVFP4'?",
     ),
     (
-        changed(model_type="longt5"),
-        "model_type 'longt5' has an encoder beside its decoder of a kind that is not modelled; decoders, a few",
+        changed(model_type="prophetnet"),
+        "model_type 'prophetnet' has an encoder beside its decoder of a kind that is not modelled; decoders, a few",
     ),
     (changed(model_type="musicgen"), "model_type 'musicgen' has an encoder beside its decoder"),
     (changed(model_type="siglip"), "model_type 'siglip' has no language model"),
