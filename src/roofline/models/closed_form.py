@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from roofline.answers import WAYS
 from roofline.bounds.api import question, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
@@ -35,7 +36,7 @@ from roofline.hardware.open_counts import numbered_counts, open_counts, open_sha
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import CHIPS, TARGET_OPTIONS, check_one_layout, is_several, take_target_options
+from roofline.models.parallelism.layout import TARGET_OPTIONS, check_one_layout, is_several, take_target_options
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
@@ -61,8 +62,8 @@ TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str"
 #: Numbers of chips at which an open one is shown: the first that there may be, of chips that split layers the last.
 USUAL_CHIPS = (64, 16, 8)
 
-#: Options of a layout that may be an open number of chips; the powers of 2 that are tried where it splits layers.
-LAYOUT, MOST_SPLIT = (*CHIPS, "fsdp"), 11
+#: The powers of 2 that are tried where an open number of chips splits layers.
+MOST_SPLIT = 11
 
 #: The sizes of any step.
 SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASES.values() for name in kind.sizes)))
@@ -93,7 +94,7 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
 def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
     """Chips inside each part of an open number of them, and parts outside it: copies, or chips that share weights."""
     check_one_layout(options)
-    ways = {name: check(name, options.get(name) or 1) for name in (*CHIPS, "fsdp") if name != "kv_parallel"}
+    ways = {name: check(name, options.get(name) or 1) for name in WAYS if name != "kv_parallel"}
     if options.get("data") and (phase != "train" or options.get("fsdp")):
         raise InputError(f"{spelled('data')} leaves no number of chips open", hint="leave it out, or give the number")
     copy = ways["tensor"] * ways["context_parallel"]
@@ -117,7 +118,7 @@ def _over_chips(
     assert read is not None
     of_target = take_target_options(rest)
     of_target |= of_target.pop("set", None) or {}
-    named = [name for name, value in rest.items() if name in LAYOUT and value == read[2]]
+    named = [name for name, value in rest.items() if name in WAYS and value == read[2]]
     forms, refused = [], []
     if set(named) <= {"data", "fsdp"}:
         rest = {name: value for name, value in rest.items() if name not in named}

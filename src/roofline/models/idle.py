@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from roofline.answers import WAYS
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple
 from roofline.models.description import Model
@@ -139,7 +140,7 @@ def refuse_idle_of_step(options: Mapping[str, Any], phase: str, model: Model) ->
 
 def refuse_algorithm(options: Mapping[str, Any], shapes: Iterable[Sequence[Size]]) -> None:
     """Refuse an algorithm of collectives in training on one chip, where nothing is sent; ``shapes`` of all targets."""
-    ways = [options[name] for name in (*CHIPS, "fsdp") if options.get(name) is not None]
+    ways = [options[name] for name in WAYS if options.get(name) is not None]
     if options.get("algorithm") is not None and all(map(is_one, (*map(product, shapes), *ways))):
         raise InputError(f"{spelled('algorithm')} says nothing of one chip: nothing is sent", hint="leave it out")
 

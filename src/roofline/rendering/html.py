@@ -32,16 +32,6 @@ def html(sections: Iterable[Section]) -> str:
     return f'<div class="roofline">{"".join(map(_section, data(sections)))}</div>'
 
 
-def page(sections: Iterable[Section], title: str = "roofline") -> str:
-    """A whole page with sections.
-
-    >>> page([], "A * B").splitlines()[1]
-    '<html><head><meta charset="utf-8"><title>A * B</title></head>'
-    """
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title>'
-    return f"<!doctype html>\n<html><head>{head}</head>\n<body>{html(sections)}</body></html>\n"
-
-
 def _section(section: Mapping[str, Any]) -> str:
     match section:
         case {"kind": "headline", "subject": subject, "beside": beside}:
