@@ -494,16 +494,14 @@ def kept(text: str) -> int | str:
     return text if number is None else number
 
 
-#: Policies of keeping everything of a kind: several are a list, where modules with commas between them are one policy.
-_POLICIES = ("none", "selective", "matmuls", "full")
-
-
 def kept_each(text: str | None) -> Any:
-    """What a checkpoint keeps, or several such policies."""
+    """What a checkpoint keeps, or several such policies; modules with commas between them are one policy."""
     if text is None:
         return None
+    from roofline.models.training.recomputation import CHECKPOINT_POLICIES
+
     parts = text.split(",")
-    is_list = len(parts) > 1 and all(each in _POLICIES or each.isdecimal() for each in parts)
+    is_list = len(parts) > 1 and all(each in CHECKPOINT_POLICIES or each.isdecimal() for each in parts)
     return [kept(each) for each in parts] if is_list else kept(text)
 
 

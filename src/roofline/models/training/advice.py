@@ -50,8 +50,8 @@ from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import native_formats
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import CHECKPOINT_POLICIES
 from roofline.models.training.question import microbatches_that_fit
+from roofline.models.training.recomputation import CHECKPOINT_POLICIES
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
 

@@ -35,17 +35,8 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.splitting import balance_layers as even
-from roofline.models.training.passes import (
-    GradientFormat,
-    Recomputation,
-    adapters,
-    backward,
-    is_frozen,
-    is_unfused,
-    layer_weights,
-    loss,
-    policy,
-)
+from roofline.models.training.passes import GradientFormat, adapters, backward, is_frozen, layer_weights, loss
+from roofline.models.training.recomputation import Recomputation, is_unfused, policy
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product

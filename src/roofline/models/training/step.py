@@ -46,16 +46,8 @@ from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
 from roofline.models.training.answer import Training
-from roofline.models.training.passes import (
-    Recomputation,
-    above_gradients,
-    adapters,
-    check_modules,
-    forward,
-    is_frozen,
-    layer_weights,
-    policy,
-)
+from roofline.models.training.passes import above_gradients, adapters, forward, is_frozen, layer_weights
+from roofline.models.training.recomputation import Recomputation, check_modules, policy
 from roofline.models.training.stage import (
     Formats,
     Passes,
