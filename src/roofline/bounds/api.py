@@ -216,6 +216,15 @@ def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide
     return asked.answer()
 
 
+#: What a target is described by, beside its name.
+TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
+
+
+def take_target_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a target out of a step's options."""
+    return {name: options.pop(name) for name in TARGET_OPTIONS if name in options}
+
+
 def target(
     on: On,
     *,

@@ -194,10 +194,11 @@ def _two(expressions: list[str], equal: str | None) -> list[str]:
 
 
 def _zones(arguments: dict[str, Any], bandwidths: tuple[str, ...]) -> Any:
+    from roofline.bounds.api import TARGET_OPTIONS
     from roofline.bounds.ridges import zones
 
-    names = ("on", "set", "files", "unit", "over", "achievable")
-    return zones(bandwidths=bandwidths, dtype=arguments["dtype"] or "bf16", **{n: arguments[n] for n in names})
+    machine = {name: arguments[name] for name in ("on", *TARGET_OPTIONS)}
+    return zones(bandwidths=bandwidths, dtype=arguments["dtype"] or "bf16", **machine)
 
 
 def _dtypes(expression: str, for_: str, sizes: dict[str, Any], arguments: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
-from roofline.bounds.api import refuse_model
+from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
@@ -490,7 +490,7 @@ def _check_file(frontend: str | None, given: dict[str, Any]) -> None:
 def _check_target(target: dict[str, Any], conventions: Conventions) -> None:
     """What is said of a machine needs one."""
     words = {"files": "--chips", "over": "--over, --warm or --cold"}
-    of_machines = ("set", "files", "unit", "over", "achievable", "estimate", "measured")
+    of_machines = (*TARGET_OPTIONS, "estimate", "measured")
     of_bounds = [name for name in ("overlap", "overhead", "policy", "tile") if name in conventions.changes()]
     for name in (*filter(target.get, of_machines), *of_bounds) if target["on"] is None else ():
         raise InputError(f"{words.get(name, f'--{name}')} says nothing without a machine", hint="name one: --on h100")

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from roofline.answers import WAYS
-from roofline.bounds.api import question, target
+from roofline.bounds.api import TARGET_OPTIONS, question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
@@ -36,7 +36,7 @@ from roofline.hardware.open_counts import numbered_counts, open_counts, open_sha
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import TARGET_OPTIONS, check_one_layout, is_several, take_target_options
+from roofline.models.parallelism.layout import check_one_layout, is_several
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound

@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import EXPECTATION, Answer, attributes
-from roofline.bounds.api import target
+from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import network_resources
 from roofline.models.parallelism.block_splitting import has_experts
-from roofline.models.parallelism.layout import TARGET_OPTIONS
 from roofline.models.training import train
 from roofline.models.training.answer import Training, budget_in_words
 from roofline.models.training.step import training_question

@@ -60,9 +60,6 @@ OPTIONS = {
 }
 
 
-#: Options of a step that are its target's.
-TARGET_OPTIONS = ("set", "files", "unit", "over", "achievable")
-
 #: Names under which a step's sizes hold numbers of chips, and the fields that they fill.
 CHIPS = ("data", "pipeline", "context_parallel", "tensor", "kv_parallel", "expert")
 _NUMBERS = (*(OPTIONS[name] for name in CHIPS), "fsdp")
@@ -301,11 +298,6 @@ def chips_in_all(machine: Machine, options: Mapping[str, Any]) -> int:
 #: One chip alone.
 ONE_CHIP = Parallelism()
 _DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(Parallelism)}
-
-
-def take_target_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of a target out of a step's options."""
-    return {name: options.pop(name) for name in TARGET_OPTIONS if name in options}
 
 
 def is_several(value: Any) -> bool:

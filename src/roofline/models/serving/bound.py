@@ -30,7 +30,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability, plain_data
-from roofline.bounds.api import target
+from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
@@ -41,14 +41,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
 from roofline.models.description import Model
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import (
-    BALANCES,
-    OPTIONS,
-    Parallelism,
-    has_several_layouts,
-    name_axes,
-    take_target_options,
-)
+from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, has_several_layouts, name_axes
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.served_model import SERVED, asked_model, served_model
 from roofline.models.serving.step import PHASES, ServingStep, check_phase

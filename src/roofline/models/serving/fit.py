@@ -34,7 +34,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
-from roofline.bounds.api import target
+from roofline.bounds.api import take_target_options, target
 from roofline.bounds.footprint import Footprint
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
@@ -47,7 +47,7 @@ from roofline.models.blocks.attention import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode
-from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism, take_target_options
+from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.layouts import (

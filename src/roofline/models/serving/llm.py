@@ -15,6 +15,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import estimable, measurable, on_several
+from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
@@ -23,14 +24,7 @@ from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import (
-    CHIPS,
-    MOST_LAYOUTS,
-    OPTIONS,
-    TARGET_OPTIONS,
-    is_several,
-    refuse_more,
-)
+from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_several, refuse_more
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.served_model import asked_model
@@ -521,7 +515,6 @@ def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
         raise InputError(f"a pool of chips is not split by {ways[0]} too", hint="give one of the two")
     if chips == 1:
         return options
-    from roofline.bounds.api import target
 
     machine = target(options["on"], **{name: options[name] for name in TARGET_OPTIONS if name in options})
     kept = {name: value for name, value in options.items() if name not in TARGET_OPTIONS}

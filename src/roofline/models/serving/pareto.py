@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from roofline.answers import Answer, attributes
-from roofline.bounds.api import target
+from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import chips_in_all, take_target_options
+from roofline.models.parallelism.layout import chips_in_all
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
