@@ -235,6 +235,18 @@ def test_a_value_whose_own_method_raises_is_named() -> None:
             ask()
 
 
+def test_arrays_of_objects_and_many_layouts_are_refused_at_the_border() -> None:
+    lazy = type("Lazy", (), {"__class__": dict})()
+    with pytest.raises(InputError, match=r"^source holds a Lazy that says it is a dict"):
+        roofline.charts.read_measured(np.array([lazy], dtype=object))
+    with pytest.raises(InputError, match=r"one answer of 2,000 layouts \(by tensor=\), and at most 1,000 are taken"):
+        roofline.models.latency_throughput(LLAMA, on="h100", batch=[1, 2], context=64, tensor=[8] * 2000)
+    memory = roofline.bound("bf16[8, 8] @ bf16[8, 8]", on="h100").footprint
+    for wrong in (itertools.count(), np.array([_Raises()], dtype=object)):
+        with pytest.raises(InputError, match="value is"):
+            memory.only_if_fits(wrong)
+
+
 def test_numbers_inside_a_dictionary_are_pythons() -> None:
     found = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=8, D=8, F=8)
     ops = [part.op for part in found.ops]

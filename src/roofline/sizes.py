@@ -405,6 +405,7 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
             os.fspath(value)
         held = of_python(value)
         parts = [*held, *held.values()] if type(held) is dict else held if type(held) in _HOLDING else ()
+        parts = held.ravel().tolist() if is_array(held) and held.dtype.kind == "O" else parts
         kinds = {*map(type, parts)}
     except Exception:  # of the value itself, whatever it raises
         raise InputError(f"{head} that does not say what it is") from None

@@ -55,7 +55,7 @@ class Footprint:
             return None
         return bool(total <= self.capacity)
 
-    def only_if_fits(self, value: Any) -> Any:
+    def only_if_fits(self, value: Size | None) -> Any:
         """A figure that holds only for what fits, a cost: None where it does not, NaN of one of several configurations.
 
         >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).only_if_fits(2.5), Footprint({"weight": 1e9}).only_if_fits(2.5)

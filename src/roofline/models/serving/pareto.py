@@ -23,7 +23,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
 from roofline.models.description import Model
-from roofline.models.parallelism.layout import chips_in_all
+from roofline.models.parallelism.layout import MOST_LAYOUTS, chips_in_all, refuse_more
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
@@ -307,6 +307,7 @@ def latency_throughput(
     several = [check("tensor", ways) for ways in ([tensor] if isinstance(tensor, int | float) else tensor)]
     if not several:
         raise InputError("tensor is an empty list", hint="give at least one number of chips")
+    refuse_more(len(several), ["tensor"], "layouts", MOST_LAYOUTS, hint="give fewer")
     if pool > 1 and several != [1]:
         raise InputError("a pool of chips is not split by tensor too", hint="give one of the two")
     choices: list[ServingChoice] = []
