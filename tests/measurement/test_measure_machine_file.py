@@ -11,12 +11,15 @@ from made import made, summary
 from rich.console import Console
 
 from roofline import bound, chip
+from roofline.charts.measurement_charts import measured_chart
+from roofline.charts.specification import Line
 from roofline.errors import HardwareError
 from roofline.hardware.catalog import check_figures
 from roofline.measurement import read_machine_file, to_toml, write_machine_file
 from roofline.measurement.machine_file import check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import ALONE, SHARED
+from roofline.rendering.terminal import as_text
 
 
 @pytest.fixture
@@ -71,6 +74,37 @@ def test_a_peak_is_never_lower_than_on_fewer_threads():
     written = to_toml(replace(measured, ceilings=tuple(slow))).partition("[chip.this-core]")[0]
     assert "peak.fp32 = { value = 2.56e+11" in written
     assert "peak.bf16 = { value = 5.12e+11" in written
+
+
+def test_a_library_is_held_against_the_peak_on_as_many_threads(tmp_path):
+    measured = made()
+    some = tuple(c for c in measured.ceilings if not (c.name == "library" and c.dtype == "fp32" and c.threads == 2))
+    found = replace(measured, ceilings=some)
+    write_machine_file(found, tmp_path / "this.toml")
+    for key in ("this", "this-core"):
+        share = chip(f"{tmp_path}/this.toml#{key}").units[0].achievable["fp32"]
+        assert share.value == pytest.approx(0.5)  # of the peak on one thread, not on two
+        assert share.source == "torch, 1 thread, of the peak on 1 thread"
+    assert "fp32 library, 1 thread" in {line.label for line in measured_chart(found).marks if isinstance(line, Line)}
+
+
+def test_a_level_that_no_second_round_confirms_is_marked_everywhere(tmp_path):
+    measured = made()
+    l1 = [
+        replace(curve, points=[(size, summary(found.value, doubts=(ALONE,) * (size < 97e3))) for size, found in
+                               curve.points]) if curve.threads == 2 else curve
+        for curve in measured.curves
+    ]  # fmt: skip
+    found = replace(measured, curves=tuple(l1))
+    assert "KiB  ? 1.08 TB/s  ? 1.08 TB/s" in re.sub(r"  +", "  ", as_text(found.sections(), 140))
+    assert "? no second round" in as_text(found.sections(), 140)
+    levels = found.to_dict()["levels"]
+    assert [level["confirmed"] for level in levels["2"]] == [False, True, True, True]
+    assert all(level["confirmed"] for level in levels["1"])
+    write_machine_file(found, tmp_path / "this.toml")
+    memories = {memory.name: memory.bandwidth for memory in chip(f"{tmp_path}/this.toml#this").memories}
+    assert "in doubt, as no second round confirms it" in memories["l1"].source
+    assert "in doubt" not in memories["l2"].source
 
 
 def test_two_compute_roofs(path):

@@ -18,7 +18,7 @@ from roofline.errors import InputError
 from roofline.hardware.machine import Machine
 from roofline.measurement import points as measured_points
 from roofline.measurement.levels import Level
-from roofline.measurement.result import Measurement
+from roofline.measurement.result import Measurement, threads_text
 from roofline.quantity import format_number, format_quantity
 
 #: Dtypes drawn where none are named, as far as they were measured.
@@ -103,7 +103,8 @@ def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Ite
             best = max(peaks, key=lambda unit: unit.value)
             yield dtype, best.name.split()[0] + "s", best.value
         if library is not None:
-            yield dtype, "library", library.value
+            on = "" if library.threads == threads else f", {threads_text(library.threads)}"
+            yield dtype, f"library{on}", library.value
 
 
 def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
@@ -130,7 +131,7 @@ def _lines(
         yield slope_line(name, bandwidth, (low, end), series, 2 if of else 0, text)
     for dtype, what, peak in ceilings:
         start = max(low, peak / steepest)
-        dash, series = (2, NEUTRAL) if of else (1, LIBRARY) if what == "library" else (0, NEUTRAL)
+        dash, series = (2, NEUTRAL) if of else (1, LIBRARY) if what.startswith("library") else (0, NEUTRAL)
         text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
         yield ceiling_line(f"{dtype} {what}", peak, (start, high), series, dash, text)
 

@@ -70,7 +70,8 @@ def _levels_toml(
 def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -> Iterator[str]:
     """Write a unit: register or tile ceilings as peaks, the library's products as achievable fractions of them.
 
-    More threads can do what fewer can: a peak is the highest of those on at most so many threads.
+    More threads can do what fewer can: a peak is the highest of those on at most so many threads. A library that was
+    measured on fewer threads alone is held against the peak of as many.
     """
     found = {
         c.dtype: measured.best_ceiling(c.name, threads) for c in measured.ceilings if c.name == f"{name} {c.dtype}"
@@ -87,8 +88,11 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
         yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date)}"
         library = measured.best_ceiling("library", threads, dtype)
         if library is not None and not (unit == "vector" and dtype in tiled):
-            share = min(1.0, library.value / ceiling.value)
-            figure = figure_toml(share, library.kernel, measured.conditions.date, spread(library.summary))
+            measured_here = measured.ceiling("library", threads, dtype) is not None
+            peer = ceiling if measured_here else measured.best_ceiling(ceiling.name, library.threads) or ceiling
+            share = min(1.0, library.value / peer.value)
+            ran = f"{library.kernel}, {threads_text(library.threads)}, of the peak on {threads_text(peer.threads)}"
+            figure = figure_toml(share, ran, measured.conditions.date, spread(library.summary))
             yield f"achievable.{dtype} = {figure}"
     yield f"irregular = {toml_value(list(peaks))}"
     yield ""
@@ -149,11 +153,11 @@ def _plain_device(measured: Measurement) -> Iterator[str]:
 
 def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
     """Name the kernel and the working set a level's bandwidth stands on, on this many threads or on fewer."""
-    for curve in sorted(measured.curves, key=lambda curve: -curve.threads):
-        for size, summary in curve.points:
-            if curve.threads <= threads and summary.value == level.bandwidth:
-                return f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
-    return threads_text(threads)
+    found = measured.behind(level, threads)
+    if found is None:
+        return threads_text(threads)
+    curve, size, summary = found
+    return f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
 
 
 _FIGURES = ("value", "low", "high", "samples", "clean")
@@ -450,10 +454,11 @@ def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
 
 
 def spread(summary: SampleSummary) -> str:
-    """Say the quartiles, on how many windows they rest, and how fast the cores went."""
+    """Say the quartiles, on how many windows they rest, how fast the cores went, and whether the figure is in doubt."""
     meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
     windows = f"{summary.samples} windows, {format_percent(summary.clean)} clean"
-    return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
+    doubt = "" if summary.confirmed else "in doubt, as no second round confirms it: "
+    return f"{doubt}quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
 
 
 def numbers_toml(summary: SampleSummary) -> str:

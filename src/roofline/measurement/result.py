@@ -228,6 +228,23 @@ class Measurement(Answer):
             better[-1] = replace(better[-1], bandwidth=max(level.bandwidth for level in (*fewer, better[-1])))
         return better
 
+    def behind(self, level: Level, threads: int) -> tuple[Curve, float, SampleSummary] | None:
+        """The curve, working set and samples that a level's bandwidth stands on, on these threads or on fewer."""
+        return next(
+            (
+                (curve, size, summary)
+                for curve in sorted(self.curves, key=lambda curve: -curve.threads)
+                for size, summary in curve.points
+                if curve.threads <= threads and summary.value == level.bandwidth
+            ),
+            None,
+        )
+
+    def confirmed(self, level: Level, threads: int) -> bool:
+        """Whether a second round confirms a level's bandwidth."""
+        found = self.behind(level, threads)
+        return found is None or found[2].confirmed
+
     def _name(self, level: Level, number: int) -> str:
         """Name a level: of an accelerator copies see no first-level caches, and its main memory is called hbm."""
         if not self.conditions.device:
@@ -322,7 +339,8 @@ class Measurement(Answer):
             yield from (BLANK, _function_table(self))
         yield BLANK
         trust = [f"{format_percent(self.clean)} of the windows were clean, {told.seconds:g} s in all"]
-        if any(not ceiling.summary.confirmed for ceiling in self.ceilings):
+        shown = [level for count in self.thread_counts() for level in _level_cells(self, count)]
+        if not all([*(c.summary.confirmed for c in self.ceilings), *(sure for _, cells in shown for _, sure in cells)]):
             trust.insert(0, f"{MARK}no second round on cores of its own came within {format_percent(CONFIRMED)} of it")
         yield Sentences(trust, "quiet")
         yield Sentences(self.warnings(), "warning")
@@ -366,7 +384,7 @@ class Measurement(Answer):
             ],
             "levels": {
                 str(threads): [
-                    {"name": level.name, "bandwidth": level.bandwidth, "capacity": level.capacity}
+                    {**_named_data(level, "name", "bandwidth", "capacity"), "confirmed": self.confirmed(level, threads)}
                     for level in self.levels(threads)
                 ]
                 for threads in self.thread_counts()
@@ -523,19 +541,28 @@ def _function_table(measured: Measurement) -> Table:
 
 def _level_table(measured: Measurement, threads: int) -> Table:
     """A row a memory level: what it holds, its best bandwidth, and that of each kernel."""
-    curves = [curve for curve in measured.curves if curve.threads == threads]
-    levels = measured.levels(threads)
     rows = []
-    for number, level in enumerate(levels):
-        inner = levels[number - 1].capacity if number else None
-        best = [
-            max((value for _, value in level.points_within(curve.values(), inner)), default=0.0) for curve in curves
-        ]
+    for level, cells in _level_cells(measured, threads):
         holds = "" if level.capacity is None else Amount(level.capacity, "B", _binary(level.capacity))
-        speeds = [(value, format_quantity(value, "B/s")) for value in (level.bandwidth, *best)]
-        rows.append(Row((level.name, holds, *(Amount(value, "B/s", said) if value else "" for value, said in speeds))))
+        speeds = (
+            Amount(v, "B/s", f"{'' if sure else MARK}{format_quantity(v, 'B/s')}") if v else "" for v, sure in cells
+        )
+        rows.append(Row((level.name, holds, *speeds)))
+    curves = [curve for curve in measured.curves if curve.threads == threads]
     columns = figures("holds", "best", *(c.name for c in curves), wrap="words")
     return Table((Column(f"memory, {threads_text(threads)}"), *columns), rows, "levels", gap=4)
+
+
+def _level_cells(measured: Measurement, threads: int) -> Iterator[tuple[Level, list[tuple[float, bool]]]]:
+    """Each memory level with its best bandwidth and that of each kernel, and whether a second round confirms them."""
+    inner = None
+    for level in measured.levels(threads):
+        cells = [(level.bandwidth, measured.confirmed(level, threads))]
+        for curve in (curve for curve in measured.curves if curve.threads == threads):
+            best = max((value for _, value in level.points_within(curve.values(), inner)), default=0.0)
+            cells.append((best, all(summary.confirmed for _, summary in curve.points if summary.value == best)))
+        yield level, cells
+        inner = level.capacity
 
 
 def _is_function(ceiling: Ceiling) -> bool:
