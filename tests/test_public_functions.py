@@ -415,7 +415,7 @@ def test_an_answer_is_saved_as_what_the_ending_says(tmp_path: Path) -> None:
     for ending, start in [
         (".svg", b"<?xml"),
         (".png", b"\x89PNG"),
-        (".csv", b"phase,operation,kind,module,flops [FLOP],bytes [B],"),
+        (".csv", b"on,phase,operation,kind,module,flops [FLOP],bytes [B],"),
         (".html", b"<!doctype"),
     ]:
         path = tmp_path / f"answer{ending}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -653,8 +654,10 @@ def test_machines_are_ranked_within_a_byte_policy() -> None:
 def test_a_saved_answer_is_data() -> None:
     found = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
     for saved in ("x.json", Path("x.json"), found.to_dict()):
-        with pytest.raises(InputError, match=r"saved is data, as json.load reads it.*ask for both in one command"):
+        with pytest.raises(InputError, match=r"saved is data, as json.load reads it.*pickle.load gives back an answer"):
             compare(saved, saved)
+    kept = pickle.loads(pickle.dumps(found))
+    assert compare(found, kept, names=("now", "then")).times_the_best == [1.0, 1.0]
 
 
 def test_whole_sizes_are_written_as_whole_numbers() -> None:

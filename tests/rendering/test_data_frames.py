@@ -171,7 +171,8 @@ def test_operations_have_their_kind_and_module(tmp_path: Path) -> None:
 
 
 OPERATION_COLUMNS = [
-    "phase", "operation", "kind", "module", "flops", "bytes", "sent", "intensity", "lower", "share", "bound_by",
+    "on", "phase", "operation", "kind", "module", "flops", "bytes", "sent", "intensity", "lower", "upper", "share",
+    "bound_by",
 ]  # fmt: skip
 
 

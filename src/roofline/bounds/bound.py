@@ -854,8 +854,8 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
     """Every operation of some steps, in columns that are always there; None where there are no plain numbers."""
     if not steps or any(not is_number(step.lower) for step in steps.values()):
         return None
-    named = [Column(name) for name in ("phase", "operation", "kind", "module")]
-    columns = (*named, *amount_columns(sends=True), *figures("share"), Column("bound by"))
+    named = [Column(name) for name in ("on", "phase", "operation", "kind", "module")]
+    columns = (*named, *amount_columns(sends=True), *figures("at worst", "share"), Column("bound by"))
     rows = []
     for phase, step in steps.items():
         whole = sum(part.lower for part in step.ops)
@@ -864,9 +864,11 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
             name, where = named_place(op)
             module = module_of(op) if is_in_model(op) else where
             amounts = (Amount(part.flops, "FLOP"), Amount(part.bytes, "B"), Amount(part.sent, "B"))
-            times = (part.intensity, part.lower, float(part.lower) / float(whole) if whole else 0.0)
-            figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, ("FLOP/B", "s", ""), strict=True))
-            rows.append(Row((phase or op.phase, name, op.kind, module, *amounts, *figured, _bound_by(part))))
+            times = (part.intensity, part.lower, part.upper, float(part.lower) / float(whole) if whole else 0.0)
+            units = ("FLOP/B", "s", "s", "")
+            figured = ("" if x is None else Amount(x, unit) for x, unit in zip(times, units, strict=True))
+            said = (step.machine.key, phase or op.phase, name, op.kind, module)
+            rows.append(Row((*said, *amounts, *figured, _bound_by(part))))
     return Table(columns, rows, OPERATIONS)
 
 

@@ -399,11 +399,11 @@ class SideBySide(Answer):
         return plain_table(Table([Column("on"), *map(Column, [*said, *last])], rows))
 
     def operations_as_data(self) -> Table | None:
-        """The operations of every answer, a row each, with the name of the answer first."""
+        """The operations of every answer, a row each, with the name of the answer in place of the machine's."""
         each = [(who, answer.operations_as_data()) for who, answer in zip(self.names, self.answers, strict=True)]
         found = [table for _, table in each if table is not None]
-        rows = [Row((who, *row.cells)) for who, table in each if table is not None for row in table.rows]
-        return found[0]._replace(columns=(Column("on"), *found[0].columns), rows=rows, phase="") if found else None
+        rows = [Row((who, *row.cells[1:])) for who, table in each if table is not None for row in table.rows]
+        return found[0]._replace(rows=rows, phase="") if found else None
 
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
@@ -536,7 +536,7 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     or else a number. An answer with open or several sizes is an error: :func:`roofline.sweep` compares those.
     """
     if any(_is_saved(answer) for answer in answers):
-        hint = "ask for both in one command, as in on='h100,h200', or compare(first, second) of answers in Python"
+        hint = "pickle.load gives back an answer that pickle.dump kept; or ask for both at once, as in on='h100,h200'"
         raise InputError("an answer that was saved is data, as json.load reads it, and no answer", hint=hint)
     if asked or any(isinstance(answer, str) for answer in answers):
         hint = "ask on several machines, as in llm(model, on=['h100', 'h200']), or compare(first, second)"
