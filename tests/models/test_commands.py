@@ -445,6 +445,18 @@ def test_several_layouts_and_what_is_about_one(capsys: Capture, option: list[str
     assert capsys.readouterr().err == f"error: {option[0]} is about one configuration; give --tensor one value\n"
 
 
+@pytest.mark.parametrize(("phase", "other"), [("prefill", "decode"), ("decode", "prefill")])
+def test_a_phase_is_asked_for_alone(capsys: Capture, phase: str, other: str) -> None:
+    words = ("llm", "llama-3-8b", "--on", "h100", "--prompt", "1000", "--batch", "8")
+    whole, alone = as_json(capsys, *words), as_json(capsys, *words, "--phase", phase)
+    assert (alone[phase], alone[other]) == (whole[phase], None)
+    text = run(capsys, *words, "--phase", phase)
+    assert f"{phase} (batch 8" in text
+    assert f"{other} (batch 8" not in text
+    beside = as_json(capsys, *words[:3], "h100,h200", *words[4:], "--phase", phase)
+    assert [answer[other] for answer in beside["answers"]] == [None, None]
+
+
 def test_a_picture_and_json_are_two_answers(capsys: Capture) -> None:
     words = ["llm", "llama-3-8b", "--on", "h100", "--prompt", "128", "--view", "time"]
     assert main([*words, "--json"]) == 2

@@ -71,7 +71,11 @@ if TYPE_CHECKING:
 @with_options(options("pool form"))
 @with_options(option("view", type=ChartKind("model")))
 @with_options(
-    option("phase", type=click.Choice(["prefill", "decode"]), help="Phase in the picture (of time: the last)."),
+    option(
+        "phase",
+        type=click.Choice(["prefill", "decode"]),
+        help="Only this phase (default: both; a picture of time is of the last).",
+    ),
     option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
     *options("dark width explain json"),
 )
@@ -152,6 +156,8 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     }  # fmt: skip
     if found["past"] is None:
         del found["past"]
+    if not (picture["view"] or picture["file"]):
+        found["phase"] = picture["phase"]
     return found, picture
 
 
@@ -163,7 +169,7 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
     context = click.get_current_context()
     # a cost stands beside a cost, and the fewest chips beside others
     others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit"))
-    names = {name: "link" if name == "prefill_link" else name for name in (*others, "view", "phase")}
+    names = {name: "link" if name == "prefill_link" else name for name in (*others, "view")}
     for name, own in names.items():
         value = picture[name] if name in picture else asked[name]
         if value is not None and not_default(own):

@@ -131,7 +131,6 @@ def _phase_meant(options: dict[str, Any]) -> str:
 BESIDE: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("past", "all_logits"), ("prompt",)),
     "kv_parallel": ("tensor",),
-    "phase": ("view",),
     "dark": ("file",),
     "width": ("file", "view"),
 }

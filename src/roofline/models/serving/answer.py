@@ -13,7 +13,7 @@ from typing import Any
 from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, RooflineError, suggest
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import ridge
@@ -55,6 +55,9 @@ from roofline.statements import HEADLINE_GAPS, without
 from roofline.work import Op
 
 SCHEMA = "roofline/llm/1"
+
+#: Phases that may be asked for alone.
+_ASKED_ALONE = ("prefill", "decode")
 
 _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 
@@ -709,13 +712,29 @@ def _configurations(found: Serving) -> Table:
 
 @takes(serve_bound, but=("phase", "tokens", "chunk", "prompts", "last"))
 def serve(
-    model: Model | str, *, batch: Size = 1, prompt: Size | None = None, context: Size | None = None, **options: Any
+    model: Model | str,
+    *,
+    batch: Size = 1,
+    prompt: Size | None = None,
+    context: Size | None = None,
+    phase: str | None = None,
+    **options: Any,
 ) -> Serving:
     """Price the prefill of ``prompt`` tokens and a decode step after ``context`` tokens, whichever are given.
 
-    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt. ``options`` are those of
-    :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and ``image_size`` concern prefill alone.
+    Where only ``prompt`` is given, decode follows it: its context is ``past`` and the prompt. ``phase`` asks for one of
+    the two alone. ``options`` are those of :func:`roofline.models.serve_bound`; ``past``, ``logits``, ``images`` and
+    ``image_size`` concern prefill alone.
+
+    >>> serve("llama-3-8b", on="h100", prompt=1024, phase="prefill").phases.keys()
+    dict_keys(['prefill'])
     """
+    if phase not in (None, *_ASKED_ALONE):
+        raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), _ASKED_ALONE, what="phases"))
+    if phase == "prefill" and prompt is None:
+        raise InputError(
+            f"{spelled('phase', phase)} needs {spelled('prompt')}", hint=f"as in {spelled('prompt', 1024)}"
+        )
     if prompt is None and context is None:
         hint = f"give a prompt to prefill, a context to decode after, or both ({spelled('context', '8k')})"
         raise InputError("nothing is asked for", hint=hint)
@@ -724,11 +743,16 @@ def serve(
         raise InputError(f"{spelled(alone)} says nothing without {spelled('prompt')}", hint="add it, or leave it out")
     described = asked_model(model, options)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
-    prefill = None if prompt is None else step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
-    if prompt is None and not described.causal:
+    prefill = (
+        None
+        if prompt is None or phase == "decode"
+        else step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
+    )
+    if (prompt is None or phase == "decode") and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
-    decode = step_bound(described, "decode", batch=batch, context=after, **later) if described.causal else None
+    decodes = described.causal and phase != "prefill"
+    decode = step_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     if one is None or has_several_layouts(options):

@@ -356,6 +356,7 @@ def llm(
     batch: Size = 1,
     prompt: Size | None = None,
     context: Size | None = None,
+    phase: str | None = None,
     output: int | None = None,
     chunk: int | None = None,
     tpot: float | str | None = None,
@@ -398,6 +399,7 @@ def llm(
     131379
 
     Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
+    ``phase`` asks for ``prefill`` or ``decode`` alone.
     Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
     ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank
     of ``adapters`` that are served beside the model, ``kv_block`` the tokens of a block of a paged cache, of which a
@@ -428,11 +430,12 @@ def llm(
     asked = ServingQuestion(described, sizes, arguments, wanted)
     is_front = tpot is not None or front
     _check(asked, tpot, is_front)
+    _check_phase(phase, wanted)
     if fit and prompt is None and context is None:
         return _fit_alone(asked)
     if fit:
         asked = _with_fewest(asked)
-    found = serve(described, **sizes, **_laid_across(asked.arguments, sizes))
+    found = serve(described, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
         found = replace(found, decode=_of_usual_length(found.decode))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
@@ -480,6 +483,18 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
             f"{spelled('form', form)} says nothing about a step, which has all three bounds",
             hint=f"add one of {names}, or several batches, or leave {spelled('form')} out",
         )
+
+
+#: What else is asked of a phase that is not there: of decoding, and of both.
+_OF_PHASES = {"prefill": ("output", "draft", "prefill_on"), "decode": ("output", "chunk", "prefill_on")}
+
+
+def _check_phase(phase: str | None, wanted: Mapping[str, Any]) -> None:
+    """Refuse what needs the phase that was left out."""
+    idle = next((name for name in _OF_PHASES.get(phase or "", ()) if wanted[name] is not None), None)
+    if idle is not None:
+        said = f"{spelled('phase', phase)} is of one step, and {spelled(idle)} needs the other"
+        raise InputError(said, hint="leave one of them out")
 
 
 #: Arguments of a step that say how much memory there is, and what is in it.
