@@ -14,7 +14,7 @@ import roofline.ops.sharding.plans as searched
 from roofline import bound, formula, shard
 from roofline.bounds.api import question
 from roofline.bounds.sharding_plans import MOST, SHOWN_PLANS, _Search
-from roofline.errors import NotationError, SizeError
+from roofline.errors import InputError, NotationError, SizeError
 from roofline.frozen import replace
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
@@ -226,6 +226,40 @@ def test_plans_of_a_line_that_is_not_sharded_say_so_without_contradiction() -> N
     assert "no tensor of the line is sharded: every chip starts with all, and plans slice it" in said
     assert "does all of this" not in said
     assert "does all of this" in " ".join(str(bound(line, on="v5e:4x4", **sizes)).split())
+
+
+def test_the_best_plan_of_each_layout_is_that_of_the_line_written_so() -> None:
+    line, sizes = "A[B, D] * W[D, F] -> C[B, F]", {"B": 512, "D": 8192, "F": 32768}
+    found = shard(line, on="v5e:2x4", layouts=True, **sizes)
+    assert len(found) == 15  # each of two axes splits one of three dimensions or holds copies, but not both copies
+    by_layout = {plan.layout: plan.bound for plan in found}
+    written = {
+        "B_X, F_Y": "A[B_X, D] * W[D, F_Y] -> C[B_X, F_Y]",
+        "D_XY": "A[B, D_XY] * W[D_XY, F] -> C[B, F]",
+        "F_Y": "A[B, D] * W[D, F_Y] -> C[B, F_Y]",
+    }
+    for name, text in written.items():
+        alone, there = shard(text, on="v5e:2x4", **sizes).best.bound, by_layout[name]
+        assert there is not None
+        assert alone is not None
+        assert (there.lower, there.upper) == (alone.lower, alone.upper)
+    times = [(plan.bound.lower, plan.bound.upper) for plan in found if plan.bound is not None]
+    assert times == sorted(times)
+    assert [each["layout"] for each in found.to_dict()["plans"]] == [plan.layout for plan in found]
+
+
+def test_layouts_that_cannot_be_asked_are_refused() -> None:
+    line, sizes = "A[B, D] * W[D, F] -> C[B, F]", {"B": 512, "D": 8192, "F": 32768}
+    with pytest.raises(InputError, match="the line has a layout of its own; leave its mesh axes or layouts= out"):
+        shard("A[B_X, D] * W[D, F]", on="v5e:8", layouts=True, **sizes)
+    with pytest.raises(InputError, match="no chips to lay a line out on"):
+        shard(line, on="v5e", layouts=True, **sizes)
+    with pytest.raises(InputError, match="layouts are compared at numbers"):
+        shard(line, on="v5e:8", layouts=True)
+    with pytest.raises(InputError, match="5 dimensions over 3 mesh axes have 215 layouts; at most 64"):
+        shard("q[B, S, N, H] *_H k[B, T, N, H]", on="v5p:2x2x2", layouts=True, B=8, S=64, N=8, H=64, T=64)
+    odd = shard(line, on="v5e:8", layouts=True, B=500, D=8192, F=32768)
+    assert [plan.layout for plan in odd] == ["F_X", "D_X"]  # 8 chips do not divide 500 rows
 
 
 def test_one_plan_more_than_are_shown_is_shown() -> None:

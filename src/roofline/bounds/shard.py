@@ -9,22 +9,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import Fact, expected_facts, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.question import AboutQuestion, Question, refuse_idle
 from roofline.bounds.sharding_plans import SHOWN_PLANS, RankedPlan, ranked
-from roofline.errors import InputError
+from roofline.errors import InputError, RooflineError
 from roofline.formulas.printers import text
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
-from roofline.notation import program
+from roofline.notation import canonical, program
+from roofline.notation.canonical import laid_out
+from roofline.notation.scope import is_unnamed
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, assumes, figures
-from roofline.signatures import either, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import is_array, is_number, is_symbol
 from roofline.statements import Assumption, assume
 
@@ -95,7 +97,7 @@ class ShardPlans(AboutQuestion):
         yield Fact("at best", best.bound.lower, "s", "less", timed=True)
         yield Fact("at worst", best.bound.upper, "s", "less", timed=True)
         yield from expected_facts("expected", best.bound.estimate, best.bound.expectation)
-        yield Fact("best plan", _whole_name(best, best.name))
+        yield Fact("best plan", _named(best))
         for name in ("math", "comms"):
             yield Fact(name, getattr(best, name), "s", "less", timed=True)
         wire = best.bound.wire
@@ -104,15 +106,21 @@ class ShardPlans(AboutQuestion):
         yield Fact("needs", best.memory, "B", "less")
         slower = next(iter(self.plans[len(self.as_good) :][:1]), None)
         if slower is not None and slower.bound is not None:
-            yield Fact("next plan", _whole_name(slower, slower.name))
+            yield Fact("next plan", _named(slower))
             yield Fact("next plan at best", slower.bound.lower, "s", "less", timed=True)
 
     def assumed(self) -> Sequence[str]:
         """What all plans assume, and the shape of the mesh."""
-        bound, mesh = self.best.bound, self.question.on_mesh().mesh
+        best, mesh = self.best, self.question.on_mesh().mesh
+        bound = best.bound
         said = [] if bound is None else [e for e in assume("plan", bound.assumptions) if e.kind != "collective"]
         whole = Assumption("layout", "no tensor of the line is sharded: every chip starts with all, and plans slice it")
         said = [whole if each.kind == "alike" else each for each in said]
+        if best.layout:
+            alike = (
+                "each mesh axis splits one dimension, in all tensors that have it and in the result, or holds copies"
+            )
+            said = [*said, Assumption("layout", alike)]
         return [*said, *(() if mesh is None else mesh.notes)]
 
     def needed(self) -> Any:
@@ -183,9 +191,14 @@ class ShardPlans(AboutQuestion):
         cells = _formulas if formulas else _ranges if arrays else _figures
 
         def rows(plans: Sequence[RankedPlan]) -> list[Row]:
-            return [Row((Amount(plan.rank, "", f"{plan.rank}."), _in_words(plan), *cells(plan))) for plan in plans]
+            laid = [(plan.layout,) if plan.layout else () for plan in plans]
+            return [
+                Row((Amount(plan.rank, "", f"{plan.rank}."), *way, _in_words(plan), *cells(plan)))
+                for plan, way in zip(plans, laid, strict=True)
+            ]
 
-        head = (Column(align="right", meaning="rank"), Column("plan", wrap="anywhere"))
+        layout = (Column("layout"),) if self.best.layout else ()
+        head = (Column(align="right", meaning="rank"), *layout, Column("plan", wrap="anywhere"))
         yield Table((*head, *columns), rows(shown), "plans", every=lambda: rows(self.plans))
         rest = len(self) - len(shown)
         if rest > 0:
@@ -217,6 +230,11 @@ def _whole_name(plan: RankedPlan, name: str) -> str:
     return f"{name} -> {plan.result}" if plan.result else name
 
 
+def _named(plan: RankedPlan) -> str:
+    """What a plan is called, with the layout of the line too where every layout is asked."""
+    return f"{plan.layout}: {plan.name}" if plan.layout else _whole_name(plan, plan.name)
+
+
 def _figures(plan: RankedPlan) -> list[Cell]:
     bound = plan.bound
     if bound is None:
@@ -241,7 +259,7 @@ def shard(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any)
 def shard(expression: str, **arguments: Any) -> ShardPlans: ...
 @on_several
 @takes(question, but=("plan", "flops", "bytes", "intensity", "dtype"))
-def shard(expression: str, **arguments: Any) -> ShardPlans | SideBySide:
+def shard(expression: str, *, layouts: bool = False, **arguments: Any) -> ShardPlans | SideBySide:
     """List every legal plan of a sharded expression with its time, memory and link bytes, best first.
 
     >>> found = shard("A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]", on="v5p:4x4x4", I=8192, J=8192, K=32768)
@@ -267,10 +285,21 @@ def shard(expression: str, **arguments: Any) -> ShardPlans | SideBySide:
     >>> both = shard("A[I_X, J] * B[J_X, K] -> C[I_X, K]", on="h100:8,v5e:8", I=8192, J=8192, K=8192)
     >>> [fact.value for fact in both.facts["best plan"]]
     ['AllGather_X(B[J_X, K])', 'AllGather_X(B[J_X, K])']
+
+    With ``layouts`` a line that shards nothing is asked in every layout: each mesh axis splits one dimension, in all
+    tensors that have it and in the result, or holds copies. The best plan of each is listed, the fastest first:
+
+    >>> for plan in shard("A[B, D] * W[D, F] -> C[B, F]", on="v5e:8", layouts=True, B=512, D=8192, F=32768):
+    ...     print(plan)
+    <Plan 1: F_X: no communication: 174 µs at best, 272 µs at worst>
+    <Plan 2: B_X: AllGather_X(A[B_X, D]); slice_{X,F}(W[D, F]); AllToAll_{X,B}(C[B, F_X]): 350 µs at best, ...
+    <Plan 3: D_X: AllReduce_X(C[B, F] {U_X}): 746 µs at best, 1.13 ms at worst>
     """
     asked = question(expression, **arguments)
     if asked.conventions.plan is not None:
         raise InputError("shard lists every plan, and one is asked for", hint="ask bound for the answer by one plan")
+    if layouts:
+        return _in_every_layout(asked)
     if not asked.is_sharded:
         mesh = asked.on_mesh().mesh
         asked = asked.vary(use=tuple(mesh.sizes) if mesh is not None else ())
@@ -278,3 +307,40 @@ def shard(expression: str, **arguments: Any) -> ShardPlans | SideBySide:
     found = ShardPlans(asked, ranked(asked))
     _ = found.best  # what is wrong with the question is said here, not where the answer is shown
     return found
+
+
+#: Layouts of a line that are asked one by one.
+MOST_LAYOUTS = 64
+
+
+def _in_every_layout(asked: Question) -> ShardPlans:
+    """The best plan in each layout of a line that shards nothing, the fastest first."""
+    mesh, line = asked.on_mesh().mesh, program(asked.text, asked.conventions.compute)
+    if asked.is_sharded or mesh is None:
+        wrong = "the line has a layout of its own" if asked.is_sharded else "there are no chips to lay a line out on"
+        hint = f"leave its mesh axes or {spelled('layouts')} out" if asked.is_sharded else "as in v5e:8 or mesh X=8"
+        raise InputError(f"every layout is asked, and {wrong}", hint=hint)
+    inputs = [shape for step in line.steps for shape in step.inputs]
+    labels = dict.fromkeys(label for shape in inputs for label in shape.labels if not is_unnamed(label))
+    ways = list(product((*labels, None), repeat=len(mesh.axes)))[:-1]
+    if len(ways) > MOST_LAYOUTS:
+        said = f"{len(labels)} dimensions over {len(mesh.axes)} mesh axes have {len(ways)} layouts"
+        raise InputError(said, hint=f"at most {MOST_LAYOUTS}: fewer mesh axes, or numbers for sizes that are not split")
+    found: list[tuple[float, float, RankedPlan]] = []
+    wrong_way: RooflineError | None = None
+    for way in ways:
+        over = {label: tuple(a.name for a, one in zip(mesh.axes, way, strict=True) if one == label) for label in labels}
+        name = ", ".join(f"{label}_{''.join(axes)}" for label, axes in over.items() if axes)
+        try:
+            best = ranked(asked.vary(text=canonical(laid_out(line, over))))[0]
+            times = (None, None) if best.bound is None else (best.bound.lower, best.bound.upper)
+        except RooflineError as error:  # sizes that chips do not divide, a dimension that cannot be split
+            wrong_way = wrong_way or error
+            continue
+        if not all(map(is_number, times)):
+            raise InputError("layouts are compared at numbers", hint="give every size one value")
+        found.append((*times, replace(best, layout=name)))
+    if not found:
+        raise wrong_way or InputError("the line has no dimension to split", hint="name its sizes: A[B, D]")
+    found.sort(key=lambda each: each[:2])
+    return ShardPlans(asked, [replace(plan, rank=rank) for rank, (*_, plan) in enumerate(found, 1)])

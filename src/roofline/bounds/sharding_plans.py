@@ -109,12 +109,13 @@ class Sharded(Protocol):
 class RankedPlan:
     """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
     open or arrays: they have no times and no bytes. ``result`` is the layout that it leaves the result in, where none
-    is written."""
+    is written; ``layout`` is that of the line, where every layout is asked."""
 
     rank: int
     plan: Plan
     price: Callable[[], Bound] | None = field(default=None, repr=False)
     result: str = ""
+    layout: str = ""
     _made: list[Bound] = field(default_factory=list, repr=False)
 
     @property
@@ -157,6 +158,7 @@ class RankedPlan:
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data in SI units."""
         body: dict[str, Any] = {"rank": self.rank, "name": self.name, "result": self.result or None}
+        body |= {"layout": self.layout} if self.layout else {}
         if self.bound is not None:
             formulas: dict[str, str] = {}
             for name in ("lower", "op_by_op", "upper", "estimate"):
@@ -168,10 +170,11 @@ class RankedPlan:
         return body
 
     def __repr__(self) -> str:
+        name = f"{self.layout}: {self.name}" if self.layout else self.name
         if self.bound is None:
-            return f"<Plan {self.rank}: {self.name}>"
+            return f"<Plan {self.rank}: {name}>"
         best, worst = format_amount(self.bound.lower, "s"), format_amount(self.bound.upper, "s")
-        return f"<Plan {self.rank}: {self.name}: {best} at best, {worst} at worst>"
+        return f"<Plan {self.rank}: {name}: {best} at best, {worst} at worst>"
 
 
 class PlanList(Sequence[RankedPlan]):

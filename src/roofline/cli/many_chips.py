@@ -28,14 +28,15 @@ from roofline.sections import Column, Row, Section, Table, Words
 
 @command_named("shard", "on mesh link algorithm uneven use set overlap overhead json")
 @argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
-@with_options(SEVERAL, NETWORK, options("uneven use density"), COUNTING, ESTIMATE, option("json"))
-def shard_command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
+@with_options(SEVERAL, NETWORK, options("layouts uneven use density"), COUNTING, ESTIMATE, option("json"))
+def shard_command(words: tuple[str, ...], layouts: bool, as_json: bool, **given: Any) -> None:
     """Every legal plan of a sharded expression: what is sent, before or after, over which operand; best first.
 
     \b
     roofline shard "A[I_X, J] * B[J_X, K_Y] -> C[I_X, K_Y]" --on v5p:4x4x4 I=8192 J=8192 K=8192
     roofline shard "In[B_X, D] * Wi[D_X, F] * Wo[F, D_X] -> Out[B_X, D]" --on v5e:16 B=16384 D=8192 F=32768
     roofline shard "A[I_X, J] * B[J_X, K] -> C[I_X, K]" --on h100:8,v5e:8 I=8192 J=8192 K=8192
+    roofline shard "A[B, D] * W[D, F] -> C[B, F]" --layouts --on v5e:2x4 B=512 D=8192 F=32768
     """
     from roofline.bounds.shard import shard
 
@@ -43,7 +44,11 @@ def shard_command(words: tuple[str, ...], as_json: bool, **given: Any) -> None:
     expression = one_expression(expressions)
     if expression is None:
         raise InputError("the expression is missing", hint="for instance 'A[I, J_X] * B[J_X, K] -> C[I, K]'")
-    found = on_each(given, lambda asked: shard(expression, sizes=sizes, **question_arguments(_without_raw(asked))))
+
+    def ask(asked: dict[str, Any]) -> Any:
+        return shard(expression, layouts=layouts, sizes=sizes, **question_arguments(_without_raw(asked)))
+
+    found = on_each(given, ask)
     show_answer(found, as_json)
 
 

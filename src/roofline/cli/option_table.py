@@ -164,6 +164,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--network", "LINK"),
         _row("--torus-axes", "AXIS=COUNT,…", multiple=True),
         "plan",
+        _flag("--layouts"),
         "uneven",
         "use",
         "density",

@@ -65,6 +65,26 @@ def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     return "; ".join(lines) + _clauses(program)
 
 
+def laid_out(program: Program, over: Mapping[str, tuple[str, ...]]) -> Program:
+    """A program whose dimensions are sharded over mesh axes, each label alike in all tensors and in the result.
+
+    >>> from roofline.notation import program
+    >>> canonical(laid_out(program("A[B, D] * W[D, F]"), {"B": ("X",), "F": ("Y",)}))
+    'A:bf16[B_X, D] * W:bf16[D, F_Y] -> bf16[B_X, F_Y]'
+    """
+
+    def sharded(shape: Shape) -> Shape:
+        axes = tuple(axis._replace(shard=over.get(axis.label, ())) for axis in shape.axes)
+        shown = show_axes(axes, lambda label: str(program.sizes.get(label, label)), shape.unreduced)
+        return shape._replace(axes=axes, written=shape.dtype + shown + shape.tiling)
+
+    steps = [
+        step._replace(inputs=tuple(map(sharded, step.inputs)), output=sharded(step.output)) for step in program.steps
+    ]
+    used = tuple(dict.fromkeys(axis for axes in over.values() for axis in axes))
+    return program._replace(steps=(*steps[:-1], steps[-1]._replace(laid_out=True)), axes=used)
+
+
 def step_text(step: Step, sizes: Mapping[str, int], numbers: Mapping[str, Any] | None = None) -> str:
     """Write one step, its operands in full; named sizes that are whole numbers in ``numbers`` are put in.
 
