@@ -308,8 +308,8 @@ MESSAGES = [
     (["accuracy", "h100", "--op", "gemm", "--runs", "x.csv"], "--op picks shipped errors, --runs has its own rows"),
     (["calibrate", "x.csv", "--on", "h100", "--tensor", "8"], "--tensor is of a model that is served; name it with"),
     (
-        ["trace", "a.py:b", "--on", "h100", "--formula", "-o", "x.json"],
-        "-o does not write a formula; leave -o out, and send the output to a file",
+        ["formula", "bf16[B, D] * bf16[D, F]", "--on", "h100", "--c", "-o", "x.json"],
+        "a formula in another language is text, and x.json is not; end the name in .py, .js, .c, .tex or .txt",
     ),
     ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "not one price for each of h100, h200: 1 given; one for all"),
     ([*PLAN, "--on", "h100,h200", "--price", "h100=2"], "by name: --price h100=2.5; table takes those that are listed"),

@@ -153,3 +153,28 @@ def test_side_by_side_no_option_is_dropped(capsys: pytest.CaptureFixture[str]) -
     assert "--measured is a time of one choice of formats" in capsys.readouterr().err
     assert main([*line, "--fit", "--view", "time"]) == 2
     assert "a picture is of a step, and --fit alone is of memory; add --context 8k" in capsys.readouterr().err
+
+
+def test_a_formula_in_another_language_is_written_to_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ["bf16[B, D] * bf16[D, F]", "--on", "h100,a100"]
+    for words, file in (
+        (["formula", *line, "--python"], "f.py"),
+        (["formula", *line, "--c"], "f.c"),
+        (["solve", *line, "--for", "B", "--latex", "D=8192", "F=8192"], "f.tex"),
+    ):
+        assert main(words) == 0
+        printed = capsys.readouterr().out
+        assert main([*words, "-o", file]) == 0
+        assert Path(file).read_text() == printed
+        assert capsys.readouterr().out == f"wrote {file}\n"
+    assert main(["formula", *line[:2], "h100", "--js", "-o", "f.html"]) == 2
+    assert "a formula in another language is text, and f.html is not" in capsys.readouterr().err
+    Path("m.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(8, 8)\n")
+    traced = ["trace", "m.py:build", "--input", "fp32[B, 8]", "B=4", "--on", "h100", "--formula"]
+    assert main([*traced, "--c", "-o", "t.c"]) == 0
+    assert Path("t.c").read_text().startswith("#include <math.h>")
+    assert main([*traced, "-o", "t.json"]) == 0
+    assert json.loads(Path("t.json").read_text())["schema"].startswith("roofline/formula/")

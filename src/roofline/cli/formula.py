@@ -11,7 +11,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import model_arguments, without_model
 from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, option, options, with_options
 from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words, targets
-from roofline.cli.output import show, show_answer, show_json
+from roofline.cli.output import show, show_answer, show_json, show_program
 from roofline.errors import InputError
 from roofline.quantity import whole_number
 
@@ -54,14 +54,14 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
         show_json(found[0].to_dict() if len(found) == 1 else [each.to_dict() for each in found])
         return
     for index, each in enumerate(found):
-        if index:
-            click.echo()
         if language is None:
+            if index:
+                click.echo()
             show(each)
             continue
-        if len(found) > 1:
-            click.echo(f"{COMMENT[language]} {each.expression} on {each.of_chips}")
-        click.echo(each.printed(language, "bound" if len(found) == 1 else _name_of(each, index)))
+        head = f"{COMMENT[language]} {each.expression} on {each.of_chips}\n" if len(found) > 1 else ""
+        name = "bound" if len(found) == 1 else _name_of(each, index)
+        show_program(f"{chr(10) * bool(index)}{head}{each.printed(language, name)}")
 
 
 def _name_of(formula: Any, index: int) -> str:
@@ -152,9 +152,8 @@ def solve_command(
         if not hasattr(answers[0], "printed"):
             raise InputError("only where one line flips is a formula", hint="leave the language out")
         for each in answers:
-            if len(answers) > 1:
-                click.echo(f"{COMMENT[language]} {each.question.expression} on {each.target}")
-            click.echo(each.printed(language))
+            head = f"{COMMENT[language]} {each.question.expression} on {each.target}\n" if len(answers) > 1 else ""
+            show_program(f"{head}{each.printed(language)}")
     else:
         show_answer(found, as_json)
 

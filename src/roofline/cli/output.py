@@ -47,11 +47,12 @@ class KeptAnswers(NamedTuple):
     """What a command said, kept instead of printed.
 
     ``shown`` holds each answer with the sections that the command shows of it and what draws its charts; ``data`` is
-    plain data of ``--json``.
+    plain data of ``--json``, ``programs`` are formulas in another language.
     """
 
     shown: list[tuple[Any, Any, Callable[[], Any] | None]]
     data: list[Any]
+    programs: list[str]
 
 
 _KEPT: ContextVar[KeptAnswers | None] = ContextVar("kept", default=None)
@@ -67,7 +68,7 @@ def keep() -> Iterator[KeptAnswers]:
     >>> code, found.data[0]["schema"]
     (0, 'roofline/bound/1')
     """
-    found = KeptAnswers([], [])
+    found = KeptAnswers([], [], [])
     before = _KEPT.set(found)
     try:
         yield found
@@ -128,6 +129,14 @@ def show_json(data: Any) -> None:
         kept.data.append(data)
         return
     click.echo(json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def show_program(text: str) -> None:
+    """Print a formula in another language."""
+    if (kept := _KEPT.get()) is not None:
+        kept.programs.append(text)
+        return
+    click.echo(text)
 
 
 def show_explained(answer: Any) -> None:
@@ -407,7 +416,7 @@ def with_report(command: click.Command) -> click.Command:
             older="--output" if free else "",
             expose_value=False,
             callback=_any,
-            help=f"{_HELP}{' or a picture (.svg, .png, .pdf)' if command.name in _PICTURED else ''}.",
+            help=f"{_HELP}{_also(command)}.",
         )(command)
     elif isinstance(own, click.Option):
         own.callback = _page_or(own.callback)
@@ -420,6 +429,14 @@ def with_report(command: click.Command) -> click.Command:
             option(word, expose_value=False, callback=_as_look)(command)
     command.callback = _kept(command.callback)
     return command
+
+
+def _also(command: click.Command) -> str:
+    """What else the file of a command may be."""
+    if command.name in _PICTURED:
+        return " or a picture (.svg, .png, .pdf)"
+    programs = any(each.name == "language" for each in command.params)
+    return ", or beside --c, --js, --python or --latex that program" if programs else ""
 
 
 #: Commands that make their file by work of their own, which is done once.
@@ -479,7 +496,7 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
         path = meta.pop(KEY, None)
         if path is None:
             return run(**options)
-        if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options:
+        if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options and not options.get("language"):
             options["as_json"] = True
         elif options.get("as_json"):
             raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
@@ -505,12 +522,26 @@ def _asked(meta: dict[str, Any], path: str) -> list[str]:
     return words
 
 
+def _write_program(text: str, path: str) -> None:
+    """Write a formula in another language into a file, whose name may end as such programs do."""
+    from roofline.files import write_text
+    from roofline.web.report import WRITERS
+
+    ending = os.path.splitext(path)[1].lower()
+    if ending in WRITERS and ending != ".txt":
+        hint = "end the name in .py, .js, .c, .tex or .txt, or leave the language out"
+        raise InputError(f"a formula in another language is text, and {path} is not", hint=hint)
+    write_text(path, f"{text}\n")
+
+
 def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     """Write what a command said; a page also says by which words."""
     from roofline.web.report import PICTURES, picture_of, save_data, save_shown
 
     lacks = ""
-    if found.data:
+    if found.programs:
+        _write_program("\n".join(found.programs), path)
+    elif found.data:
         save_data(found.data[0], path)
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")

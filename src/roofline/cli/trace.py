@@ -18,7 +18,18 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
-from roofline.cli.output import is_kept, show, show_answer, show_chart, show_explained, show_json, working, wrote
+from roofline.cli.output import (
+    is_kept,
+    keep,
+    show,
+    show_answer,
+    show_chart,
+    show_explained,
+    show_json,
+    working,
+    write,
+    wrote,
+)
 from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
@@ -92,10 +103,10 @@ def trace_command(
     """
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
-        _check_formula(machines, language, as_json, output)
+        _check_formula(machines, language, as_json)
     if wanted and (formula or language):
         raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
-    drawn = _check_output(output, machines, as_json)
+    drawn = not (formula or language) and _check_output(output, machines, as_json)
     if explain and (machines == [None] or output is not None):
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
@@ -121,7 +132,10 @@ def trace_command(
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
         found = [opened.bound(**roof).formula(**point) for roof in roofs]
-        show_formulas(found, language, as_json)
+        if output is None:
+            show_formulas(found, language, as_json)
+        else:
+            _write_formulas(found, language, output)
         return
     rows = _rows(asked)
     if len(rows) > 1:
@@ -202,13 +216,18 @@ def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -
     wrote(output, found.plain_table()[2] if output.endswith(".csv") else {})
 
 
-def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool, output: str | None) -> None:
-    """A closed form is that of a machine, and goes to standard output."""
+def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool) -> None:
+    """A closed form is that of a machine."""
     if machines == [None]:
         raise InputError("a formula is that of a machine", hint="name one: --on h100")
-    if output is not None:
-        raise InputError("-o does not write a formula", hint="leave -o out, and send the output to a file")
     check_one_answer(language, as_json)
+
+
+def _write_formulas(found: Sequence[Any], language: str | None, output: str) -> None:
+    """Write closed forms into a file, as its name ends."""
+    with keep() as kept:
+        show_formulas(found, language, as_json=language is None and output.endswith(".json"))
+    write(kept, output, ())
 
 
 def _traced_open(
