@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import roofline
 from roofline.cli import main
 from roofline.quantity import format_number, format_quantity
 from tests.fuzz.inputs import GIVEN, Input
@@ -178,3 +179,35 @@ def test_a_formula_in_another_language_is_written_to_a_file(
     assert Path("t.c").read_text().startswith("#include <math.h>")
     assert main([*traced, "-o", "t.json"]) == 0
     assert json.loads(Path("t.json").read_text())["schema"].startswith("roofline/formula/")
+
+
+def test_a_formula_says_the_memory_and_where_it_does_not_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["formula", "llama-3-70b", "--batch", "16", "--context", "4096", "--on"]
+    assert main([*line, "h100:8", "--tensor", "8"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    step = roofline.llm("llama-3-70b", on="h100:8", tensor=8, batch=16, context=4096)
+    assert isinstance(step, roofline.Serving)
+    assert f"{format_quantity(step.memory.total, 'B')} a chip" in shown
+    assert main(["formula", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=64", "D=8192", "F=8192"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "memory = 2 · B · D + 2 · B · F + 2 · D · F bytes at B 64" in shown
+    assert "136 MB of memory" in shown
+    assert main([*line, "h100:n", "n=12", "--tensor", "n"]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "n 12 the formula does not hold" in shown
+    assert "from n = 16 on chips hold copies of keys and values, which have 8 heads" in shown
+    assert main([*line, "h100:n", "n=12", "--tensor", "n", "--json"]) == 3
+
+
+def test_a_module_is_bound_by_what_the_whole_is_bound_by(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "m.py"
+    file.write_text(
+        "import torch\n\ndef build():\n    return torch.nn.Sequential(torch.nn.Conv2d(256, 256, 1), torch.nn.ReLU(),"
+        " torch.nn.ReLU())\n"
+    )
+    line = ["trace", f"{file}:build", "--input", "fp32[8, 256, 64, 64]", "--on", "1080ti"]
+    assert main([*line, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bound"]["bound_by"] == "dram"
+    assert main(line) == 0
+    root = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("  Sequential"))
+    assert root.split()[-1] == "dram"

@@ -307,7 +307,7 @@ def test_the_command_prices_the_steps_of_a_model(capsys: pytest.CaptureFixture[s
 def test_choices_that_are_not_possible_are_left_out_and_counted() -> None:
     table = sweep_steps("llama-2-7b", on="h100:4", tensor=[4, 8], batch=[1, 2], context=64)
     assert np.isnan(table["lower"]).tolist() == [False, False, True, True]
-    assert table.incomplete[0].startswith("2 rows are left out: on h100:4, tensor 8:")
+    assert table.incomplete[0].startswith("2 rows have no figures: on h100:4, tensor 8:")
     with pytest.raises(InputError, match="tensor 8"):
         sweep_steps("llama-2-7b", on="h100:4", tensor=[8, 16], batch=[1, 2], context=64)
 

@@ -575,8 +575,9 @@ class Formula(Answer):
             yield f"lower = what the stages of the pipeline come to; {printed} prints it"
         else:
             yield f"lower = max({names})" if plain and self.terms[1:] else f"lower = {self.bound_form('lower')}"
-        if self.case is not None and "memory" in self.forms:
-            yield f"memory = {written_amount(self.forms['memory'])} bytes a chip"
+        several = self.case is not None or not is_one(product(self.machine.shape) * self.machine.slices)
+        if "memory" in self.forms and len(held := written_amount(self.forms["memory"])) <= LONGEST_FORM:
+            yield f"memory = {held} bytes{' a chip' * several}"
         at = ", ".join(f"{name} {format_number(value)}" for name, value in self.point.items())
         if self.invalid:
             yield f"at {at} the formula does not hold: {self.invalid[0]}"
@@ -584,11 +585,8 @@ class Formula(Answer):
             values = self.values()
             times = {name: format_amount(values[name], "s") for name in BOUNDS}
             rest = f"{times['op_by_op']} op by op, {times['upper']} if nothing overlaps"
-            held = (
-                f"; {format_amount(values['memory'], 'B')} a chip"
-                if self.case is not None and "memory" in values
-                else ""
-            )
+            where = " a chip" if several else " of memory"
+            held = f"; {format_amount(values['memory'], 'B')}{where}" if "memory" in values else ""
             yield f"{f'at {at}: ' if at else ''}{times['lower']} at best, {rest}{held}"
 
     def _terms_table(self) -> Table:

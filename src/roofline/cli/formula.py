@@ -36,6 +36,8 @@ def formula_command(words: tuple[str, ...], language: str | None, as_json: bool,
     chips = targets(options.pop("on"))
     found = [_formula(text, on, sizes, dict(options)) for on in chips]
     show_formulas(found, language, as_json)
+    if any(each.invalid for each in found):
+        click.get_current_context().exit(3)
 
 
 def check_one_answer(language: str | None, as_json: bool) -> None:

@@ -132,10 +132,7 @@ def trace_command(
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
         found = [opened.bound(**roof).formula(**point) for roof in roofs]
-        if output is None:
-            show_formulas(found, language, as_json)
-        else:
-            _write_formulas(found, language, output)
+        _say_formulas(found, language, as_json, output)
         return
     rows = _rows(asked)
     if len(rows) > 1:
@@ -223,8 +220,11 @@ def _check_formula(machines: Sequence[str | None], language: str | None, as_json
     check_one_answer(language, as_json)
 
 
-def _write_formulas(found: Sequence[Any], language: str | None, output: str) -> None:
-    """Write closed forms into a file, as its name ends."""
+def _say_formulas(found: Sequence[Any], language: str | None, as_json: bool, output: str | None) -> None:
+    """Print closed forms, or write them into a file as its name ends."""
+    if output is None:
+        show_formulas(found, language, as_json)
+        return
     with keep() as kept:
         show_formulas(found, language, as_json=language is None and output.endswith(".json"))
     write(kept, output, ())

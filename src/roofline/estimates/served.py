@@ -504,7 +504,7 @@ def calibrate_served(
             rejected[wrong.message] += 1
             continue
         context = read.prompt + read.output // 2
-        sizes = {"batch": read.batch, "prompt": read.prompt, "context": context}
+        sizes: dict[str, Any] = {"batch": read.batch, "prompt": read.prompt, "context": context}
         asked = serve(model, on=on, **{**options, **read.ways}, **sizes)
         shapes = served_shapes(estimator, asked, read.output)
         if shapes is None or asked.decode is None:

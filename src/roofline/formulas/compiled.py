@@ -54,6 +54,8 @@ class ValidRange(NamedTuple):
 class Compiled:
     """A function of sizes: ``f(B=…, D=…)`` gives columns, of numbers, arrays that broadcast, or both.
 
+    Arrays of PyTorch and JAX are taken too; columns are arrays of numpy, which ``torch.from_numpy`` takes.
+
     ``forms`` are columns as closed forms, ``times`` those of the resources: they are the columns ``time.hbm`` and so
     on, and ``lower`` (the largest), ``upper`` (their sum) and ``bound_by`` follow from them where ``forms`` has no
     others. Of several ``ways`` each row takes the one with the least ``lower`` of those whose ``case`` it is.
@@ -191,7 +193,7 @@ class Evaluated(Columns):
     @property
     def incomplete(self) -> tuple[str, ...]:  # type: ignore[override]
         """What is not timed, and what could not be evaluated, in words."""
-        rows = (f"{count} of {self.rows_all} rows are left out: {reason}" for reason, count in self.invalid.items())
+        rows = (f"{count} of {self.rows_all} rows have no figures: {reason}" for reason, count in self.invalid.items())
         return (*self.function.incomplete, *rows)
 
     @property

@@ -88,7 +88,16 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
     described = load(model)
     if open_shape(on) is None:
         return fastest(_ways(described, phase, on, options))
-    return _over_chips(on, options, phase, lambda machine, rest: fastest(_ways(described, phase, machine, rest)), chips)
+
+    def make(machine: Machine, rest: dict[str, Any]) -> Formula:
+        return fastest(_ways(described, phase, machine, rest))
+
+    return _over_chips(on, options, phase, make, chips, _heads_kept(described))
+
+
+def _heads_kept(model: Model) -> int | None:
+    """The least number of heads of keys and values that a layer has; None where none has any."""
+    return min((block.kv_heads for block in model.layer_blocks if hasattr(block, "kv_heads")), default=None)
 
 
 def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
@@ -108,11 +117,12 @@ def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:
 
 def _over_chips(
     on: Any, options: Mapping[str, Any], phase: str, make: Callable[[Machine, dict[str, Any]], Formula],
-    chips: int | None,
+    chips: int | None, kv_heads: int | None = None,
 ) -> Formula:  # fmt: skip
     """The closed form in an open number of chips: made on each kind of machine that they are, one case each.
 
-    Options that bear its name are that number; where it splits layers, each power of 2 is a case.
+    Options that bear its name are that number; where it splits layers, each power of 2 is a case. Where there are
+    more of these than ``kv_heads`` heads of keys and values, chips hold copies.
     """
     rest, read = dict(options), open_shape(on)
     assert read is not None
@@ -150,6 +160,9 @@ def _over_chips(
     chips = chips or next((number for number in usual if any(number in each for each in shown)), shown[-1].least)
     found = of_cases(read[2], chips, forms)
     said = [f"not for {says}: {error.message}" for says, error in refused[:2]]
+    copied = next((each.least for each in shown if "tensor" in named and kv_heads and each.least > kv_heads), None)
+    if copied is not None:
+        said.append(f"from {read[2]} = {copied} on chips hold copies of keys and values, which have {kv_heads} heads")
     return replace(found, said=(*found.said, *said))
 
 

@@ -560,7 +560,7 @@ class StepTable(BlockTable):
             reasons[stopped(len(found) * grid, self.rows, "rows")] = 0
         if all(columns is None for columns in found):
             raise InputError(next(iter(reasons)))
-        said = tuple(f"{rows:,} rows are left out: {why}" if rows else why for why, rows in reasons.items())
+        said = tuple(f"{rows:,} rows have no figures: {why}" if rows else why for why, rows in reasons.items())
         table = self.labels_at(np.arange(len(found) * grid))
         for name in self.columns:
             parts = [None if columns is None else columns.get(name) for columns in found]

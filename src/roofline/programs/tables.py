@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, fusing_in_words, share_of
+from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, binding, fusing_in_words, share_of
 from roofline.bounds.traffic import traffic
 from roofline.frozen import replace
 from roofline.ops.counting import count_operation
@@ -226,22 +226,18 @@ def _counted(op: Op, flops: Size) -> Cell:
 
 @dataclass(slots=True)
 class _Module:
-    """What the operations of a module and of those in it add up to."""
+    """What the operations of a module and of those in it add up to: ``time`` where each overlaps within itself."""
 
     place: int
     flops: Size = 0
     bytes: Size = 0
     weights: dict[str, Size] = field(default_factory=dict)
-    times: dict[str, Size] = field(default_factory=dict)
+    time: Size = 0
+    times: Counter[str] = field(default_factory=Counter)
 
     @property
     def parameters(self) -> Size:
         return sum(self.weights.values())
-
-    @property
-    def time(self) -> Size:
-        """Seconds where each operation overlaps within itself."""
-        return sum(self.times.values())
 
     @property
     def costs(self) -> bool:
@@ -250,8 +246,8 @@ class _Module:
 
     @property
     def bound_by(self) -> str:
-        """The resource of the operations that take most of the time."""
-        return max(self.times, key=lambda resource: float(self.times[resource]), default="")
+        """The resource that takes longest where all of its operations overlap, as that of a whole answer does."""
+        return str(binding(self.times) or "")
 
 
 def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) -> dict[str, _Module]:
@@ -267,9 +263,10 @@ def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) 
             module.weights.update(read)
     for part in () if answer is None else answer.ops:
         for path in _paths(part.op, parents):
-            module, resource = found.setdefault(path, _Module(len(found))), str(part.bound_by or "")
+            module = found.setdefault(path, _Module(len(found)))
             module.bytes += part.bytes
-            module.times[resource] = module.times.get(resource, 0) + part.lower
+            module.time += part.lower
+            module.times.update(part.times)
     return _in_tree_order(found)
 
 
