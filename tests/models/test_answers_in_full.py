@@ -43,7 +43,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --view memory --measured 1s", "--measured is of a step's time, and --view memory shows none"),
         (f"{ONE} --view time --explain", "--explain and a picture are two answers; leave --explain or --view and -o"),
         (f"{ONE} --library vllm", "--library, --constants and --eager go with --estimate; add --estimate"),
-        (f"{ONE} --phase prefill", "--phase prefill needs --prompt; as in --prompt 1024"),
+        (f"{ONE} --phase prefill", "--phase prefill needs a prompt to read; as in --prompt 1024"),
         (f"{ONE} --prompt 9 --phase prefill --draft 4", "--phase prefill is of one step, and --draft needs the other"),
         (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
         (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1, zb-h2"),

@@ -26,7 +26,7 @@ from roofline.errors import InputError
 from roofline.sections import Column, Row, Section, Table, Words
 
 
-@command_named("shard", "on mesh link algorithm uneven use set overlap overhead json")
+@command_named("shard", "on layouts mesh link algorithm uneven use set overlap overhead json")
 @argument("words", nargs=-1, metavar="EXPRESSION [SIZE=VALUE]...")
 @with_options(SEVERAL, NETWORK, options("layouts uneven use density"), COUNTING, ESTIMATE, option("json"))
 def shard_command(words: tuple[str, ...], layouts: bool, as_json: bool, **given: Any) -> None:
@@ -97,7 +97,7 @@ def layout_command(
         help="Instead: bytes that each chip holds before: the array for an allreduce or a reduce-scatter, its part of "
         "it for an allgather or an alltoall.",
     ),
-    option("dtype", default="bf16", help="Format of that array."),
+    option("dtype", default="bf16", help="Format of the array that --bytes is of."),
     *options("measured explain json"),
 )
 def comm_command(

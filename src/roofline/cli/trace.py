@@ -66,7 +66,7 @@ _PICTURES = (".svg", ".png", ".pdf")
         "output-file",
         name="output",
         older="--output",
-        help="Write to a file: .html, .json or .txt, or a roofline: .svg, .png or .pdf.",
+        help="The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …",
     ),
 )
 def trace_command(

@@ -68,7 +68,7 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
         help="Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence).",
     )
 )
-@with_options(option("fsdp", type=OF_EACH, help="Chips that share one copy by --zero (default: what is left)."))
+@with_options(option("fsdp", type=OF_EACH, help="Chips that share the states of a copy (--zero)."))
 @with_options(
     option(
         "tensor",

@@ -732,9 +732,8 @@ def serve(
     if phase not in (None, *_ASKED_ALONE):
         raise InputError(f"no phase {phase!r}", hint=suggest(str(phase), _ASKED_ALONE, what="phases"))
     if phase == "prefill" and prompt is None:
-        raise InputError(
-            f"{spelled('phase', phase)} needs {spelled('prompt')}", hint=f"as in {spelled('prompt', 1024)}"
-        )
+        wrong = f"{spelled('phase', phase)} needs a prompt to read"
+        raise InputError(wrong, hint=f"as in {spelled('prompt', 1024)}")
     if prompt is None and context is None:
         hint = f"give a prompt to prefill, a context to decode after, or both ({spelled('context', '8k')})"
         raise InputError("nothing is asked for", hint=hint)
