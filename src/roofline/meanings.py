@@ -28,7 +28,7 @@ MEANINGS = {
     "last": "The chunks of a mixed step end their prompts, so that each gives a token.",
     "frontend": "torch, jax or onnx (default: by the program and its inputs).",
     "recompute_attention": "Attention makes its scores again in the backward pass (default: True; else it keeps them).",
-    "lora": "Rank of adapters (LoRA) beside each matrix; train trains them alone, beside frozen weights (nf4).",
+    "lora": "Rank of adapters (LoRA) beside each matrix; train trains them alone, beside frozen weights.",
     "host_layers": "Layers whose weights stay in the host's memory: each step reads them over its link.",
     "host_kv": "Keys, values and states stay in the host's memory, read and written over its link.",
     "kv_block": "Tokens of a block of a paged cache: memory holds whole ones (default 1).",
@@ -75,6 +75,7 @@ MEANINGS = {
     "backend": "What runs operations here: torch or numpy; by default PyTorch where it is installed.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
     "quick": "About ten seconds where the cores are free: fewer working sets and windows.",
+    "layouts": "Every layout of a line that shards nothing: each mesh axis splits one dimension everywhere, or copies.",
     "device": "Measure an accelerator through PyTorch or JAX instead.",
     "on": "h100, h100:8, v5e:4x4, a TOML file (roofline chips --template).",
     "set": (
@@ -134,7 +135,7 @@ MEANINGS = {
     "power": "Of one chip.",
     "objective": "What is least: chips (without prices), cost (with them), energy (power of data sheets).",
     "most": "Sequences at once.",
-    "fit": "The fewest chips that hold model and sequences, how many these hold, and the longest context.",
+    "fit": "The fewest chips that hold it, and the longest context; a tenth free: --set hbm.capacity=-10%.",
     "draft": "Speculative decoding with drafts of N tokens.",
     "accept": "Chance that a drafted token holds if all before it do.",
     "draft_by": "What drafts: a model, mtp, or a fraction of a step (0.1).",
@@ -162,7 +163,7 @@ MEANINGS = {
     ),
 }
 
-_TRAINED = "Format of weights and activations (default: the model's own); with lora that of frozen weights (nf4)."
+_TRAINED = "Format of weights and activations (default: the model's own); with lora of the frozen weights."
 _OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
 
 #: What parameters of single functions mean, where that differs.
@@ -173,6 +174,7 @@ MEANINGS_OF = {
     "chips": {"top": "Only so many: the first in the order."},
     "solve": {"time": "Where the floor takes this time (1ms): the largest size, or the least rate."},
     "expected_roof": {"dtype": "Format of the products."},
+    "llm": {"phase": "Only this phase, prefill or decode; by default both that the sizes say."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
