@@ -211,3 +211,13 @@ def test_a_module_is_bound_by_what_the_whole_is_bound_by(tmp_path: Path, capsys:
     assert main(line) == 0
     root = next(row for row in capsys.readouterr().out.splitlines() if row.startswith("  Sequential"))
     assert root.split()[-1] == "dram"
+
+
+def test_a_whole_answer_that_nothing_is_known_of_says_so_first(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--on", "v5e", "--prompt", "1k", "--output"]
+    assert main([*line, "128", "--estimate"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "tokens/s; what to expect of all steps is not known, as said below first token after" in said
+    assert "127 steps of 18.5 ms " in said
+    assert main([*line, "1"]) == 0
+    assert "answers of 1 token to prompts of 1,000: at best" in " ".join(capsys.readouterr().out.split())

@@ -413,7 +413,7 @@ def _whole_answers(
     mean = step_bound(serving.model, "decode", **{**asked, "context": asked["context"] + later})
     parts = (serving.prefill.expectation, framed(estimator.estimated(mean)).expectation)
     if not all(part.is_known for part in parts):
-        return each
+        return replace(each, lead=f"{each.lead}; what to expect of all steps is not known, as said below")
     whole = replace(each.answer, expectation=WholeAnswersExpectation(serving.batch, each.answer.output - 1, *parts))
     return replace(each, answer=whole, sections=whole.details, lead=whole.said)
 

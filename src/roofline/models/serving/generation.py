@@ -112,7 +112,8 @@ class Generation(Answer):
     @property
     def subject(self) -> str:
         """Which answers they are."""
-        return f"answers of {self.output:,} tokens to prompts of {self.prompt:,}"
+        tokens = "1 token" if self.output == 1 else f"{self.output:,} tokens"
+        return f"answers of {tokens} to prompts of {self.prompt:,}"
 
     @property
     def said(self) -> str:
@@ -139,7 +140,9 @@ class Generation(Answer):
         prompts = "token" if self.batch == 1 else f"tokens of {self.batch:,} prompts, read together,"
         line = f"{'bound: ' if self.expectation else ''}first {prompts} after {first}"
         if (mean := self.mean_time_per_token) is not None:
-            line += f", then {self.output - 1:,} steps of {' to '.join(steps)}, {format_amount(mean, 's')} on average"
+            each = " to ".join(dict.fromkeys(steps))
+            average = f", {format_amount(mean, 's')} on average" if each != format_amount(mean, "s") else ""
+            line += f", then {self.output - 1:,} steps of {each}{average}"
         total, kept = format_amount(self.memory.total, "B"), format_amount(self.memory.parts["kv"], "B")
         ends = f"{format_number(self.answers_per_second)} answers/s with {self.batch:,} at once"
         if self.evictions_per_step is not None:
