@@ -221,3 +221,19 @@ def test_a_whole_answer_that_nothing_is_known_of_says_so_first(capsys: pytest.Ca
     assert "127 steps of 18.5 ms " in said
     assert main([*line, "1"]) == 0
     assert "answers of 1 token to prompts of 1,000: at best" in " ".join(capsys.readouterr().out.split())
+
+
+def test_whole_answers_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--batch", "16", "--prompt", "1k", "--output", "512", "--estimate", "--on"]
+    assert main([*line, "h100,h200,mi300x", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    whole = [answer["generation"] for answer in found["answers"]]
+    assert found["facts"]["whole answers at best"] == [each["total"] for each in whole]
+    assert found["facts"]["whole answers, expected"][:2] == [each["expectation"]["total"]["time"] for each in whole[:2]]
+    assert next(iter(found["facts"])) == "whole answers at best"
+    assert main([*line, "h100,h200,mi300x"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "mi300x has the lowest floor whole" not in shown
+    assert "has the lowest floor: all are" not in shown  # of prefill and decode together no one resource decides
+    assert "not known" in shown
+    assert "80% from" not in shown  # the interval stands behind the time, also where one answer has none

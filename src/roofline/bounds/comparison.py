@@ -245,7 +245,7 @@ class SideBySide(Answer):
         rows = [
             fact_row(self.names, name, facts, self.partial.get(name, ()))
             for name, facts in shown.items()
-            if any(fact is None or fact.is_shown for fact in facts)
+            if any(fact is not None and fact.is_shown for fact in facts)
         ]
         if len(self.names) > 1 and ranks:
             rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
@@ -595,10 +595,10 @@ def _plain_fields(question: Any) -> dict[str, Any]:
 
 
 def _first_timed(answer: Any) -> Any:
-    """The step whose time an answer says first: decoding, where a model has that beside prefill."""
+    """The step whose time an answer says first: decoding, where a model has that beside prefill; None of several."""
     first, steps = next(iter(answer.facts())).value, list(answer.steps().values())
     same = (step for step in steps if getattr(step, "lower", None) is first)
-    return next(same, next(iter(steps), None))
+    return next(same, steps[0] if len(steps) == 1 else None)
 
 
 def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:

@@ -167,8 +167,8 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
 
     asked, picture = _asked(described, options)
     context = click.get_current_context()
-    # a cost stands beside a cost, and the fewest chips beside others
-    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit"))
+    # a cost stands beside a cost, the fewest chips beside others, and whole answers beside others
+    others = (name for name in WORKED_OUT_NAMES if name not in ("price", "power", "fit", "output", "form"))
     names = {name: "link" if name == "prefill_link" else name for name in (*others, "view")}
     for name, own in names.items():
         value = picture[name] if name in picture else asked[name]

@@ -342,9 +342,14 @@ class WholeAnswersExpectation:
         return self._sum("value")
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The ends of the interval of 80%."""
-        return self._sum("low"), self._sum("high")
+    def low(self) -> float:
+        """The lower end of the interval of 80%."""
+        return self._sum("low")
+
+    @property
+    def high(self) -> float:
+        """The upper end of it."""
+        return self._sum("high")
 
     @property
     def tokens_per_second(self) -> float:
@@ -353,7 +358,7 @@ class WholeAnswersExpectation:
 
     def in_words(self) -> str:
         """When all is done, with its interval, and how fast that is."""
-        ends = " to ".join(format_quantity(end, "s") for end in self.interval)
+        ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         return (
             f"expect {format_quantity(self.value, 's')} ({ends}, 80%), {format_number(self.tokens_per_second)} tokens/s"
         )
@@ -374,14 +379,8 @@ class WholeAnswersExpectation:
             {"time": float(part.value), "low": float(part.low), "high": float(part.high), "basis": part.constants}
             for part in self.parts
         )
-        low, high = self.interval
-        total = {"time": self.value, "low": low, "high": high}
-        return {
-            "total": total,
-            "time_to_first_token": first,
-            "mean_step": step,
-            **attributes(self, "tokens_per_second"),
-        }
+        whole = {"total": {"time": self.value, **attributes(self, "low", "high")}, "time_to_first_token": first}
+        return {**whole, "mean_step": step, **attributes(self, "tokens_per_second")}
 
 
 def with_expectation(serving: Serving, estimator: Estimator, output: int | None) -> Serving:

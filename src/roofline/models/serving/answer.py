@@ -282,7 +282,13 @@ class Serving(Comparable):
         return f"{chips}{next(iter(self.phases.values())).target}"
 
     def facts(self) -> Iterator[Fact]:
-        """Each phase's bounds and what binds, tokens a second, the rates that were used, memory, for a comparison."""
+        """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
+        if (whole := self.further.get("generation")) is not None:
+            yield Fact("whole answers at best", whole.total, "s", "less", timed=True)
+            expected = whole.expectation
+            asked = expected or next((phase.expectation for phase in self.phases.values()), None)
+            yield from expected_facts("whole answers, expected", expected and expected.value, asked)
+            yield Fact("their tokens/s at best", whole.tokens_per_second, "token/s", "more", timed=True)
         for name, phase in reversed(self.phases.items()):
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less", timed=True)
