@@ -619,28 +619,30 @@ def _layer_groups(
     layers: Same[tuple[Layer, ...]], first: int, formats: tuple[Any, ...]
 ) -> tuple[tuple[str, tuple[int, ...], Layer], ...]:
     """Groups of equal layers; ``formats`` are the arguments of the storage of weights where it depends on the layer."""
-    storage_of = None
-    if formats:
-        prefix, dtype, quantisation, weights, compute = formats
-        storage_of = _storages(prefix, dtype, quantisation.value, weights, compute)
     found: dict[Any, list[int]] = {}
     # comparing layers is slow, and most are one object: each object is looked at once
     alike: dict[Layer, Layer] = {}
     same: dict[int, Layer] = {}
-    inside: dict[int, tuple[tuple[str, Weight], ...]] = {}
+    inside: dict[int, tuple[tuple[str, str, str], ...]] = {}
     for number, layer in enumerate(layers.value, first):
         if id(layer) not in same:
             same[id(layer)] = alike.setdefault(layer, layer)
         layer = same[id(layer)]
-        if storage_of is None:
+        if not formats:
             found.setdefault((id(layer), ()), []).append(number)
             continue
         if id(layer) not in inside:
-            inside[id(layer)] = tuple((weight.name, weight) for _, weight in layer.weights())
-        of = storage_of(f"layers.{number}")
-        stored = tuple(of(path, weight) for path, weight in inside[id(layer)])
-        found.setdefault((id(layer), stored), []).append(number)
+            inside[id(layer)] = tuple((weight.name, weight.kind, weight.dtype) for _, weight in layer.weights())
+        found.setdefault((id(layer), _stored(formats, number, inside[id(layer)])), []).append(number)
     return tuple((f"layers.{layer_ranges(numbers)}", tuple(numbers), same[key[0]]) for key, numbers in found.items())
+
+
+@lru_cache(maxsize=4096)
+def _stored(formats: tuple[Any, ...], number: int, weights: tuple[tuple[str, str, str], ...]) -> tuple[Storage, ...]:
+    """The storage of a layer's weights by name, kind and format; every layout of a model asks for that of each."""
+    prefix, dtype, quantisation, chosen, compute = formats
+    of = _storages(prefix, dtype, quantisation.value, chosen, compute)(f"layers.{number}")
+    return tuple(of(name, Weight(name, (), kind, own)) for name, kind, own in weights)
 
 
 def layer_ranges(numbers: Sequence[int]) -> str:
