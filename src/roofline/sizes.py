@@ -147,6 +147,8 @@ def of_python(value: Any, depth: int = 2) -> Any:
     [{'D': 8}]
     """
     own = type(value)
+    if own in _PLAIN:
+        return value
     array = vars(sys.modules.get("numpy", _ABSENT)).get("ndarray", ())
     if issubclass(own, array) and value.dtype == object and depth and not {*map(type, value.flat)} <= _PLAIN:
         plain = value.copy()
@@ -156,7 +158,7 @@ def of_python(value: Any, depth: int = 2) -> Any:
     library = str(own.__module__).partition(".")[0]
     if depth < 2 and library in _OF_NUMBERS:
         return plain_number(value)
-    if own in _PLAIN or library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
+    if library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
         return value
     kind = next((kind for kind in _OWN_KINDS if issubclass(own, kind)), None)
     if kind is None:
