@@ -127,6 +127,8 @@ def test_of_indices_that_are_given_each_counts_whatever_the_example_holds(pick):
         (lambda x: torch.cat([x, 2 * x], 1)[:10], 10 * 64 + 20 * 64),
         (lambda x: torch.cat([x, x.exp()])[60:70], 20 * 64),
         (lambda x: torch.cumsum(x, 0)[:10], 20 * 64),
+        (lambda x: torch.sort(x, -1)[0][:10], 20 * 64),
+        (lambda x: torch.topk(x, 64)[0][:10], 20 * 64),
         (lambda x: torch.softmax(x, -1)[:10], 20 * 64),
         (lambda x: torch.nn.functional.layer_norm(x, (64,))[:10], 20 * 64),
         (lambda x: (x @ x.T)[:10, 10:20], 20 * 64 + 10 * 10),

@@ -311,5 +311,6 @@ _RULES: dict[str, needs.Rule] = {
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
     ),
     **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
-    "linear": _linear, **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
+    "linear": _linear, **dict.fromkeys(("sort", "topk"), lambda each: needs.along(each, [_axis(each, -1)])),
+    **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
 }  # fmt: skip
