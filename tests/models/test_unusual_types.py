@@ -339,6 +339,36 @@ def test_relative_positions_are_made_once_and_scored_by_each_sequence(name: str)
     assert local.parameters < model.parameters
 
 
+@pytest.mark.parametrize(
+    ("kind", "more", "counted"),
+    [
+        ("chameleon", {"num_key_value_heads": 2}, (77_824, 6_612_480, 316_416)),
+        ("chameleon", {"num_key_value_heads": 2, "swin_norm": True}, (77_824, 6_612_480, 316_416)),
+        # scales of a delay are made of one row in each of 3 layers, and a prefill has no logits there
+        (
+            "voxtral_realtime_text", {"num_key_value_heads": 2, "head_dim": 16, "sliding_window": 8},
+            (83_392, 6_120_960 - 24_576 + 2 * 2 * 21 * 64 * 96, 294_912 - 24_576 + 2 * 2 * 64 * 96),
+        ),
+        (
+            "kyutai_speech_to_text",
+            {
+                "ffn_dim": 96, "intermediate_size": None, "sliding_window": 8, "num_codebooks": 4,
+                "codebook_vocab_size": 20,
+            },
+            (94_720, 7_644_672, 344_064),
+        ),
+    ],
+)  # fmt: skip
+def test_words_that_stand_for_pictures_and_sounds(kind: str, more: dict[str, Any], counted: tuple[int, ...]) -> None:
+    """Parameters, a prefill of 2 x 21 tokens and the step behind it as transformers 5.24 and torch count them."""
+    sizes = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 3}
+    model = load({"model_type": kind, **sizes, "num_attention_heads": 4, "max_position_embeddings": 128, **more})
+    assert model.gaps == ()
+    ops = prefill(model, batch=2, prompt=21, count="full", logits="all"), decode(model, batch=2, context=21)
+    products = (sum(op.work.total("flops", "matrix") * op.repeat for op in each) for each in ops)
+    assert (model.parameters, *products) == counted
+
+
 def test_words_beside_pictures_and_long_documents() -> None:
     """Parameters of transformers 5.24 for the defaults of each type; a window is half to each side."""
     sizes = {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 12, "num_attention_heads": 8}

@@ -85,8 +85,8 @@ def main():
         bases += [{k: v for k, v in whole.items() if k not in listed}]
         one = {name for name in values if name not in two or name in MORE.get(kind, {})}
         kept = {name: value for name, value in values.items() if name in one and matters(kind, bases, name)}
-        still = {name: value for name, value in before.get(kind, {}).items() if values.get(name) == value}
-        kept = {name: value for name, value in values.items() if name in kept or name in still}
+        still = {name: value for name, value in before.get(kind, {}).items() if whole.get(name) == value}
+        kept = {name: value for name, value in whole.items() if name in kept or name in still}
         found[kind] = kept
         sys.stdout.write(f"{kind} {kept} {[b for b in map(partial(seen, kind), bases) if len(b) < 200]}\n")
     lines = ",\n".join(f" {json.dumps(kind)}: {json.dumps(kept)}" for kind, kept in found.items() if kept)

@@ -46,6 +46,30 @@ _ONE_FULL_OF_FOUR = replace(LLAMA, kinds=switched(on=True, full=lambda fields, n
 _QWEN_WINDOWS = switched(full=lambda fields, number: number < fields.count("max_window_layers"))
 
 
+def _delay_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Matrices that make scales of a step's delay, one row for all tokens: in memory and not run."""
+    width = shape.width
+    made = (Linear("linear1", width, 32, bias=False), Linear("linear2", 32, width, bias=False))
+    return {"before": (IdleBlocks("ada_rms_norm", made * shape.layers),)}
+
+
+def _halves(fields: Fields) -> Fields:
+    """The field counts gate and up together."""
+    return fields.with_values(intermediate_size=max(fields.size("ffn_dim") // 2, 1))
+
+
+def _codebook_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Rows of the table for codes of sounds, of which a step adds one of each codebook to that of its word."""
+    rows = fields.size("num_codebooks", default=32) * fields.size("codebook_vocab_size", default=2049) + 1
+    return {"before": rows_beyond_the_head(shape.width, rows)}
+
+
+def _swin(fields: Fields) -> tuple[str, tuple[str, ...]]:
+    """The larger Chameleon's norms stand behind its blocks."""
+    order = "after" if fields.flag("swin_norm", False) else "before"
+    return order, ("input_layernorm", "post_attention_layernorm")
+
+
 def _mobile(fields: Fields) -> Fields:
     """With ``layer_sharing`` each layer runs twice in turn; ``share_embedding`` ties the head to the table."""
     uses = 2 if fields.flag("layer_sharing", False) else 1
@@ -63,6 +87,9 @@ add({
     "llama smollm3 granite iquestcoder": LLAMA,
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
     "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
+    "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
+    "kyutai_speech_to_text": Decoder(prepare=_halves, kinds=all_sliding, ends=_codebook_ends),
+    "chameleon": Decoder(arrange=_swin, qk_norm="full", qk_function="layer_norm", qk_shift=True),
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),

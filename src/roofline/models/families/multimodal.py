@@ -235,7 +235,7 @@ _TEXT = {
             "molmo2_text": "molmo2", "cosmos3_edge_text": "cosmos3_edge", "apertus1p5_text": "apertus1p5",
             "hy_v4_vl_text": "hy_v4_vl", "granite4_vision_text": "granite4_vision", "lfm3": "lfm3_vl",
             "granite_docling_text": "granite_docling", "ernie4_5_vl_moe_text": "ernie4_5_vl_moe",
-            "deepseek_ocr2_text": "deepseek_ocr2",
+            "deepseek_ocr2_text": "deepseek_ocr2", "voxtral_realtime_text": "voxtral_realtime",
             "qwen2": "video_llama_3", "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl",
             "mistral_large4_text": "mistral_large4", "glm5_next_text": "glm5_next", "inkling2_text": "inkling2",
             "inkling2_loop_text": "inkling2_loop", "qwen4_exp_text": "qwen4_exp",
