@@ -252,3 +252,11 @@ def test_a_figure_of_a_described_chip_may_stand_behind_a_dot(figures):
     with pytest.raises(HardwareError, match="memory: has 101 tables, and one chip has fewer; at most 100"):
         chip({f"level{at}": 8 for at in range(101)})
     assert chip({"inherits": "h100", "hbm.capacity": 32e9}).figure("hbm.capacity").value == 32e9
+
+
+def test_a_target_is_one_machine_each_time_it_is_named():
+    """So that what is worked out for a machine is found by the next question; with a figure of one's own it is not."""
+    assert chip("h100:8") is chip(" h100:8") is not chip("h100:4")
+    slower = chip("h100:8", hbm="3 TB/s")
+    assert slower.figure("hbm").value == 3e12 != chip("h100:8").figure("hbm").value
+    assert slower.mesh is not None

@@ -14,10 +14,11 @@ import pytest
 import roofline
 from roofline.bounds.footprint import Footprint
 from roofline.models.config import outline
+from roofline.plans import search
 from roofline.plans.answer import answer
 from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import Replica, UnloadedReplica
+from roofline.plans.replicas import Replica, UnloadedReplica, divides
 from roofline.plans.search import Assessment, Deployment, Search
 
 MODEL = outline(8e9, kv=131072)
@@ -181,3 +182,17 @@ def test_a_layout_is_split_and_its_chips_are_found_once(monkeypatch: pytest.Monk
     roofline.plan("llama-2-13b", on=["h100"], rate=1, prompt=64, output=16, count=[2, 4], formats=["bf16", "fp8"])
     assert len(found["splits"]) == len(set(found["splits"])) >= 2
     assert len(found["chips"]) == len(set(found["chips"])) >= 2
+
+
+def test_a_replica_is_priced_once_whatever_is_asked_of_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    priced: list[tuple[str | None, Replica]] = []
+
+    def counted(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:
+        priced.append((asked.library, replica))
+        return divides(asked, replica)
+
+    monkeypatch.setattr(search, "divides", counted)
+    found = roofline.plan("llama-3-8b", on="h100", count=[1], rate=30, prompt=1024, output=128, formats="bf16")
+    assert found.enough_as_measured() is not None
+    assert len(list(found.sections())) > 3
+    assert len(priced) == len(set(priced)) > 1

@@ -25,6 +25,7 @@ Source: "How To Scale Your Model", chapters 5, 7 and 12.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.bound import Bound
@@ -70,10 +71,24 @@ def compute_bound_batch(
     :func:`roofline.models.decode`; bytes are counted under ``policy``.
     """
     check_policy(policy)
+    asked = (model, machine, context, policy, tile, attention, tuple(options.items()))
+    try:
+        return _compute_bound_batch(*asked)
+    except TypeError:  # of an option that has no hash, as a list
+        return _compute_bound_batch.__wrapped__(*asked)
+
+
+@lru_cache(maxsize=256)
+def _compute_bound_batch(
+    model: Model, machine: Machine, context: int, policy: str, tile: Tile | None, attention: bool,
+    options: tuple[tuple[str, Any], ...],
+) -> int | None:  # fmt: skip
+    """The same whatever the batch of the question is: answers at other batches find it."""
+    choices = dict(options)
 
     def excess(batch: int) -> float:
         """Seconds that computing takes longer than moving, in memory or between chips."""
-        ops = decode(model, batch=batch, context=context, **options)
+        ops = decode(model, batch=batch, context=context, **choices)
         moved = traffic(ops, policy, tile)
         times = _times(ops, moved, machine, attention)
         return float(times["flops"] - times["moving"])
