@@ -151,7 +151,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
     "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),
     "models.fields._whole": ("moe_topk of toy is [1, 2]; it is a whole number of at least 1",),
-    "models.sweeps.whole": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
+    "models.sweeps.in_memory": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
     "notation.calls.check_words": ("did you mean 'causal'",),
     "notation.resolver._unequal": ("[2, 3] @ [4, 5]: 3 and 4 differ",),
     "notation.parse_operands._wrong_count": ("attention takes 3 operands, not 2", "did you mean 'causal'"),

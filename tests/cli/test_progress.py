@@ -128,7 +128,7 @@ def test_long_work_tells_how_far_it_is(name: str, tmp_path: Path, monkeypatch: p
 #: Commands, the function that Ctrl-C ends at its second call, and what is counted.
 STOPS = {
     "plan": (PLANNED + " --formats bf16,fp8", "plans.search.Search.best_of", "chips and formats"),
-    "sweep": ("sweep llama-3-8b --on h100,h200 --batch 1:8 --context 64", "models.sweeps.StepTable._over_grid", "rows"),
+    "sweep": ("sweep llama-3-8b --on h100,h200 --batch 1:8 --context 64", "models.sweeps.StepTable.evaluated", "rows"),
     "accuracy": ("accuracy h100 --runs runs.csv", "estimates.accuracy._hold", "kinds of kernels"),
     "profile": ("profile points.csv --on h100", "measurement.points.bound_of", "runs, the longest"),
     "trace": ("trace model.py:f --input 'fp32[8, 8]'", "programs.pytorch.recorder.Recorder.emit", "operations"),

@@ -17,7 +17,7 @@ import roofline
 from roofline.bounds import arrays as by_arrays
 from roofline.bounds import sweep as by_sweep
 from roofline.bounds.api import bound
-from roofline.bounds.arrays import ArrayBound
+from roofline.bounds.arrays import ArrayBound, ArrayLine
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
@@ -34,7 +34,7 @@ LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"B": np.arange(1, 20001), "D": 4097, "F": 1025}
     lazy = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
-    monkeypatch.setattr(by_arrays, "_by_closed_form", lambda *given: None)
+    monkeypatch.setattr(ArrayLine, "compiled", lambda line: None)
     blocks = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
     assert isinstance(lazy, ArrayBound)
     assert not isinstance(blocks, ArrayBound)
@@ -118,7 +118,7 @@ def test_a_sweep_by_the_closed_form_equals_one_by_blocks(kind: str, monkeypatch:
     line, asked = GRIDS[kind]
     columns = [name for name in COLUMNS if name != "times"] if kind == "a collective" else COLUMNS
     fast = sweep(line, columns=columns, **asked)
-    monkeypatch.setattr(by_sweep, "_by_closed_form", lambda *given: None)
+    monkeypatch.setattr(ArrayLine, "compiled", lambda line: None)
     slow = sweep(line, columns=columns, **asked)
     assert list(fast) == list(slow)
     for name in fast:
@@ -226,7 +226,8 @@ def test_a_sweep_is_data_for_other_libraries(tmp_path: Path) -> None:
 
 def test_what_is_done_when_a_sweep_is_stopped_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_sweep, "BLOCK", 10)
-    monkeypatch.setattr(by_sweep, "_by_closed_form", lambda *given: None)
+    monkeypatch.setattr(by_arrays, "BLOCK", 10)
+    monkeypatch.setattr(ArrayLine, "compiled", lambda line: None)
 
     def stop(done: int, rows: int) -> None:
         if done >= 30:

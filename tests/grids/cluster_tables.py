@@ -39,7 +39,9 @@ class KillingTable(BlockTable):
         """A factor."""
         return 1.0 + choice
 
-    def evaluated(self, prepared: float, choice: int, sizes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def evaluated(
+        self, prepared: float, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Any = None
+    ) -> dict[str, Any]:
         """Columns; the process is killed where it is to be."""
         x = sizes["x"].astype(float)
         for each, held in self.hungry.items():

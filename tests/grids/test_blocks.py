@@ -313,7 +313,7 @@ def test_blocks_are_of_one_choice_and_know_their_rows() -> None:
         def prepared(self, choice: int, groups: Any = ()) -> Any:
             return None
 
-        def evaluated(self, prepared: Any, choice: int, sizes: Any, names: Any) -> Any:
+        def evaluated(self, prepared: Any, choice: int, sizes: Any, names: Any, told: Any = None) -> Any:
             return {}
 
         def labels(self, choices: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""A bound over arrays of sizes: its closed form, evaluated column by column when a column is looked up.
+"""A line over arrays of sizes: its closed form, or priced as arrays, a block of rows after the other.
 
-Few rows, and questions whose numbers have no closed form (data in whichever level holds it, a mesh of several sizes),
-are priced as arrays instead, block by block; an answer over many rows says why.
+``bound`` over arrays, a sweep in memory and a grid in blocks all ask an :class:`ArrayLine`. Few rows, and questions
+whose numbers have no closed form (data in whichever level holds it, a mesh of several sizes), are priced as arrays; an
+answer over many rows says why. Columns of a closed form are worked out when they are looked up.
 
 >>> import numpy as np
 >>> from roofline.bounds.api import bound
@@ -19,12 +20,13 @@ from typing import Any
 from roofline.bounds.bound import AMOUNTS, Bound
 from roofline.bounds.closed_form import question_formula
 from roofline.bounds.footprint import Footprint
-from roofline.bounds.question import Question
+from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.errors import RooflineError, SizeError
-from roofline.formulas.compiled import Evaluated
+from roofline.formulas.compiled import Compiled, Evaluated
+from roofline.formulas.tables import stacked
 from roofline.frozen import replace
 from roofline.hardware.rate import WARM
-from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only, symbol
+from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only
 from roofline.statements import Assumption, kind_of, without
 
 #: Fields of a bound that are one column each.
@@ -32,6 +34,131 @@ SCALARS = (*AMOUNTS, "bound_by")
 
 #: Fields that are a column for each resource, and how these columns are called.
 TABLES = {"times": "time", "bytes": "bytes", "wire": "wire", "flops_by": "flops"}
+
+
+class ArrayLine:
+    """A line on one machine over sizes of which some vary; it travels to workers.
+
+    ``first`` are the sizes of its first row, of all rows where these are few: arrays where they vary. ``formulas`` are
+    sizes that follow from others. Figures of raw work may vary too.
+    """
+
+    def __init__(self, asked: Question, first: Mapping[str, Any], formulas: Mapping[str, str] | None = None) -> None:
+        self.asked, self.first, self.formulas = asked, first, formulas or {}
+        self.assumptions: dict[str, None] = {}
+        self.incomplete: dict[str, None] = {}
+        self._sample: Bound | None = None
+
+    def __reduce__(self) -> Any:
+        """Travel without answers."""
+        return ArrayLine, (self.asked, self.first, self.formulas)
+
+    @property
+    def sample(self) -> Bound:
+        """The answer to the first rows."""
+        if self._sample is None:
+            self._sample = self.answer(self.with_formulas(self.first))
+        return self._sample
+
+    @property
+    def sizes_of_line(self) -> dict[str, Any]:
+        """Sizes of its first rows, without those that were given for others alone."""
+        return self.without_helpers(self.with_formulas(self.first))
+
+    def with_formulas(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes with those that follow from them."""
+        return resolve_sizes({**sizes, **self.formulas}) if self.formulas else dict(sizes)
+
+    def answer(self, sizes: Mapping[str, Any]) -> Bound:
+        """The answer at sizes, and at amounts of raw work."""
+        raw = {name: sizes[name] for name in self.asked.raw if name in sizes}
+        given = {name: size for name, size in sizes.items() if name not in raw}
+        return self.asked.vary(sizes=self.without_helpers(given), raw={**self.asked.raw, **raw}).answer()
+
+    def without_helpers(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes of the line itself."""
+        return without_helpers(sizes, self.formulas, self.asked.size_names)
+
+    @property
+    def no_closed_form(self) -> tuple[Assumption, ...]:
+        """Why its numbers do not follow from a closed form in the sizes that vary; nothing where they do.
+
+        >>> from roofline.bounds.api import question
+        >>> ArrayLine(question(flops=1e12, bytes=1e9, on="h100"), {}).no_closed_form
+        ('rows are priced as arrays, not by a closed form: the amounts of raw work are the columns themselves',)
+        """
+        varying = {name for name, value in self.with_formulas(self.first).items() if is_array(value)}
+        reasons = {
+            "rates depend on which level holds the data": self.asked.machine.over == WARM,
+            "the amounts of raw work are the columns themselves": bool(self.asked.raw),
+            "the numbers of chips vary": bool(varying & set(self.asked.mesh_names)),
+        }
+        said = "rows are priced as arrays, not by a closed form: "
+        return tuple(Assumption("program", f"{said}{reason}") for reason, holds in reasons.items() if holds)[:1]
+
+    def compiled(self) -> Compiled | None:
+        """The closed form in the sizes that vary; None where it has none."""
+        sizes = self.sizes_of_line
+        if self.no_closed_form:
+            return None
+        try:
+            found = question_formula(self.asked.vary(sizes=sizes)).compile()
+        except (RooflineError, NotImplementedError, TypeError, KeyError):
+            return None
+        varies = {name for name, value in sizes.items() if is_array(value)}
+        return found if tuple(found.times) == tuple(self.sample.times) and {*found.sizes} == varies else None
+
+    def priced(
+        self, sizes: Mapping[str, Any], rows: int, columns: Callable[[Bound], Mapping[Any, Any]],
+        told: Callable[[int], None] | None = None,
+    ) -> dict[Any, Any]:  # fmt: skip
+        """``columns`` of the answers to so many rows, whose sizes are flat arrays or numbers, block after block.
+
+        ``told`` is told of the rows that are done. Where it is given Ctrl-C stops the work, and the rest is NaN.
+        """
+        blocks, done = list[dict[Any, Any]](), 0
+        try:
+            for start in range(0, rows, BLOCK):
+                part = {n: v[start : start + BLOCK] if is_array(v) else v for n, v in sizes.items()}
+                known = rows <= BLOCK and _alike(part, self.first)
+                answer = self.sample if known else self.answer(self.with_formulas(part))
+                self.assumptions |= dict.fromkeys(answer.assumptions)
+                self.incomplete |= dict.fromkeys(answer.incomplete)
+                blocks.append(dict(columns(answer)))
+                done = min(start + BLOCK, rows)
+                if told is not None:
+                    told(done)
+        except KeyboardInterrupt:
+            if told is None or not done:
+                raise
+        counts = [min(BLOCK, rows - start) for start in range(0, done, BLOCK)]
+        names = dict.fromkeys(name for block in blocks for name in block)
+        left = [] if done == rows else [rows - done]
+
+        def joined(name: Any) -> Any:
+            parts = [block.get(name, 0.0) for block in blocks]  # a block of ones may lack what others have
+            flat = [_in_rows(each, count) for each, count in zip(parts, counts, strict=True)]
+            return None if parts[0] is None else stacked([*flat, *[None for _ in left]], [*counts, *left])
+
+        return {name: joined(name) for name in names}
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether sizes are those of other rows."""
+    import numpy as np
+
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def _in_rows(value: Any, rows: int) -> Any:
+    """A column of some rows, which an answer may say in one value."""
+    import numpy as np
+
+    if isinstance(value, str):
+        return Codes(np.zeros(rows, np.int8), (value,))
+    if isinstance(value, Codes) or value is None:
+        return value
+    return np.broadcast_to(value, (rows,))
 
 
 def bound_arrays(asked: Question) -> Bound:
@@ -44,77 +171,53 @@ def bound_arrays(asked: Question) -> Bound:
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     shape = common_shape(arrays)
     rows = int(np.prod(shape))
-    said = no_closed_form(asked, arrays) if rows > BLOCK else ()
-    if rows > BLOCK and not said:
-        found = _by_closed_form(asked, sizes, arrays)
-        if found is not None:
-            return found
-    floats = {name: a.astype(np.float64, copy=False) for name, a in arrays.items()}
-    flat = {name: np.broadcast_to(a, shape).reshape(-1) for name, a in floats.items()}
     try:
-        parts = [
-            asked.vary(sizes={**sizes, **{n: a[start : start + BLOCK] for n, a in flat.items()}}).answer()
-            for start in range(0, rows, BLOCK)
-        ]
+        line = ArrayLine(asked, {**sizes, **_flat(arrays, shape, rows <= BLOCK)})
+        function = line.compiled() if rows > BLOCK else None
+        columns = None if function is None else function.evaluate(arrays, checked=not asked.formulas)
+        if columns is not None and not columns.invalid:
+            return ArrayBound.of(line.sample, columns, sizes)
+        for name, value in arrays.items() if columns is not None else ():
+            check(name, value)
+        found = line.priced({**sizes, **_flat(arrays, shape)}, rows, _columns)
     except SizeError:
         for name, value in arrays.items():
             check(name, value)  # says where in the whole array the mistake is
         raise
-    found = _join(parts, {**sizes, **floats}, rows, shape)
-    return replace(found, assumptions=(*found.assumptions, *said))
+    floats = {name: a.astype(np.float64, copy=False) for name, a in arrays.items()}
+    whole = {"sizes": {**sizes, **floats}, "question": asked.vary(sizes={**sizes, **floats})}
+    said = (*line.assumptions, *(line.no_closed_form if rows > BLOCK else ()))
+    return _joined(line, found, shape, {**whole, "assumptions": said, "incomplete": tuple(line.incomplete)})
 
 
-def no_closed_form(asked: Question, varying: Mapping[str, Any]) -> tuple[Assumption, ...]:
-    """Why the numbers of a question do not follow from a closed form in the sizes that vary; nothing where they do.
-
-    >>> from roofline.bounds.api import question
-    >>> no_closed_form(question(flops=1e12, bytes=1e9, on="h100"), {})
-    ('rows are priced as arrays, not by a closed form: the amounts of raw work are the columns themselves',)
-    """
-    reasons = {
-        "rates depend on which level holds the data": asked.machine.over == WARM,
-        "the amounts of raw work are the columns themselves": bool(asked.raw),
-        "the numbers of chips vary": bool(set(varying) & set(asked.mesh_names)),
-    }
-    said = "rows are priced as arrays, not by a closed form: "
-    return tuple(Assumption("program", f"{said}{reason}") for reason, holds in reasons.items() if holds)[:1]
-
-
-def evaluated(
-    asked: Question, sizes: Mapping[str, Any], varying: Mapping[str, Any], *, checked: bool = False
-) -> Evaluated | None:
-    """The compiled closed form of a question at sizes of which some vary; None where it has none."""
-    fixed = {name: value for name, value in sizes.items() if name not in varying}
-    letters = {name: symbol(name, exact=True) for name in varying}
-    try:
-        formula = question_formula(asked.vary(sizes={**fixed, **letters}))
-        return formula.compile().evaluate({name: varying[name] for name in varying}, checked=checked)
-    except (RooflineError, NotImplementedError, TypeError, KeyError):
-        return None
-
-
-def said_of_all(sample: Bound, columns: Evaluated) -> tuple[str, ...]:
-    """What the answer of one row assumes, with the collectives' algorithms at every size."""
-    every = [line for line in columns.function.assumptions if kind_of(line) == "collective"]
-    return (*without(sample.assumptions, ("collective",)), *every)
-
-
-def _by_closed_form(asked: Question, sizes: Mapping[str, Any], arrays: Mapping[str, Any]) -> Bound | None:
-    """The answer with its columns still to be evaluated; what it says is that of its first row."""
+def _flat(arrays: Mapping[str, Any], shape: tuple[int, ...], every: bool = True) -> dict[str, Any]:
+    """Sizes of all rows, one after the other, or of the first row alone."""
     import numpy as np
 
-    first = {name: value.reshape(-1)[:1].astype(np.float64) for name, value in arrays.items()}
-    for name, value in first.items():
-        check(name, value)
-    sample = asked.vary(sizes={**sizes, **first}).answer()
-    columns = evaluated(asked, sizes, arrays, checked=not asked.formulas)
-    if columns is None or tuple(columns.function.times) != tuple(sample.times):
-        return None
-    if columns.invalid:
-        for name, value in arrays.items():
-            check(name, value)
-        return None
-    return ArrayBound.of(sample, columns, sizes)
+    flat = {name: np.broadcast_to(a, shape).reshape(-1) if every else a.reshape(-1)[:1] for name, a in arrays.items()}
+    return {name: values.astype(np.float64, copy=False) for name, values in flat.items()}
+
+
+def _columns(answer: Bound) -> Mapping[tuple[str, str], Any]:
+    """Every field of a bound that is a column, and its columns by resource."""
+    tables = {(name, key): each for name in TABLES for key, each in getattr(answer, name).items()}
+    return {**{(name, ""): getattr(answer, name) for name in AMOUNTS}, **tables}
+
+
+def _joined(line: ArrayLine, columns: Mapping[Any, Any], shape: tuple[int, ...], changed: Mapping[str, Any]) -> Bound:
+    """The answer to all rows whose columns these are, in the shape of the sizes."""
+    fields_of: dict[str, dict[str, Any]] = {name: {} for name in (*AMOUNTS, *TABLES)}
+    for (name, key), each in columns.items():
+        fields_of[name][key] = each if each is None else each.reshape(shape)
+    tables = {name: each if name in TABLES else each[""] for name, each in fields_of.items()}
+    codes = None if line.sample.bound_by is None else Codes.of(fields_of["times"])
+    return replace(line.sample, **{**tables, **changed, "bound_by": codes, "uses": (), "ops": (), "footprint": None})
+
+
+def said_of_all(sample: Bound, function: Compiled) -> tuple[str, ...]:
+    """What the answer of one row assumes, with the collectives' algorithms at every size."""
+    every = [line for line in function.assumptions if kind_of(line) == "collective"]
+    return (*without(sample.assumptions, ("collective",)), *every)
 
 
 class _Column:
@@ -194,7 +297,7 @@ class ArrayBound(Bound):
         whole = {"sizes": dict(sizes), "question": asked, "uses": (), "ops": (), "footprint": needed}
         for name, value in whole.items():
             object.__setattr__(found, name, value)
-        object.__setattr__(found, "assumptions", said_of_all(sample, columns))
+        object.__setattr__(found, "assumptions", said_of_all(sample, columns.function))
         return found
 
 
@@ -209,26 +312,4 @@ def _array(name: str, value: Any) -> Any:
     return value if is_symbol(value) else check(name, value)
 
 
-def _join(parts: list[Bound], sizes: Mapping[str, Any], rows: int, shape: tuple[int, ...]) -> Bound:
-    """Put blocks of answers back together in the shape the sizes broadcast to."""
-    import numpy as np
-
-    def joined(values: list[Any]) -> Any:
-        if values[0] is None:
-            return None
-        counts = [min(BLOCK, rows - i * BLOCK) for i in range(len(values))]
-        return np.concatenate([np.broadcast_to(v, (n,)) for v, n in zip(values, counts, strict=True)]).reshape(shape)
-
-    def each(pick: Callable[[Bound], Mapping[str, Any]]) -> dict[str, Any]:
-        names = dict.fromkeys(key for p in parts for key in pick(p))  # a block of ones may lack what others have
-        return {key: joined([pick(p).get(key, 0.0) for p in parts]) for key in names}
-
-    tables = {name: each(lambda part, name=name: getattr(part, name)) for name in TABLES}  # type: ignore[misc]
-    scalars = {name: joined([getattr(p, name) for p in parts]) for name in AMOUNTS}
-    codes = None if parts[0].bound_by is None else Codes.of(tables["times"])
-    asked = parts[0].question and parts[0].question.vary(sizes=sizes)
-    changed: dict[str, Any] = {**tables, **scalars, "sizes": sizes, "question": asked, "bound_by": codes}
-    return replace(parts[0], **{**changed, "uses": (), "ops": (), "footprint": None})
-
-
-__all__ = ["ArrayBound", "bound_arrays", "evaluated", "no_closed_form", "said_of_all"]
+__all__ = ["ArrayBound", "ArrayLine", "bound_arrays", "said_of_all"]

@@ -11,25 +11,23 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from math import prod
 from typing import Any
 
 from roofline.answers import attributes, estimable, figures_of, heading
 from roofline.bounds.api import question
-from roofline.bounds.arrays import evaluated, no_closed_form, said_of_all
+from roofline.bounds.arrays import ArrayLine, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
-from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan, resolve_sizes, without_helpers
+from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, stacked
-from roofline.frozen import dataclass
-from roofline.grids.answer import RUN_WORDS, GridRun, ReducedGrid, reduce_grid
-from roofline.grids.blocks import BlockTable
+from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, rows_of
+from roofline.frozen import dataclass, replace
+from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
+from roofline.grids.blocks import BlockTable, Told
 from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
 from roofline.sections import Headline
@@ -66,15 +64,31 @@ _UNKNOWN = float("nan")
 class Sweep(Columns):
     """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
 
-    ``assumptions`` and ``incomplete`` say what was assumed and not timed in it.
+    ``assumptions`` and ``incomplete`` say what was assumed and not timed in it. Of several machines the rows of one
+    stand below those of another, and ``on`` is the first column.
     """
 
-    question: Question
+    questions: tuple[Question, ...]
     names: tuple[str, ...]
     columns: Mapping[str, Any]
     shape: tuple[int, ...]
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> Question:
+        """What is asked, on the first machine."""
+        return self.questions[0]
+
+    @property
+    def parts(self) -> tuple[Sweep, ...]:
+        """The table of each machine, as far as it was worked out."""
+        each, found = prod(self.shape), []
+        for number, asked in enumerate(self.questions):
+            rows = slice(number * each, (number + 1) * each)
+            columns = {name: rows_of(column, rows) for name, column in self.columns.items()}
+            found.append(replace(self, questions=(asked,), columns=columns))
+        return tuple(part for part in found if len(part))
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -98,88 +112,48 @@ class Sweep(Columns):
     @property
     def about(self) -> Headline:
         """The line and the machine."""
-        return Headline(self.question.expression, f"on {self.question.machine.name}")
+        where = "several machines" if self.questions[1:] else self.question.machine.name
+        return Headline(self.question.expression, f"on {where}")
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""
         index = self.row_number(index)
-        own = [name for name in self.question.size_names if name in self.names]
-        raw = {name: float(self.columns[name][index]) for name in self.question.raw if name in self.names}
+        asked = self.questions[index // prod(self.shape)]
+        own = [name for name in asked.size_names if name in self.names]
+        raw = {name: float(self.columns[name][index]) for name in asked.raw if name in self.names}
         sizes = {name: int(self.columns[name][index]) for name in own}
-        return self.question.vary(sizes=sizes, raw={**self.question.raw, **raw}).answer()
+        return asked.vary(sizes=sizes, raw={**asked.raw, **raw}).answer()
 
     def remarks(self) -> list[tuple[str, str]]:
-        """What is assumed in this table but not in every answer, and what is not timed."""
-        assumed = [("assumes", line) for line in self.question.particular(self.assumptions)]
-        rest = len(assumed) - MOST_REMARKS
-        more = [("assumes", f"… and {rest} more; {either('--json', 'to_dict()')} has them all")] if rest > 0 else []
-        return [*assumed[:MOST_REMARKS], *more, *Columns.remarks(self)]
+        """The fastest of several machines at each size; what is assumed in this table but not in every answer; gaps."""
+        found = fastest_said(self, ("on",), self.whole) if self.questions[1:] else []
+        for asked in self.questions:
+            assumed = [("assumes", line) for line in asked.particular(self.assumptions)]
+            rest = len(assumed) - MOST_REMARKS
+            more = [("assumes", f"… and {rest} more; {either('--json', 'to_dict()')} has them all")] if rest > 0 else []
+            found += [*assumed[:MOST_REMARKS], *more]
+        return list(dict.fromkeys([*found, *Columns.remarks(self)]))
 
     def to_dict(self) -> dict[str, Any]:
-        """The table under stable keys (schema ``roofline/sweep/1``): equal-length lists, codes decoded."""
-        return {
-            **heading("roofline/sweep/1", self.question.machine, self.question.expression),
-            "columns": {name: self.plain(name) for name in self.columns},
-            **attributes(self, "assumptions", "incomplete"),
-        }
-
-    def one_line(self) -> str:
-        """Its rows and columns."""
-        return f"Sweep of {len(self)} rows on {self.question.machine.name}: {', '.join(self.columns)}"
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class MachineSweep(Columns):
-    """A sweep of a line on several machines: the tables of ``parts`` one below the other, ``on`` the first column."""
-
-    parts: tuple[Sweep, ...]
-    columns: Mapping[str, Any]
-    assumptions: tuple[str, ...] = ()
-    incomplete: tuple[str, ...] = ()
-
-    @property
-    def whole(self) -> tuple[str, ...]:
-        """The columns of sizes."""
-        return self.parts[0].whole
-
-    @property
-    def same(self) -> Mapping[str, Any]:
-        """The line, and conventions of one's own."""
-        return self.parts[0].same
-
-    @property
-    def about(self) -> Headline:
-        """The line."""
-        return Headline(self.parts[0].question.expression, "on several machines")
-
-    def row(self, index: int) -> Bound:
-        """Answer one row afresh, with every detail."""
-        index = self.row_number(index)
-        starts = [0, *accumulate(map(len, self.parts))]
-        at = bisect(starts, index) - 1
-        return self.parts[at].row(index - starts[at])
-
-    def remarks(self) -> list[tuple[str, str]]:
-        """The fastest at each size; what is assumed in these tables but not in every answer, and what is not timed."""
-        said = [line for part in self.parts for line in part.remarks()]
-        return list(dict.fromkeys([*fastest_said(self, ("on",), self.whole), *said, *Columns.remarks(self)]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The table under stable keys (schema ``roofline/machine-sweep/1``): equal-length lists, codes decoded."""
-        machines = [part.question.machine for part in self.parts]
-        return {
+        """The table under stable keys: ``roofline/sweep/1``, of several machines ``roofline/machine-sweep/1``."""
+        machines = [asked.machine for asked in self.questions]
+        several = {
             "schema": "roofline/machine-sweep/1",
-            "expression": self.parts[0].question.expression,
+            "expression": self.question.expression,
             "targets": [machine.name for machine in machines],
             "machines": [machine.key for machine in machines],
+        }
+        return {
+            **(several if machines[1:] else heading("roofline/sweep/1", machines[0], self.question.expression)),
             "columns": {name: self.plain(name) for name in self.columns},
             **attributes(self, "assumptions", "incomplete"),
         }
 
     def one_line(self) -> str:
         """Its rows and columns."""
-        names = ", ".join(told_apart([part.question.machine for part in self.parts]))
-        return f"MachineSweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
+        machines = [asked.machine for asked in self.questions]
+        names = ", ".join(told_apart(machines)) if machines[1:] else machines[0].name
+        return f"Sweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
 
 
 @estimable
@@ -200,7 +174,7 @@ def sweep(
     ``columns`` are some of :data:`COLUMNS`; left out, ``fits`` is among them where a row does not fit the memory.
     ``progress`` is told of the rows that are done and of all. What is done when Ctrl-C stops it is kept.
 
-    The answer is a :class:`Sweep`, of several machines a :class:`MachineSweep`. ``keep``, as in
+    The answer is a :class:`Sweep`. ``keep``, as in
     ``"front,top=100,histogram=lower"``, ``out`` (a folder), ``workers``, ``scheduler``, ``scheduler_file``, ``client``
     and ``block_rows`` reduce the rows in blocks instead, here or on Dask (:mod:`roofline.grids`): the answer is then a
     :class:`~roofline.grids.answer.ReducedGrid`.
@@ -221,59 +195,33 @@ def sweep(
     {'on': ['h100', 'v5e'], 'rows': [1000, 1000]}
     """
     run = GridRun.taken_from(arguments, progress)
-    if run is not None:
-        return _in_blocks(expression, columns, run, arguments)
-    if isinstance(arguments.get("on"), list | tuple):
-        return _over_machines(expression, arguments.pop("on"), columns, progress, arguments)
-    return sweep_on_one(expression, columns, progress, arguments)
-
-
-def sweep_on_one(
-    expression: str | None, columns: str | Sequence[str] | None, progress: Progress | None, arguments: Mapping[str, Any]
-) -> Sweep:
-    """The table of one machine."""
-    asked, grid, wanted = _asked(expression, columns, arguments)
-    found = _table(asked, grid, wanted, progress)
-    if columns is None and not (found.columns["fits"] == 0).any():
-        del found.columns["fits"]  # type: ignore[attr-defined]
-    return found
+    on = arguments.get("on")
+    if isinstance(on, list | tuple) and not on:
+        raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
+    several = on if isinstance(on, list | tuple) else [on]
+    each = [
+        _asked(expression, columns, {**arguments, "on": one, **figures_of(one, several, arguments)}) for one in several
+    ]
+    asked, (_, axes, formulas, wanted) = [one[0] for one in each], each[0]
+    table = LineTable(asked, axes, formulas, wanted)
+    if run is None:
+        return table.in_memory(progress, usual=columns is None)
+    everything = {"asked": asked, "formulas": formulas, "columns": table.names}
+    name = f"{asked[0].expression}  on {', '.join(one.machine.name for one in asked)}"
+    return reduce_grid(table, name, everything, run, tuple(c for c in USUAL_FRONT if c in table.names))
 
 
 def resized(table: Sweep, columns: Sequence[str], sizes: Mapping[str, Any]) -> Sweep:
     """A table at other sizes, on the same plan where that is one of chips; sizes given as text are formulas."""
     formulas = {name: value for name, value in sizes.items() if isinstance(value, str)}
     axes = {name: _axis(name, value) for name, value in sizes.items() if name not in formulas}
-    return _table(table.question, _Grid(axes, formulas), columns, None)
-
-
-def _table(asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None) -> Sweep:
-    found, said = _evaluate(asked, grid, columns, progress)
-    shape = tuple(len(a) for a in grid.axes.values() if len(a) > 1) or (1,)
-    return Sweep(asked, tuple(grid.names), found, shape, **said)
-
-
-def _in_blocks(expression: str | None, columns: Any, run: GridRun, arguments: Mapping[str, Any]) -> ReducedGrid:
-    """What is kept of the table of one machine, or of several one below the other, worked out in blocks."""
-    on = _several(arguments.get("on"))
-    each = [_asked(expression, columns, {**arguments, "on": one, **figures_of(one, on, arguments)}) for one in on]
-    table = LineTable([MachineLine(*one) for one in each])
-    asked = [one for one, _, _ in each]
-    everything = {"asked": asked, "formulas": each[0][1].formulas, "columns": table.names}
-    name = f"{asked[0].expression}  on {', '.join(one.machine.name for one in asked)}"
-    return reduce_grid(table, name, everything, run, tuple(c for c in USUAL_FRONT if c in table.names))
-
-
-def _several(on: Any) -> Sequence[Any]:
-    """The machines of a table."""
-    if isinstance(on, list | tuple) and not on:
-        raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
-    return on if isinstance(on, list | tuple) else [on]
+    return LineTable(table.questions, axes, formulas, columns).in_memory()
 
 
 def _asked(
     expression: str | None, columns: str | Sequence[str] | None, arguments: Mapping[str, Any]
-) -> tuple[Question, _Grid, Sequence[str]]:
-    """The question of a table, the grid of its sizes, and its columns."""
+) -> tuple[Question, dict[str, Any], dict[str, str], list[str]]:
+    """The question of a table on one machine; its axes, the sizes that follow from them, and its columns."""
     columns = None if columns is None else listed_names(columns)
     formulas: dict[str, str] = {}
     arguments = {k: v if k in _NOT_SIZES else typed_size(k, v) for k, v in arguments.items()}
@@ -297,49 +245,7 @@ def _asked(
         raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns", limit=20))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
-    grid = _Grid(axes, formulas)
-    every = without_helpers(grid.across(), formulas, asked.size_names) if asked.is_sharded else {}
-    asked = asked.vary(sizes=every).one_plan().vary(sizes=asked.sizes)
-    refuse_idle_on_plan(asked)
-    return asked, grid, wanted
-
-
-def _over_machines(
-    expression: str | None, on: Sequence[Any], columns: Any, progress: Progress | None, arguments: Mapping[str, Any]
-) -> MachineSweep:
-    """The table of each machine, one below the other; what is done when Ctrl-C stops it is kept."""
-    parts: list[Sweep] = []
-    for number, machine in enumerate(_several(on)):
-
-        def told(done: int, rows: int, number: int = number) -> None:
-            if progress is not None:
-                progress(number * rows + done, len(on) * rows)
-
-        asked = {**arguments, "on": machine, **figures_of(machine, on, arguments)}
-        parts.append(sweep_on_one(expression, columns, told, asked))
-        part = parts[-1]
-        if len(part) < math.prod(part.shape):
-            break
-    rows = [len(part) for part in parts]
-    names = told_apart([part.question.machine for part in parts])
-    places = tuple(dict.fromkeys(names))
-    codes = [Codes(_constant(places.index(name), n), places) for name, n in zip(names, rows, strict=True)]
-    table = {"on": stacked(codes, rows)}
-    for name in dict.fromkeys(column for part in parts for column in part):
-        fits = name == "fits"  # a table in which every row fits lacks the column
-        each = [part.columns.get(name, _constant(True, len(part)) if fits else None) for part in parts]
-        table[name] = stacked(each, rows)
-    said = {
-        name: tuple(dict.fromkeys(line for part in parts for line in getattr(part, name)))
-        for name in ("assumptions", "incomplete")
-    }
-    return MachineSweep(tuple(parts), table, **said)
-
-
-def _constant(value: Any, rows: int) -> Any:
-    import numpy as np
-
-    return np.full(rows, value)
+    return asked, axes, formulas, sorted(wanted, key=lambda name: name == "bound_by")
 
 
 # Arguments of a question that may be text without being a size.
@@ -355,208 +261,82 @@ def _axis(name: str, value: Any) -> Any:
     return np.atleast_1d(np.asarray(checked, dtype=np.float64)).reshape(-1)
 
 
-class _Grid:
-    """All combinations of the axes, made block by block; the last axis varies fastest."""
-
-    def __init__(self, axes: Mapping[str, Any], formulas: Mapping[str, str]) -> None:
-        self.axes, self.formulas = axes, formulas
-        self.names = [*axes, *formulas]
-        self.rows = 1
-        for values in axes.values():
-            self.rows *= len(values)
-
-    def across(self) -> dict[str, Any]:
-        """Every size at once: the axes in dimensions of their own, those of one value as numbers."""
-        several = [name for name, values in self.axes.items() if len(values) > 1]
-        sizes: dict[str, Any] = {}
-        for name, values in self.axes.items():
-            own = [-1 if name == other else 1 for other in several]
-            sizes[name] = values.reshape(own) if name in several else _whole(values[0])
-        return self.with_formulas(sizes)
-
-    def blocks(self) -> Iterator[tuple[slice, dict[str, Any]]]:
-        import numpy as np
-
-        for start in range(0, self.rows, BLOCK):
-            stop = min(start + BLOCK, self.rows)
-            index = np.arange(start, stop)
-            sizes: dict[str, Any] = {}
-            for name in reversed(list(self.axes)):
-                values = self.axes[name]
-                sizes[name] = values[index % len(values)] if len(values) > 1 else _whole(values[0])
-                index = index // len(values) if len(values) > 1 else index
-            sizes = dict(reversed(sizes.items()))
-            yield slice(start, stop), self.with_formulas(sizes)
-
-    def with_formulas(self, sizes: dict[str, Any]) -> dict[str, Any]:
-        """Sizes with those that follow from them."""
-        return resolve_sizes({**sizes, **self.formulas}) if self.formulas else sizes
-
-
 def _whole(value: Any) -> int | float:
     return int(value) if value == int(value) else float(value)
 
 
-def _evaluate(
-    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of a grid, and what its answers say about themselves: by the closed form, or block by block."""
-    varying = [name for name, values in grid.axes.items() if len(values) > 1]
-    reasons = no_closed_form(asked, dict.fromkeys(varying)) if grid.rows > BLOCK else ()
-    if grid.rows > BLOCK and not reasons:
-        found = _by_closed_form(asked, grid, columns, progress)
-        if found is not None:
-            return found
-    table, said = _by_blocks(asked, grid, columns, progress)
-    return table, {**said, "assumptions": (*said["assumptions"], *reasons)}
+class LineTable(BlockTable):
+    """The grid of a line's sizes on one machine or several: by closed forms where rows are many, or as arrays."""
 
+    def __init__(
+        self, asked: Sequence[Question], axes: Mapping[str, Any], formulas: Mapping[str, str], columns: Sequence[str]
+    ) -> None:
+        self.axes = {name: values if name in asked[0].raw else integers(values) for name, values in axes.items()}
+        self.single = {name: _whole(values[0]) for name, values in axes.items() if len(values) == 1}
+        self.choices, self.columns = len(asked), columns
+        self.machines = told_apart([one.machine for one in asked])
+        self.lines = [self._line(one, formulas) for one in asked]
+        shown = (name for line in self.lines for name, _ in _values(line.sample, columns))
+        self.names = tuple(dict.fromkeys((*(("on",) if len(asked) > 1 else ()), *axes, *formulas, *shown)))
 
-def _by_closed_form(
-    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
-) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The columns of a grid from the closed form, over its axes as they are; None where it has none."""
-    import numpy as np
+    def _line(self, asked: Question, formulas: Mapping[str, str]) -> ArrayLine:
+        """The line of one machine: of few rows with all of them, of many with the first."""
+        if asked.is_sharded:
+            every = ArrayLine(asked, self._given(self._across([(0, size) for size in self.shape])), formulas)
+            asked = asked.vary(sizes=every.sizes_of_line).one_plan().vary(sizes=asked.sizes)
+            refuse_idle_on_plan(asked)
+        return ArrayLine(asked, self._given(self.sizes_at(range(1 if self.is_long else prod(self.shape)))), formulas)
 
-    every = grid.across()
-    sizes = without_helpers(every, grid.formulas, asked.size_names)
-    varying = {name: values for name, values in sizes.items() if is_array(values)}
-    shape = np.broadcast_shapes(*(np.shape(values) for values in every.values()))
-    first = {name: values.reshape(-1)[:1] for name, values in varying.items()}
-    sample = asked.vary(sizes={**sizes, **first}).answer()
-    found = evaluated(asked, sizes, varying)
-    if found is None or found.invalid or tuple(found.function.times) != tuple(sample.times):
-        return None
-    capacity = None if sample.footprint is None else sample.footprint.capacity
-    known = {column: value is not _UNKNOWN for column, value in _values(sample, columns)}
-    needed = ["memory" if name == "fits" else name for name, there in known.items() if there]
+    @property
+    def is_long(self) -> bool:
+        """Whether the rows of a machine are so many that a closed form is worth its making."""
+        return prod(self.shape) > BLOCK
 
-    def told(done: int) -> None:
-        if progress is not None:
-            progress(grid.rows * done // len(found), grid.rows)
-
-    stop = found.work_out(tuple(dict.fromkeys(needed)), told) * (grid.rows // len(found))
-    table: dict[str, Any] = {}
-    for name, values in every.items():
-        table[name] = _flat(integers(np.asarray(values)), shape, stop)
-    for column, there in known.items():
-        table[column] = _flat(_column(found, column, there, capacity), shape, stop)
-    if "bound_by" in table:
-        table["bound_by"] = table.pop("bound_by")
-    cut = (stopped(stop, grid.rows, "rows"),) if stop < grid.rows else ()
-    return table, {"assumptions": said_of_all(sample, found), "incomplete": (*sample.incomplete, *cut)}
-
-
-def _column(found: Evaluated, name: str, known: bool, capacity: float | None) -> Any:
-    """A column of a closed form at its sizes; NaN where it is not known."""
-    import numpy as np
-
-    if capacity is None if name == "fits" else not known:
-        return np.full(found.shape, _UNKNOWN)
-    return found["memory"] <= capacity if name == "fits" else found.whole_column(name)
-
-
-def _flat(column: Any, shape: tuple[int, ...], stop: int) -> Any:
-    """A column in every row, of axes that it is not over too, up to the row where the work was stopped."""
-    import numpy as np
-
-    if isinstance(column, Codes):
-        return Codes(_flat(column.codes, shape, stop), column.names)
-    return np.broadcast_to(column, shape).reshape(-1)[:stop]
-
-
-def _by_blocks(
-    asked: Question, grid: _Grid, columns: Sequence[str], progress: Progress | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of a grid, a block of rows at a time; what is done when it is stopped is kept."""
-    last = [name for name in columns if name != "bound_by"] + ["bound_by"] * ("bound_by" in columns)
-    priced = PricedRows(asked, grid.formulas, last)
-    said: dict[str, dict[str, None]] = {"assumptions": {}, "incomplete": {}}
-    done = 0
-    try:
-        for where, sizes in grid.blocks():
-            answer = priced.add(sizes, where.stop - where.start)
-            for name, lines in said.items():
-                lines.update(dict.fromkeys(getattr(answer, name)))
-            done = where.stop
-            if progress is not None:
-                progress(done, grid.rows)
-    except KeyboardInterrupt:
-        if not done:
-            raise
-        said["incomplete"][stopped(done, grid.rows, "rows")] = None
-    table = priced.joined((-1,), done)
-    for name in set(grid.names) - set(asked.raw):
-        table[name] = integers(table[name])
-    return table, {name: tuple(lines) for name, lines in said.items()}
-
-
-class PricedRows:
-    """Columns of a question whose rows are priced as arrays, a block after the other."""
-
-    def __init__(self, asked: Question, formulas: Mapping[str, str], columns: Sequence[str]) -> None:
-        self.asked, self.formulas, self.columns = asked, formulas, columns
-        self.parts: dict[str, list[Any]] = {}
-
-    def add(self, sizes: Mapping[str, Any], rows: int) -> Bound:
-        """Price a block of so many rows; the answer to it."""
-        answer = _answer_at(self.asked, sizes, self.formulas)
-        for name, value in (*sizes.items(), *_values(answer, [n for n in self.columns if n not in sizes])):
-            self.parts.setdefault(name, []).append(_in_rows(name, value, rows, answer))
-        return answer
-
-    def joined(self, shape: tuple[int, ...], rows: int) -> dict[str, Any]:
-        """The columns of so many rows in a shape."""
+    def _given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """Sizes as a line takes them: numbers where there is one value, others as floats."""
         import numpy as np
 
-        def one(parts: Sequence[Any]) -> Any:
-            if isinstance(parts[0], Codes):
-                return Codes(one([part.codes for part in parts]), parts[0].names)
-            return np.concatenate(parts)[:rows].reshape(shape)
+        return {name: self.single.get(name, np.asarray(each, np.float64)) for name, each in sizes.items()}
 
-        return {name: one(parts) for name, parts in self.parts.items()}
-
-
-def _in_rows(name: str, value: Any, rows: int, answer: Bound) -> Any:
-    """A column of some rows, which an answer may say in one value."""
-    import numpy as np
-
-    if isinstance(value, str):
-        return Codes(np.full(rows, list(answer.times).index(value), np.int8), tuple(answer.times))
-    kind = bool if name == "fits" and value is not _UNKNOWN else float
-    return value if isinstance(value, Codes) else np.broadcast_to(np.asarray(value, kind), (rows,))
-
-
-def _answer_at(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str, str]) -> Bound:
-    """The answer at arrays of sizes, and of amounts of raw work."""
-    raw = {name: sizes[name] for name in asked.raw if name in sizes}
-    given = {name: size for name, size in sizes.items() if name not in raw}
-    return asked.vary(sizes=without_helpers(given, formulas, asked.size_names), raw={**asked.raw, **raw}).answer()
-
-
-class LineTable(BlockTable):
-    """The grid of a line's sizes on one machine or several, whose rows are worked out in blocks."""
-
-    def __init__(self, lines: Sequence[MachineLine]) -> None:
-        self.lines, self.choices = tuple(lines), len(lines)
-        self.axes = {name: integers(values) for name, values in lines[0].grid.axes.items()}
-        columns = dict.fromkeys(name for line in lines for name in line.columns)
-        self.machines = told_apart([line.asked.machine for line in lines])
-        self.names = (*(("on",) if len(lines) > 1 else ()), *lines[0].grid.names, *columns)
-
-    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
-        """The closed form on a machine with groups of columns compiled; None where it has none."""
-        return self.lines[choice].closed_form(groups)
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled | None:
+        """The closed form on a machine with groups of columns compiled; None where rows are priced as arrays."""
+        line = self.lines[choice]
+        function = line.compiled() if self.is_long else None
+        if function is not None:
+            first = line.with_formulas(line.first)
+            for names in groups:
+                function.evaluate({name: first[name] for name in function.sizes}, _forms(function, names) or None)
+        return function
 
     def evaluated(
-        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+        self, prepared: Compiled | None, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
     ) -> Mapping[str, Any]:
         """Columns at sizes that broadcast; NaN or no name where the machine has no such column."""
         import numpy as np
 
-        line = self.lines[choice]
+        line, given = self.lines[choice], self._given(sizes)
         shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
-        found = {name: np.full(shape, _UNKNOWN) for name in names if name not in line.names}
-        return {**found, **line.evaluated(prepared, sizes, [name for name in names if name in line.names])}
+        every = line.with_formulas(given)
+        own = {name: integers(np.asarray(every[name])) for name in names if name in line.formulas}
+        found = None if prepared is None else prepared.evaluate({name: every[name] for name in prepared.sizes})
+        if found is not None and not found.invalid:
+            known = dict(_values(line.sample, self.columns))
+            needed = [name for name in _forms(found.function, names) if known.get(name, 0) is not _UNKNOWN]
+            found.work_out(tuple(needed), told)
+            line.assumptions = dict.fromkeys(said_of_all(line.sample, found.function))
+            line.incomplete = dict.fromkeys(line.sample.incomplete)
+            capacity = None if line.sample.footprint is None else line.sample.footprint.capacity
+            rest = [name for name in names if name not in own]
+            return {**own, **{name: _column(found, name, known.get(name, _UNKNOWN), capacity) for name in rest}}
+        flat = {n: np.broadcast_to(v, shape).reshape(-1) if is_array(v) else v for n, v in given.items()}
+        wanted = [name for name in self.columns if name in names or name == "times"]
+
+        def columns(answer: Bound) -> dict[str, Any]:
+            return {n: float(v) if type(v) is int else v for n, v in _values(answer, wanted)}
+
+        priced = line.priced(flat, prod(shape), columns, told)
+        nothing = np.full(shape, _UNKNOWN)
+        return {name: own[name] if name in own else _shaped(priced.get(name, nothing), shape) for name in names}
 
     def labels(self, choices: Any) -> dict[str, Any]:
         """The machine of each row, where there are several."""
@@ -568,71 +348,46 @@ class LineTable(BlockTable):
 
     def remarks(self, prepared: Any, choice: int) -> dict[str, tuple[str, ...]]:
         """What is assumed and not timed in the first row."""
-        return self.lines[choice].said
-
-
-class MachineLine:
-    """A line on one machine over a grid, as it travels: worked out by its closed form, or as arrays."""
-
-    def __init__(self, asked: Question, grid: _Grid, columns: Sequence[str]) -> None:
-        self.asked, self.grid = asked, grid
-        first = {name: values[:1] for name, values in grid.axes.items()}
-        sample = _answer_at(asked, grid.with_formulas(first), grid.formulas)
-        values = dict(_values(sample, columns))
-        self.columns, self.times = tuple(values), tuple(sample.times)
-        self.names = frozenset((*grid.names, *values))
-        self.known = frozenset(name for name, value in values.items() if value is not _UNKNOWN)
-        self.capacity = None if sample.footprint is None else sample.footprint.capacity
-        self.said = {
-            "assumes": tuple(map(str, asked.particular(sample.assumptions))),
-            "incomplete": tuple(map(str, sample.incomplete)),
+        line = self.lines[choice]
+        return {
+            "assumes": tuple(map(str, line.asked.particular(line.sample.assumptions))),
+            "incomplete": tuple(map(str, line.sample.incomplete)),
         }
 
-    def closed_form(self, groups: Sequence[Sequence[str]]) -> Compiled | None:
-        """The closed form with groups of columns compiled; None where it has none."""
-        few = _Grid({name: values[:2] for name, values in self.grid.axes.items()}, self.grid.formulas)
-        every = few.across()
-        sizes = without_helpers(every, few.formulas, self.asked.size_names)
-        varying = {name: values for name, values in sizes.items() if is_array(values)}
-        if no_closed_form(self.asked, varying):
-            return None
-        found = evaluated(self.asked, sizes, varying)
-        if found is None or tuple(found.function.times) != self.times:
-            return None
-        for names in groups:
-            found.function.evaluate(varying, self._forms(found.function, names) or None)
-        return found.function
+    def in_memory(self, progress: Progress | None = None, *, usual: bool = False) -> Sweep:
+        """All rows; of the ``usual`` columns ``fits`` is kept where a row does not fit."""
+        columns, done, _ = self.all_columns(progress)
+        if usual and not (columns["fits"] == 0).any():
+            del columns["fits"]
+        lines = self.lines[: -(-done // prod(self.shape))]
+        said = [(*line.assumptions, *(line.no_closed_form if self.is_long else ())) for line in lines]
+        gaps = [tuple(line.incomplete) for line in lines]
+        cut = [(stopped(done, self.rows, "rows"),)] if done < self.rows else []
+        assumed, missing = (
+            tuple(dict.fromkeys(each for part in parts for each in part)) for parts in (said, gaps + cut)
+        )
+        shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)
+        names = (*self.axes, *self.lines[0].formulas)
+        return Sweep(tuple(line.asked for line in self.lines), names, columns, shape, assumed, missing)
 
-    def _forms(self, function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns of the closed form that columns of the table follow from."""
-        parts = dict.fromkeys("memory" if name == "fits" else name for name in names if name in self.known)
-        return tuple(name for name in parts if name in function.columns)
 
-    def evaluated(
-        self, prepared: Compiled | None, sizes: Mapping[str, Any], names: Sequence[str]
-    ) -> Mapping[str, Any]:  # fmt: skip
-        """Columns at sizes that broadcast: by the closed form where it holds for all of them, or as arrays."""
-        import numpy as np
+def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a closed form that columns of a table follow from."""
+    parts = dict.fromkeys("memory" if name == "fits" else name for name in names)
+    return tuple(name for name in parts if name in function.columns)
 
-        every = self.grid.with_formulas(dict(sizes))
-        if prepared is not None:
-            given = {name: every[name] for name in prepared.sizes}
-            found = prepared.evaluate(given, self._forms(prepared, names) or None)
-            if not found.invalid:
-                own = {name: every[name] for name in names if name in every}
-                rest = [name for name in names if name not in own]
-                return {**own, **{n: _column(found, n, n in self.known, self.capacity) for n in rest}}
-        shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
-        flat = {
-            name: np.broadcast_to(np.asarray(values, np.float64), shape).reshape(-1) for name, values in sizes.items()
-        }
-        rows = len(next(iter(flat.values()), [0]))
-        priced = PricedRows(self.asked, self.grid.formulas, names)
-        for start in range(0, rows, BLOCK):
-            part = self.grid.with_formulas({name: values[start : start + BLOCK] for name, values in flat.items()})
-            priced.add(part, min(BLOCK, rows - start))
-        columns = priced.joined(shape, rows)
-        return {name: columns[name] for name in names}
+
+def _column(found: Evaluated, name: str, known: Any, capacity: float | None) -> Any:
+    """A column of a closed form at its sizes; NaN where it is not known."""
+    import numpy as np
+
+    if capacity is None if name == "fits" else known is _UNKNOWN:
+        return np.full(found.shape, _UNKNOWN)
+    return found["memory"] <= capacity if name == "fits" else found.whole_column(name)
+
+
+def _shaped(column: Any, shape: tuple[int, ...]) -> Any:
+    return Codes(column.codes.reshape(shape), column.names) if isinstance(column, Codes) else column.reshape(shape)
 
 
 def _values(answer: Bound, columns: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -128,12 +128,12 @@ def _between(sizes: Sequence[int]) -> list[int]:
     return sorted({*(sizes if len(sizes) <= MOST_SIZES else ()), *more})
 
 
-def _of_sweep(table: Any, machines: Sequence[Any] = ()) -> dict[str, Picture]:
+def _of_sweep(table: Any) -> dict[str, Picture]:
     if not table.question.text:
         return {}
     columns = {name: table[name] for name in table.names}
     sizes = {n: v if len(set(v.tolist())) > 1 else int(v[0]) for n, v in columns.items()}
-    return _over_a_size(table.question, sizes, machines)
+    return _over_a_size(table.question, sizes, [asked.machine for asked in table.questions if table.questions[1:]])
 
 
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
@@ -411,9 +411,6 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,
     "Model": lambda model: {"parameters": partial(parameters_chart, [model])},
-    "MachineSweep": lambda found: with_heat_maps(
-        found, _of_sweep(found.parts[0], [part.question.machine for part in found.parts])
-    ),
     "Measurement": lambda found: {
         "bandwidth": partial(bandwidth_chart, found),
         "roofline": partial(measured_chart, found),

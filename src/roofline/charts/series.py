@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.sweep import Sweep, resized, sweep_on_one
+from roofline.bounds.sweep import Sweep, resized, sweep
 from roofline.errors import SizeError, did_you_mean
 from roofline.frozen import dataclass
 from roofline.quantity import format_number
@@ -129,7 +129,7 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
     ``arguments`` are those of :func:`roofline.bound`. Sizes given as text are formulas and add no curve.
     """
     _check(unknown, sizes)
-    table = sweep_on_one(expression, COLUMNS, None, {"sizes": sizes, **arguments})
+    table = sweep(expression, columns=COLUMNS, sizes=sizes, **arguments)
 
     def finer(values: Sequence[int], others: Mapping[str, int]) -> Sweep:
         fixed = {k: v if isinstance(v, str) else others[k] for k, v in sizes.items() if k != unknown}

@@ -37,7 +37,7 @@ def estimated(
     the host starts each kernel by itself; by default kernels run from a CUDA graph, as serving frameworks run them.
     """
     from roofline.bounds.communication import Communication
-    from roofline.bounds.sweep import MachineSweep, Sweep
+    from roofline.bounds.sweep import Sweep
     from roofline.frozen import replace
     from roofline.models.serving.answer import Serving
     from roofline.models.sweeps import StepSweep
@@ -54,7 +54,7 @@ def estimated(
             hint = "leave it out"
             raise InputError(f"{spelled('eager')} is of kernels one after the other, and each run is one", hint=hint)
         return answer.expected_by(estimator)
-    if isinstance(answer, Sweep | MachineSweep):
+    if isinstance(answer, Sweep):
         return _of_sweep(answer, estimator)
     if isinstance(answer, StepSweep):
         return _of_steps(answer, estimator)
@@ -76,8 +76,7 @@ def estimated(
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:
     """The table with columns of what to expect in its rows."""
-    parts = getattr(table, "parts", (table,))
-    found = [estimator.expect_rows(one.question, {name: one.columns[name] for name in one.names}) for one in parts]
+    found = [estimator.expect_rows(one.question, {name: one[name] for name in one.names}) for one in table.parts]
     return _with_columns(table, found, estimator)
 
 

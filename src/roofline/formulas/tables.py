@@ -346,6 +346,8 @@ def stacked(parts: Sequence[Any], rows: Sequence[int]) -> Any:
     """
     import numpy as np
 
+    if len(parts) == 1 and parts[0] is not None:
+        return parts[0]
     given = [part for part in parts if part is not None]
     ends = np.cumsum([0, *rows]).tolist()
     places = [slice(start, end) for start, end in pairwise(ends)]
@@ -363,6 +365,11 @@ def stacked(parts: Sequence[Any], rows: Sequence[int]) -> Any:
         if part is not None:
             found[place] = part.reshape(-1)
     return found
+
+
+def rows_of(column: Any, which: Any) -> Any:
+    """Some rows of a column."""
+    return Codes(column.codes[which], column.names) if isinstance(column, Codes) else column[which]
 
 
 def _library(name: str) -> Any:

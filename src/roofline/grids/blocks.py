@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
 from roofline.errors import RooflineError, load_extra
+from roofline.formulas.tables import rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import KeepRequest, State
 from roofline.sizes import Codes
@@ -35,6 +36,10 @@ CHUNK_ROWS = 2**17
 
 #: A part of each axis: from where to where.
 Ranges = tuple[tuple[int, int], ...]
+
+
+#: What is told of the rows of a choice that are done; where it is given, Ctrl-C stops the work, and the rest is NaN.
+Told = Callable[[int], None] | None
 
 
 class RowBlock(NamedTuple):
@@ -60,6 +65,9 @@ class BlockTable(ABC):
     choices: int
     names: tuple[str, ...]
 
+    #: Errors of a choice among several that leave its rows out.
+    leave_out: tuple[type[RooflineError], ...] = ()
+
     @abstractmethod
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Any:
         """What the rows of a choice are worked out with; it is made once and travels to other workers.
@@ -69,7 +77,7 @@ class BlockTable(ABC):
 
     @abstractmethod
     def evaluated(
-        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
     ) -> Mapping[str, Any]:
         """Columns of a choice at sizes that broadcast, in their shape; NaN where the choice is not possible."""
 
@@ -133,7 +141,9 @@ class BlockTable(ABC):
 
         return {**self.labels(np.asarray(rows) // prod(self.shape)), **self.sizes_at(rows)}
 
-    def flat(self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def flat(
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
+    ) -> dict[str, Any]:
         """Columns at sizes that broadcast, in one dimension."""
         import numpy as np
 
@@ -141,13 +151,51 @@ class BlockTable(ABC):
 
         def one(column: Any) -> Any:
             if isinstance(column, Codes):
-                return Codes(np.broadcast_to(column.codes, shape).reshape(-1), column.names)
-            return np.broadcast_to(np.asarray(column), shape).reshape(-1)
+                return Codes(one(column.codes), column.names)
+            return (column if np.shape(column) == shape else np.broadcast_to(column, shape)).reshape(-1)
 
         own = {**self.labels(np.full((), choice)), **sizes}
         rest = tuple(name for name in names if name not in own)
-        found = self.evaluated(prepared, choice, sizes, rest) if rest else {}
+        found = self.evaluated(prepared, choice, sizes, rest, told) if rest else {}
         return {name: one(own[name] if name in own else found[name]) for name in names}
+
+    def all_columns(
+        self, progress: Callable[[int, int], None] | None = None
+    ) -> tuple[dict[str, Any], int, tuple[int, ...]]:
+        """All columns of all rows in memory, one choice after the other; how many rows; the choices left out.
+
+        ``progress`` is told of the rows that are done and of all. What is done when Ctrl-C stops it is kept.
+        """
+        across, each = self._across([(0, size) for size in self.shape]), prod(self.shape)
+        parts, done, impossible = list[dict[str, Any]](), 0, list[int]()
+
+        def told(rows: int) -> None:
+            nonlocal done
+            done = start + rows
+            if progress is not None:
+                progress(done, self.rows)
+
+        try:
+            for choice in range(self.choices):
+                start = choice * each
+                try:
+                    prepared = self.prepared(choice)
+                except self.leave_out as error:
+                    if self.choices == 1:
+                        raise
+                    prepared = str(error)
+                    impossible.append(choice)
+                parts.append(self.flat(prepared, choice, across, self.names, told))
+                if done == start:
+                    told(each)
+                if done < start + each:
+                    break
+        except KeyboardInterrupt:
+            if not parts:
+                raise
+        rows = [each] * len(parts)
+        columns = {name: stacked([part.pop(name) for part in parts], rows) for name in self.names}
+        return {name: rows_of(column, slice(done)) for name, column in columns.items()}, done, tuple(impossible)
 
 
 def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:
@@ -238,7 +286,7 @@ class Reducing:
                 file.write(columns)
                 fine = _usable(columns, left_out) if not impossible else np.zeros(len(rows), bool)
                 if not fine.all():
-                    columns = {name: _chosen(values, fine) for name, values in columns.items()}
+                    columns = {name: rows_of(values, fine) for name, values in columns.items()}
                     rows = rows[fine]
                 for each in self.keep.reductions:
                     before = states.get(each.name)
@@ -294,10 +342,6 @@ def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
             left_out[MISFIT] = left_out.get(MISFIT, 0) + int(small.sum())
             fine &= ~small
     return fine
-
-
-def _chosen(values: Any, which: Any) -> Any:
-    return Codes(values.codes[which], values.names) if isinstance(values, Codes) else values[which]
 
 
 def _storable(values: Any) -> Any:

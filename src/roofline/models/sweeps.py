@@ -24,10 +24,10 @@ from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, stacked
+from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
-from roofline.grids.blocks import BlockTable
+from roofline.grids.blocks import BlockTable, Told
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -337,7 +337,7 @@ def sweep_steps(
         raise InputError(f"price is {price}, and a table needs numbers", hint=f"as in {spelled('price', 2.5)}")
     table = StepTable(described, phase, choices, fixed, axes, names, prices)
     if run is None:
-        return table.whole(progress)
+        return table.in_memory(progress)
     question = {
         "model": described,
         "phase": phase,
@@ -383,6 +383,8 @@ def _is_choice(name: str, value: Any) -> bool:
 class StepTable(BlockTable):
     """The grid of a step: choices of chips, layouts and formats, each a formula over all sizes."""
 
+    leave_out = (HardwareError, SizeError)
+
     def __init__(
         self, model: Model, phase: str, picks: dict[str, Any], fixed: dict[str, Any], axes: dict[str, Any],
         columns: list[str], prices: Sequence[Any] = (None,),
@@ -395,7 +397,7 @@ class StepTable(BlockTable):
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, Any] = {}
-        self._parted = 0
+        self._parted, self._left_out = 0, Counter[str]()
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
 
@@ -443,7 +445,9 @@ class StepTable(BlockTable):
         """The formula of a choice, with groups of columns compiled."""
         try:
             function = self.function(choice)
-        except (HardwareError, SizeError) as error:
+        except self.leave_out as error:
+            if self.choices == 1:
+                raise
             raise type(error)(f"{_named(self.choice(choice))}: {error}") from None
         first = {name: values[:1] for name, values in self.axes.items()}
         for names in groups:
@@ -451,16 +455,18 @@ class StepTable(BlockTable):
         return function
 
     def evaluated(
-        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+        self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
     ) -> Mapping[str, Any]:
         """Columns at sizes that broadcast; NaN where the choice is not possible."""
         if isinstance(prepared, str):
             shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
+            self._left_out[prepared] += prod(shape)
             return {
                 name: Codes(np.zeros(shape, np.int16), ("",)) if name == "bound_by" else np.full(shape, np.nan)
                 for name in names
             }  # fmt: skip
         found, sizes = self._over(prepared, choice, sizes, names)
+        self._left_out.update({**dict.fromkeys(found.function.incomplete, 0), **found.invalid})
         return {name: self.column(found, name, choice, sizes) for name in names}
 
     def _over(
@@ -545,31 +551,20 @@ class StepTable(BlockTable):
             found[name] = Codes(values.codes[numbers], values.names) if isinstance(values, Codes) else values[numbers]
         return found if not self._chips_of_each else {**found, CHIPS: np.asarray(self._chips_of_each)[numbers]}
 
-    def whole(self, progress: Callable[[int, int], None] | None) -> StepSweep:
-        """The table in memory, one choice after the other; what is done when it is stopped is kept."""
-        grid, found, reasons = prod(self.shape), list[dict[str, Any] | None](), Counter[str]()
-        self._parted = 0
-        try:
-            for number in range(self.choices):
-                found.append(self._over_grid(number, reasons))
-                if progress is not None:
-                    progress(len(found) * grid, self.rows)
-        except KeyboardInterrupt:
-            if not found:
-                raise
-            reasons[stopped(len(found) * grid, self.rows, "rows")] = 0
-        if all(columns is None for columns in found):
-            raise InputError(next(iter(reasons)))
-        said = tuple(f"{rows:,} rows have no figures: {why}" if rows else why for why, rows in reasons.items())
-        table = self.labels_at(np.arange(len(found) * grid))
-        for name in self.columns:
-            parts = [None if columns is None else columns.get(name) for columns in found]
-            table[name] = stacked(parts, [grid] * len(parts))
+    def in_memory(self, progress: Callable[[int, int], None] | None) -> StepSweep:
+        """All rows of all choices that are possible; the others' are NaN."""
+        self._parted, self._left_out, grid = 0, Counter(), prod(self.shape)
+        table, done, impossible = self.all_columns(progress)
+        possible = [number for number in range(-(-done // grid)) if number not in impossible]
+        if not possible:
+            raise InputError(next(iter(self._left_out)))
+        said = [f"{rows:,} rows have no figures: {why}" if rows else why for why, rows in self._left_out.items()]
+        said += [stopped(done, self.rows, "rows")] if done < self.rows else []
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
-        possible = [number for number, columns in enumerate(found) if columns is not None]
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
-        impossible = tuple(number for number, columns in enumerate(found) if columns is None)
-        return StepSweep(self.model, self.phase, table, axes, said, asked, assumed, grid, impossible, self._parted)
+        return StepSweep(
+            self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, self._parted
+        )
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""
@@ -584,24 +579,6 @@ class StepTable(BlockTable):
             return ()
         asked = self._asked(number)
         return Parallelism.of_options(self._machine(number), asked).notes
-
-    def _over_grid(self, number: int, reasons: Counter[str]) -> dict[str, Any] | None:
-        """The columns of one choice over all sizes; None where it is not possible. ``reasons`` count rows left out."""
-        across = self._across([(0, size) for size in self.shape])
-        try:
-            function = self.function(number)
-        except (HardwareError, SizeError) as error:
-            if self.choices == 1:
-                raise
-            reasons[f"{_named(self.choice(number))}: {error}"] += prod(self.shape)
-            return None
-        names = [name for name in self.columns if name in (*DERIVED, PARTS) or name in function.columns]
-        found, sizes = self._over(function, number, across, names)
-        for reason in function.incomplete:
-            reasons[reason] = 0
-        for reason, count in found.invalid.items():
-            reasons[reason] += count
-        return {name: self.column(found, name, number, sizes) for name in names}
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
