@@ -185,14 +185,15 @@ def number_is_symbol(rng: random.Random) -> int:
 
 @law("number = compiled closed form")
 def number_is_compiled(rng: random.Random) -> int:
-    from roofline.bounds.arrays import evaluated
+    from roofline.bounds.arrays import ArrayLine
 
     line, labels, _ = a_question(rng)
     many = columns(rng, labels)
     asked = question(line, on="h100", sizes=many)
-    found = evaluated(asked, asked.sizes, many)
-    if found is None:
+    compiled = ArrayLine(asked, many).compiled()
+    if compiled is None:
         return 0
+    found = compiled.evaluate(many)
     for row in range(ROWS):
         number = roofline.bound(line, on="h100", sizes={label: int(column[row]) for label, column in many.items()})
         for name in ("lower", "upper", "flops"):
