@@ -57,13 +57,24 @@ def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytes
     assert said.err.endswith(f"wrote {tmp_path}/x.svg\n")
 
 
+@pytest.mark.parametrize("kind", ["html", "txt", "csv", "svg"])
+def test_beside_a_file_stands_the_answer(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*BOUND, "-o", str(tmp_path / f"x.{kind}")]) == 0
+    said = capsys.readouterr().out
+    assert "at best" in said.partition("\n\n")[2].partition("\n")[0]
+    assert f"\n\nwrote {tmp_path}/x.{kind}" in said
+    assert said.count("\n") < 9
+
+
 def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid, steps = tmp_path / "grid.csv", tmp_path / "steps.csv"
     assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,2", "--context", "64", "-o", str(grid)]) == 0
     assert capsys.readouterr().out == f"wrote 2 rows to {grid}: lower, upper in s; memory in B\n"
     assert main([*LLM, "--batch", "1,2", "--context", "64", "-o", str(steps)]) == 0
     rates = "tokens_per_second, tokens_per_second_per_user in token/s"
-    assert capsys.readouterr().out == f"wrote {steps}: time_per_token in s; {rates}; memory in B\n"
+    said = capsys.readouterr().out
+    assert said.startswith("llama-3-8b  on NVIDIA H100 SXM5 80GB\n\n  all of them fit\n")
+    assert said.endswith(f"\n\nwrote {steps}: time_per_token in s; {rates}; memory in B\n")
     frame = sweep("llama-3-8b", on="h100", batch=[1, 2], context=64).to_pandas()
     assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}
 

@@ -88,7 +88,7 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     sections are of, and ``charts`` draws its pictures: a report has them.
     """
     if (kept := _KEPT.get()) is not None:
-        kept.shown.append((answer if of is None else of, answer, charts))
+        kept.shown.append((answer if of is None else of, [*answer] if isinstance(answer, Iterator) else answer, charts))
         return
 
     from rich.console import Console
@@ -534,6 +534,22 @@ def _write_program(text: str, path: str) -> None:
     write_text(path, f"{text}\n")
 
 
+def _opening(shown: Any) -> list[Any]:
+    """The headline of an answer, what does not fit, and its first sentences: beside a file, which holds the rest."""
+    from roofline.sections import BLANK, Headline, Sentences, Table
+
+    parts = list(shown.sections() if hasattr(shown, "sections") else shown)
+    opening: list[Any] = []
+    for part, following in zip(parts, [*parts[1:], BLANK], strict=True):
+        if isinstance(part, Headline):
+            opening += [part, BLANK]
+        elif isinstance(part, Sentences) and part.lines and not isinstance(following, Table):
+            opening += [part, BLANK]
+            if part.tone != "alert":
+                break
+    return opening
+
+
 def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     """Write what a command said; a page also says by which words."""
     from roofline.web.report import PICTURES, picture_of, save_data, save_shown
@@ -546,9 +562,12 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     elif not found.shown:
         raise InputError("what this prints is no answer that a file could hold", hint="leave -o out")
     elif path.lower().endswith(PICTURES):
-        show_chart(picture_of(found.shown, path), path, None)
+        chart = picture_of(found.shown, path)
+        show(_opening(found.shown[0][1]), of=found.shown[0][0])
+        show_chart(chart, path, None)
         return
     else:
         lacks = save_shown(found.shown, path, words)
+        show(_opening(found.shown[0][1]), of=found.shown[0][0])
     is_table = path.lower().endswith(".csv")
     wrote(path, found.shown[0][0].plain_table()[2] if is_table else {}, said=lacks)
