@@ -538,12 +538,12 @@ def _opening(shown: Any) -> list[Any]:
     """The headline of an answer, what does not fit, and its first sentences: beside a file, which holds the rest."""
     from roofline.sections import BLANK, Headline, Sentences, Table
 
-    parts = list(shown.sections() if hasattr(shown, "sections") else shown)
+    parts = list(shown.sections()) if hasattr(shown, "sections") else shown if isinstance(shown, list) else []
     opening: list[Any] = []
-    for part, following in zip(parts, [*parts[1:], BLANK], strict=True):
+    for part, following in zip(parts, [*parts[1:], BLANK][: len(parts)], strict=True):
         if isinstance(part, Headline):
             opening += [part, BLANK]
-        elif isinstance(part, Sentences) and part.lines and not isinstance(following, Table):
+        elif isinstance(part, Sentences) and part.lines and part.tone != "quiet" and not isinstance(following, Table):
             opening += [part, BLANK]
             if part.tone != "alert":
                 break
