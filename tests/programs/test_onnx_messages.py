@@ -43,6 +43,20 @@ def test_a_damaged_file_is_an_error_or_a_count(seed, tmp_path):
     assert answers
 
 
+@pytest.mark.parametrize(
+    ("op", "second", "attributes"),
+    [("Gemm", [32, 64], {"transB": 1}), ("Conv", [4, 64, 1, 1], {}), ("Gather", [2], {}), ("Gather", None, {})],
+)
+def test_an_operand_without_a_shape_is_read_whole(
+    op: str, second: list[int] | None, attributes: dict[str, int]
+) -> None:
+    inputs = [value("a", *([1, 64, 8, 8] if op == "Conv" else [2, 64]))]
+    inputs += [] if second is None else [helper.make_tensor_value_info("b", 0, second)]  # of no kind that there is
+    node = helper.make_node(op, ["a", "" if second is None else "b"], ["y"], **attributes)
+    found = trace(model([node], inputs, [value("y", 1)], opset=17), frontend="onnx")
+    assert found.flops() == 0
+
+
 def test_a_node_without_what_it_needs_is_named():
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], name="/layer/Attention")
     found = model([node], [value(name, 2, 6, 64) for name in "qkv"], [value("y", 2, 6, 64)], opset=17)

@@ -70,7 +70,8 @@ def _operands(
     ins: list[Any] = [_shape(shapes, word) for word in node.input]
     outs: list[Any] = [_shape(shapes, word) for word in node.output]
     several = any(region != regions.NOTHING for region in wanted[1:]) and node.op_type != "Split"
-    if rule is None or several or None in (ins[:1] + outs[:1]):
+    unknown = any(word and shape is None for word, shape in zip(node.input, ins, strict=True))  # of a damaged file
+    if rule is None or several or unknown or None in (ins[:1] + outs[:1]):
         return everything
     numbers = [values.get(word) for word in node.input]
     return needed_of_operands(rule, Asked(attributes(node), ins, outs, wanted, numbers, node.op_type))
@@ -123,10 +124,7 @@ def _padded(each: Asked) -> Iterator[Region]:
 
 def _gathered(each: Asked) -> Iterator[Region]:
     """Rows that known indices name; of unknown ones all rows, as much of each as the result has."""
-    if each.ins[1] is None:  # indices of a file that is damaged
-        yield WHOLE
-    else:
-        yield from needs.picked(each, _axis(each), _listed(each, 1))
+    yield from [WHOLE] if each.ins[1] is None else needs.picked(each, _axis(each), _listed(each, 1))
 
 
 def _reduced(each: Asked) -> Iterator[Region]:
