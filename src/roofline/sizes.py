@@ -260,7 +260,10 @@ def _exact_symbol() -> Any:
     import sympy
 
     class ExactSize(sympy.Symbol):  # type: ignore[misc]
-        """A size whose bytes are whole."""
+        """A size whose bytes are whole; a number is put in for the plain symbol of its name too."""
+
+        def _eval_subs(self, old: Any, new: Any) -> Any:
+            return new if old == symbol(self.name) else None
 
         def __reduce__(self) -> tuple[Any, ...]:
             return partial(symbol, exact=True), (self.name,)
@@ -342,6 +345,17 @@ def is_exact(form: Any) -> bool:
 def has_exact(form: Any) -> bool:
     """Whether exact sizes are in a closed form."""
     return any(isinstance(each, _exact_symbol()) for each in form.free_symbols)
+
+
+def in_plain_symbols(form: Any) -> Any:
+    """A closed form in symbols of which none is exact.
+
+    >>> in_plain_symbols(2 * symbol("B", exact=True)).diff(symbol("B"))
+    2
+    """
+    found = form.free_symbols if is_symbol(form) else ()
+    exact = {each: symbol(each.name) for each in found if isinstance(each, _exact_symbol())}
+    return form.xreplace(exact) if exact else form
 
 
 def check(name: str, value: Any, least: int = 1) -> Size:

@@ -354,7 +354,7 @@ def _by_substitution(formula: Formula, at: Mapping[str, int], names: Sequence[st
 
     if formula.ways:
         return None
-    known: dict[Any, Any] = {symbol: sympy.Integer(at[name]) for name, symbol in formula.sizes.items()}
+    known: dict[Any, Any] = {symbol: sympy.Integer(at[name]) for name, symbol in formula.letters.items()}
     known |= {rate.symbol: sympy.Float(rate.value, 30) for rate in formula.rates.values()}
     for name, form in formula.definitions.items():
         known[name] = form.xreplace(known)

@@ -29,6 +29,7 @@ from roofline.models.closed_form import formula, model_formula, step_function
 from roofline.models.sweeps import sweep
 from roofline.programs import trace
 from roofline.rendering.terminal import as_text
+from roofline.sizes import symbol
 from tests.strategies import expressions, few, machines
 
 NODE = shutil.which("node")
@@ -363,3 +364,19 @@ def test_open_flips_are_those_that_bind_somewhere() -> None:
     assert fused.crossing("B", "hbm", "cuda") is not None  # at a negative size
     slow = roofline.formula("gelu(bf16[B, D] * bf16[D, F])", on="h100", set={"vector.bf16": "1 TFLOP/s"})
     assert ("hbm", "cuda") in [(flip.before, flip.after) for flip in slow.flips()]
+
+
+@pytest.mark.parametrize("way", ["answer", "formula", "answer's formula"])
+def test_one_symbol_of_a_size_serves_answers_and_formulas(way: str) -> None:
+    """``subs`` and ``diff`` of sympy with the symbol of the docs, and with the one that the formula names."""
+    line, B = "int4[B, D] * bf16[D, F]", symbol("B")
+    answer = roofline.bound(line, on="h100", D=4096, F=4096)
+    found = {"answer": answer, "formula": roofline.formula(line, on="h100"), "answer's formula": answer.formula()}[way]
+    for name in ("lower", "op_by_op", "upper"):
+        form = getattr(found, name)
+        assert B in form.free_symbols
+        assert B not in form.subs(B, 64).free_symbols
+        assert form.diff(B) != 0
+    if way != "answer":
+        assert found.sizes["B"] == B
+        assert sum(found.times.values()).diff(B) == found.upper.diff(B)

@@ -59,7 +59,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either
-from roofline.sizes import check, is_array, is_one, is_symbol, product, symbol
+from roofline.sizes import check, in_plain_symbols, is_array, is_one, is_symbol, product, symbol
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
@@ -97,8 +97,9 @@ class FormulaFlip(NamedTuple):
 class Formula(Answer):
     """The closed form of a bound.
 
-    ``sizes`` and ``rates`` are its symbols; ``point`` the sizes at which it is evaluated. ``terms`` are the times of
-    the resources, ``forms`` its other columns: ``lower`` (where that is more than the largest term), ``op_by_op``,
+    ``sizes`` and ``rates`` are its symbols, and ``letters`` those of the sizes with which bytes are whole; ``point``
+    the sizes at which it is evaluated. ``terms`` are the times of the resources, ``forms`` its other columns:
+    ``lower`` (where that is more than the largest term), ``op_by_op``,
     ``upper``, amounts, and memory. ``conditions`` say where it holds. ``definitions`` are long parts of the forms by
     the symbols that stand for them. The fastest of several ``ways`` counts, of those whose ``case`` holds. ``runs`` say
     where a step can be run: elsewhere the formula holds of one that cannot.
@@ -106,7 +107,7 @@ class Formula(Answer):
 
     expression: str
     machine: Machine
-    sizes: Mapping[str, Any]
+    letters: Mapping[str, Any]
     point: Mapping[str, float]
     rates: Mapping[str, RateSymbol]
     terms: tuple[FormulaTerm, ...]
@@ -136,33 +137,49 @@ class Formula(Answer):
         return self.compile()(columns, **{**self.point, **values})
 
     @property
+    def sizes(self) -> dict[str, Any]:
+        """The symbols of its sizes by name: those of :func:`roofline.sizes.symbol`."""
+        return {name: symbol(name) for name in self.letters}
+
+    @property
     def lower(self) -> Any:
-        """The bound if everything overlaps, as an expression."""
-        return self.bound_form("lower")
+        """The bound if everything overlaps, as an expression in the symbols of :attr:`sizes`.
+
+        >>> from roofline import formula
+        >>> from roofline.sizes import symbol
+        >>> found = formula("bf16[B] * bf16[B]", on="h100")
+        >>> found.upper.subs(symbol("B"), 64), found.upper.diff(symbol("B"))
+        (258/W_hbm + 128/P_bf16_cuda, 4/W_hbm + 2/P_bf16_cuda)
+        """
+        return in_plain_symbols(self.bound_form("lower"))
 
     @property
     def op_by_op(self) -> Any:
         """The bound if each operation overlaps within itself, as an expression."""
-        return self.bound_form("op_by_op")
+        return in_plain_symbols(self.bound_form("op_by_op"))
 
     @property
     def upper(self) -> Any:
         """The bound if nothing overlaps, as an expression."""
-        return self.bound_form("upper")
+        return in_plain_symbols(self.bound_form("upper"))
 
     @property
     def times(self) -> Mapping[str, Any]:
         """The time of each resource."""
+        return {name: in_plain_symbols(time) for name, time in self.in_letters().items()}
+
+    def in_letters(self) -> dict[str, Any]:
+        """The time of each resource in :attr:`letters`."""
         return {term.resource: term.time for term in self.terms}
 
     def compile(self) -> Compiled:
         """A function of arrays of its sizes, and of its rates where they are given."""
         if "compiled" not in self._kept:
-            times = dict(self.times)
+            times = self.in_letters()
             rates = {name: rate.value for name, rate in self.rates.items()}
             self._kept["compiled"] = Compiled(
                 self.expression,
-                dict(self.sizes),
+                dict(self.letters),
                 rates,
                 dict(self.forms),
                 times,
@@ -203,9 +220,9 @@ class Formula(Answer):
         """Every column by one pass through the forms: at one point that is shorter than to compile them."""
         if self.ways:
             return min((way.values() for way in self._ways_at_point()), key=lambda values: values["lower"])
-        known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.sizes.items()}
+        known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.letters.items()}
         known |= {rate.symbol: rate.value for rate in self.rates.values()}
-        times = {f"time.{name}": time for name, time in self.times.items()}
+        times = {f"time.{name}": time for name, time in self.in_letters().items()}
         found = values_at({**self.forms, **times}, known, self.definitions)
         if times:
             busy = [found[name] for name in times]
@@ -218,7 +235,7 @@ class Formula(Answer):
 
     def is_case_of(self, point: Mapping[str, Any]) -> bool:
         """Whether sizes are of its case, where it is one of several."""
-        known = {symbol: point[name] for name, symbol in self.sizes.items() if name in point}
+        known = {symbol: point[name] for name, symbol in self.letters.items() if name in point}
         return self.case is None or self.case.holds.subs(known) in (True, None)
 
     @property
@@ -226,7 +243,7 @@ class Formula(Answer):
         """The resource that binds at the point."""
         if not self.is_numeric:
             return None
-        return max(self.times, key=lambda name: self.values()[f"time.{name}"])
+        return max(self.in_letters(), key=lambda name: self.values()[f"time.{name}"])
 
     def bound_form(self, name: str) -> Any:
         """One of the three bounds, or another column, as one expression."""
@@ -237,7 +254,7 @@ class Formula(Answer):
         if name not in BOUNDS:
             hint = suggest(name, [*BOUNDS, *self.forms], what="forms")
             raise InputError(f"the formula has no {name!r}", hint=hint)
-        times = list(self.times.values())
+        times = list(self.in_letters().values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 
     def elasticities(self) -> dict[str, dict[str, Elasticity]]:
@@ -263,13 +280,13 @@ class Formula(Answer):
     def _at_point(self) -> dict[Any, float]:
         """Sizes and rates at the point."""
         self._check_point()
-        point = {self.sizes[name]: self.point[name] for name in self.sizes}
+        point = {self.letters[name]: self.point[name] for name in self.letters}
         return point | {rate.symbol: rate.value for rate in self.rates.values()}
 
     def steps(self, *, wide: bool = False) -> tuple[str, ...]:
         """The sizes in which its times have steps, or those alone whose steps are ``wide`` at the point."""
         at = (self._at_point(), self.definitions) if wide else ()
-        found = {str(each) for time in self.times.values() for each in stepped(time, *at)}
+        found = {str(each) for time in self.in_letters().values() for each in stepped(time, *at)}
         return tuple(name for name in self.sizes if name in found)
 
     def flips(self) -> tuple[FormulaFlip, ...]:
@@ -297,7 +314,7 @@ class Formula(Answer):
         names = f.resources
         powers = 2.0 ** np.arange(LARGEST_SIZE.bit_length())  # numbers of chips, of which each may be a case by itself
         tried = np.unique([*np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)), *powers])
-        steps = [getattr(way.sizes[name], "multiple", 1) for way in self.ways if name in way.sizes]
+        steps = [getattr(way.letters[name], "multiple", 1) for way in self.ways if name in way.letters]
         tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
 
         def codes(values: Any) -> Any:
@@ -325,11 +342,11 @@ class Formula(Answer):
 
     def _does_not_run(self, size: str, value: int) -> str:
         """Why no step runs at a value of a size, the others as at the point, with the range in which that is so."""
-        known = {self.sizes[name]: given for name, given in self.point.items()}
+        known = {self.letters[name]: given for name, given in self.point.items()}
         for holds, reason in self.runs:
 
             def runs(x: int, holds: Any = holds) -> bool:
-                return bool(holds.subs({**known, self.sizes[size]: x}))
+                return bool(holds.subs({**known, self.letters[size]: x}))
 
             if runs(value):
                 continue
@@ -341,10 +358,11 @@ class Formula(Answer):
     def _open_flips(self) -> Iterator[FormulaFlip]:
         """Where two terms take equally long, at the first size that is open: the one that grows with it binds after."""
         for size in [name for name in self.sizes if name not in self.point][:1]:
-            for one, other in combinations(self.times, 2):
+            times = self.in_letters()
+            for one, other in combinations(times, 2):
                 exact = self.crossing(size, one, other)
                 if exact is not None and self._binds_there(size, exact, one):
-                    grows = rises(self.times[one] / self.times[other], self.sizes[size])
+                    grows = rises(times[one] / times[other], self.letters[size])
                     before, after = (other, one) if grows else (one, other)
                     yield FormulaFlip(size, None, before, after, exact)
 
@@ -358,18 +376,18 @@ class Formula(Answer):
         import sympy
 
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
-        free = [symbol for name, symbol in self.sizes.items() if name != size and name not in self.point]
-        known = {self.sizes[name]: value for name, value in self.point.items()} | rates
+        free = [symbol for name, symbol in self.letters.items() if name != size and name not in self.point]
+        known = {self.letters[name]: value for name, value in self.point.items()} | rates
         shares = np.modf(np.outer(np.sqrt(_PRIMES[: len(free)]), np.arange(1, SAMPLES + 1)))[0]
         values = [np.rint(float(LARGEST_SIZE) ** (share / 2)) for share in shares]
-        at, forms = self.sizes[size], [each.subs(known) for each in self.times.values()]
+        at, forms = self.letters[size], [each.subs(known) for each in self.in_letters().values()]
         if len(free) > len(_PRIMES) or any(each.free_symbols - {at, *free} for each in (exact.subs(known), *forms)):
             return True
         with np.errstate(all="ignore"):
             roots = np.broadcast_to(sympy.lambdify(free, exact.subs(known))(*values), (SAMPLES,))
             times = [np.broadcast_to(sympy.lambdify([at, *free], form)(roots, *values), (SAMPLES,)) for form in forms]
             longest = np.max(times, axis=0)
-            here = times[list(self.times).index(one)] >= longest * (1 - 1e-9)
+            here = times[list(self.in_letters()).index(one)] >= longest * (1 - 1e-9)
         return bool((here & np.isfinite(roots) & (roots >= 1)).any())
 
     def crossing(self, size: str, one: str, other: str) -> Any:
@@ -385,7 +403,8 @@ class Formula(Answer):
                     first = next(iter(self.sizes), "B")
                     hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(self.times)[:2]))})"
                 raise InputError(f"the formula has no {name!r}", hint=hint)
-        roots = roots_of(self.times[one], self.times[other], self.sizes[size])
+        times = self.in_letters()
+        roots = roots_of(times[one], times[other], self.letters[size])
         return roots[0] if roots else None
 
     def printed(self, language: str, name: str = "bound") -> str:
@@ -397,7 +416,9 @@ class Formula(Answer):
         language = language_named(language, "a formula")
         if language == "c":
             ways = [each._way() for each in self.ways or (self,)]
-            return c_source_of_ways(name, list(self.sizes.values()), ways, [each for each in self._docstring() if each])
+            return c_source_of_ways(
+                name, list(self.letters.values()), ways, [each for each in self._docstring() if each]
+            )
         if self.ways and language != "latex":
             return self._printed_ways(language, name)
         return self._printed(language, name)
@@ -409,7 +430,7 @@ class Formula(Answer):
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
-        arguments = [*(text(size, language) for size in self.sizes.values())]
+        arguments = [*(text(size, language) for size in self.letters.values())]
         arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
         ways = {
             f"way_{number}": (way._printed(language, f"way_{number}"), [*way.sizes, *way.rates])
@@ -420,7 +441,7 @@ class Formula(Answer):
 
     def _columns(self) -> dict[str, Any]:
         """The columns of a program: times, the three bounds, memory."""
-        columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.times.items()}
+        columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.in_letters().items()}
         whole = {"lower": Combined("largest", tuple(columns)), "upper": Combined("sum", tuple(columns))}
         columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
@@ -429,9 +450,11 @@ class Formula(Answer):
         columns = self._columns()
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         if language == "python":
-            return python_source(called, list(self.sizes.values()), rates, columns, self.definitions, self._docstring())
+            return python_source(
+                called, list(self.letters.values()), rates, columns, self.definitions, self._docstring()
+            )
         if language == "javascript":
-            return javascript_source(called, list(self.sizes.values()), rates, columns, self.definitions)
+            return javascript_source(called, list(self.letters.values()), rates, columns, self.definitions)
         return "\n".join(self._latex())
 
     def _docstring(self) -> list[str]:
@@ -453,7 +476,7 @@ class Formula(Answer):
         for rate in self.rates.values():
             yield f"% {text(rate.symbol, 'latex')} = {format_amount(rate.value, rate.unit)} ({rate.resource})"
         for flip in self.flips():
-            size = text(self.sizes[flip.size], "latex")
+            size = text(self.letters[flip.size], "latex")
             form = "" if flip.form is None else f"both take equally long at {size} = {text(flip.form, 'latex')}"
             if flip.value is None:
                 yield f"% {flip.after} and {flip.before}: {form}"
@@ -623,7 +646,7 @@ class Formula(Answer):
     def _time_of(self, part: TermPart) -> float | None:
         if not self.is_numeric:
             return None
-        values = {self.sizes[name]: value for name, value in self.point.items()}
+        values = {self.letters[name]: value for name, value in self.point.items()}
         amount = part.amount.xreplace(values) if is_symbol(part.amount) else part.amount
         return float(amount) / self.rates[str(part.rate)].value
 
@@ -674,7 +697,7 @@ class Formula(Answer):
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
         lines += [f"no step runs where {each.reason}" for each in self.runs]
-        chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.times.values())
+        chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.in_letters().values())
         if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
             lines.append("other rates may be put in; a collective changes its algorithm at the sizes named")
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
@@ -727,7 +750,7 @@ def formula_of(
     return Formula(
         expression=bound.expression,
         machine=bound.machine,
-        sizes=sizes,
+        letters=sizes,
         point={name: value for name, value in (point or {}).items() if name in sizes},
         rates=rates,
         terms=tuple(terms_of(bound)),
@@ -772,8 +795,8 @@ def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, Vali
     ways = []
     for each, case in forms:
         own = next((size for size in case.holds.free_symbols if size.name == name), usual)
-        sizes = {name: own, **{n: size for n, size in each.sizes.items() if n != name}}
-        ways.append(replace(each, sizes=sizes, point={**each.point, **point}, case=case, _kept={}))
+        sizes = {name: own, **{n: size for n, size in each.letters.items() if n != name}}
+        ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case, _kept={}))
     shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
     rates = {n: rate for way in ways for n, rate in way.rates.items()}
     note = f"the terms are those of {shown.case.reason if shown.case else name}"

@@ -147,7 +147,9 @@ def _over_chips(
         except RooflineError as error:
             refused.append((each.says, error))
             continue
-        named_so = {symbol for time in made.times.values() for symbol in time.free_symbols if symbol.name == read[2]}
+        named_so = {
+            symbol for time in made.in_letters().values() for symbol in time.free_symbols if symbol.name == read[2]
+        }
         if any(not chip_counts(symbol) for symbol in named_so) or read[2] in (*made.point, *made.rates):
             other = f"{read[0]}:{'m' if read[2] == 'n' else 'n'}"
             raise InputError(

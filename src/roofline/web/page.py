@@ -329,7 +329,7 @@ def _slider(formula: Formula, name: str) -> dict[str, Any]:
 
 
 def _holds(formula: Formula, point: Mapping[str, float]) -> bool:
-    numbers = {formula.sizes[name]: value for name, value in point.items()}
+    numbers = {formula.letters[name]: value for name, value in point.items()}
     return all(bool(condition.holds.subs(numbers)) for condition in formula.conditions)
 
 
