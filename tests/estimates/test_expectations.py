@@ -200,6 +200,25 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert "makes constants from ten runs" in said
 
 
+@pytest.mark.parametrize(
+    ("chip", "op", "words"),
+    [
+        ("h20", "moe", "those of others were not tried: median error 8.7% is of matmul (contraction) elsewhere"),
+        ("gaudi3", None, "of a training step on other chips, median error 8.8%"),
+        ("h200", "matmul", "by those of other chips, median error 8.7% elsewhere"),
+    ],
+)
+def test_the_headline_of_accuracy_says_first_that_nothing_was_measured_on_the_chip(
+    chip: str, op: str | None, words: str
+) -> None:
+    lead = as_text(accuracy(chip, op=op).sections(), 300).splitlines()[2]
+    assert lead.strip().startswith("no measurements of this kind on this chip; ")
+    assert words in lead
+    assert "no measurements" not in as_text(accuracy("h100", op="attention").sections(), 300)
+    borrowed = accuracy("b200", op="attention").borrowed
+    assert len({(one.kernel, one.seen.to) for one in borrowed}) == len(borrowed)  # the same errors once
+
+
 def test_accuracy_tells_whose_constants_a_chip_without_its_own_takes() -> None:
     """Each answer of ``--estimate`` has its error here: whose constants, by which kind of transfer, tried on what."""
     found = accuracy("h200", op="matmul")

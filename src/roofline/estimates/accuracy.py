@@ -10,7 +10,7 @@ True
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -129,13 +129,14 @@ class Borrowed:
 class Accuracy(Answer):
     """Records of constants with their errors, and kinds of kernels that other chips' constants stand for.
 
-    ``subject`` says what was asked. Of kinds ``without`` constants only bounds are known on the chip.
+    ``subject`` says what was asked, ``on`` the chip. Of kinds ``without`` constants only bounds are known on the chip.
     """
 
     records: tuple[KernelConstants, ...]
     subject: str
     borrowed: tuple[Borrowed, ...] = ()
     without: tuple[str, ...] = ()
+    on: str = ""
 
     def sections(self) -> Iterable[Section]:
         """What kinds of kernels are off, a table with a row a record, and how the errors were taken."""
@@ -197,10 +198,8 @@ class Accuracy(Answer):
         """The error of each kind where there are few, else from which to which; how many intervals hold."""
         held = [one.error["coverage"] for one in self.records if "coverage" in one.error]
         errors = {(name, chip): each[0] for name, row in self.kinds.items() for chip, each in row.items()}
-        if not self.records:
-            known = sorted(one.seen.error["mdape"] for one in self.borrowed)
-            said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
-            return f"no constants of its own: by those of other chips, median error {said}"
+        if self.on and all(one.chip == "any" for one in self.records):
+            return "; ".join(["no measurements of this kind on this chip", *self._elsewhere()])
         if not errors:
             known = sorted(one.error["mdape"] for one in self.records if "mdape" in one.error)
             said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
@@ -211,6 +210,24 @@ class Accuracy(Answer):
             said = " to ".join(f"{format_percent(errors[each])} ({each[0]})" for each in (least, most))
         intervals = f"; intervals of 80% hold {format_percent(median(held))}" if held else ""
         return f"median error {said}{intervals}"
+
+    def _elsewhere(self) -> Iterator[str]:
+        """The errors that were measured on other chips: with constants of others, of another kind, of any chip."""
+        tried = [one.seen.error["mdape"] for one in self.borrowed if one.kernel == one.seen.kernel]
+        other: dict[str, float] = {}
+        for one in self.borrowed:
+            if one.kernel != one.seen.kernel and not tried:
+                other[kernel_in_words(one.seen.kernel)] = one.seen.error["mdape"]
+        if tried:
+            said = " to ".join(dict.fromkeys(map(format_percent, (min(tried), max(tried)))))
+            yield f"no constants of its own: by those of other chips, median error {said} elsewhere"
+        for kernel, error in other.items():
+            said = f"median error {format_percent(error)} is of {kernel} elsewhere"
+            yield f"no constants of its own, those of others were not tried: {said}"
+        for published in self.records:
+            if "mdape" in published.error:
+                kernel = kernel_in_words(published.kernel, published.path)
+                yield f"of a {kernel} on other chips, median error {format_percent(published.error['mdape'])}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """The records, a row each, or the table named; ``kinds`` has the median errors alone."""
@@ -352,7 +369,8 @@ def accuracy(
     kinds = {one.kernel for one in shipped() if alone and wanted in one.kernel and one.kernel != "eager_kernel"}
     without = tuple(sorted(kinds - known))
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
-    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without)
+    on_chip = "" if machine is None else machine.key
+    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without, on_chip)
 
 
 def _check_used(
@@ -378,7 +396,7 @@ def _library(wanted: str, records: Iterable[KernelConstants]) -> str:
 def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) -> tuple[Borrowed, ...]:
     """Kinds of kernels that a chip takes other chips' constants for, as estimates of each library take them."""
     link = next(({"link": each.bandwidth.value * (each.links or 1)} for each in machine.links if each.bandwidth), None)
-    found: dict[tuple[str, tuple[str, ...], str], tuple[set[str], dict[str, None]]] = {}
+    found: dict[tuple[str, str], tuple[set[str], dict[str, None], dict[str, None]]] = {}
     half = rate(machine, Key("flops", "matrix", "bf16"))
     alike = {"bf16": "fp16"} if half is None or half.dtype != "bf16" else {}  # constants are of both
     for name in libraries(shipped("contraction")):
@@ -394,14 +412,15 @@ def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) ->
             seen = first and transfer(first.kernel, first.transferred_from)
             if first is None or seen is None or library not in (None, first.library):
                 continue
-            key = kernel, tuple(one.chip for one, _ in sources), first.transferred_from
-            formats, names = found.setdefault(key, (set(), {}))
+            key = kernel, first.transferred_from  # all that the errors depend on
+            formats, names, chips = found.setdefault(key, (set(), {}, {}))
             formats.add(alike.get(dtype, dtype))
             names[first.library] = None
+            chips |= dict.fromkeys(one.chip for one, _ in sources)
     rows = sorted(found.items())
     return tuple(
-        Borrowed(kernel, tuple(sorted(formats)), tuple(sorted(names)), chips, seen)
-        for (kernel, chips, to), (formats, names) in rows
+        Borrowed(kernel, tuple(sorted(formats)), tuple(sorted(names)), tuple(chips), seen)
+        for (kernel, to), (formats, names, chips) in rows
         if (seen := transfer(kernel, to)) is not None
     )
 
