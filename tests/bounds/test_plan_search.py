@@ -252,6 +252,10 @@ def test_layouts_that_cannot_be_asked_are_refused() -> None:
     line, sizes = "A[B, D] * W[D, F] -> C[B, F]", {"B": 512, "D": 8192, "F": 32768}
     with pytest.raises(InputError, match="the line has a layout of its own; leave its mesh axes or layouts= out"):
         shard("A[B_X, D] * W[D, F]", on="v5e:8", layouts=True, **sizes)
+    with pytest.raises(InputError, match="use= is of axes that a layout leaves over; leave use= out"):
+        shard(line, on="v5e:8", layouts=True, use="X", **sizes)
+    with pytest.raises(InputError, match="no axis here is one of a torus"):
+        shard(line, on="h100:8", layouts=True, wrap=True, **sizes)
     with pytest.raises(InputError, match="no chips to lay a line out on"):
         shard(line, on="v5e", layouts=True, **sizes)
     with pytest.raises(InputError, match="layouts are compared at numbers"):

@@ -173,10 +173,18 @@ def test_a_formula_in_another_language_is_written_to_a_file(
         assert capsys.readouterr().out == f"wrote {file}\n"
     assert main(["formula", *line[:2], "h100", "--js", "-o", "f.html"]) == 2
     assert "a formula in another language is text, and f.html is not" in capsys.readouterr().err
+    for words, said in (
+        ([], "f.c is named as a formula by --c, and no language is asked for; add --c, or"),
+        (["--python"], "f.c is named as a formula by --c, and another language is asked for; end the name in .txt"),
+    ):
+        assert main(["formula", *line, *words, "-o", "f.c"]) == 2
+        assert said in capsys.readouterr().err
     Path("m.py").write_text("import torch\n\ndef build():\n    return torch.nn.Linear(8, 8)\n")
     traced = ["trace", "m.py:build", "--input", "fp32[B, 8]", "B=4", "--on", "h100", "--formula"]
     assert main([*traced, "--c", "-o", "t.c"]) == 0
     assert Path("t.c").read_text().startswith("#include <math.h>")
+    assert main([*traced, "-o", "t.js"]) == 2
+    assert "t.js is named as a formula by --js" in capsys.readouterr().err
     assert main([*traced, "-o", "t.json"]) == 0
     assert json.loads(Path("t.json").read_text())["schema"].startswith("roofline/formula/")
 

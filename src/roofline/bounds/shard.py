@@ -316,6 +316,9 @@ MOST_LAYOUTS = 64
 def _in_every_layout(asked: Question) -> ShardPlans:
     """The best plan in each layout of a line that shards nothing, the fastest first."""
     mesh, line = asked.on_mesh().mesh, program(asked.text, asked.conventions.compute)
+    if asked.conventions.use:
+        hint = f"leave {spelled('use')} out"
+        raise InputError(f"every layout is asked, and {spelled('use')} is of axes that a layout leaves over", hint=hint)
     if asked.is_sharded or mesh is None:
         wrong = "the line has a layout of its own" if asked.is_sharded else "there are no chips to lay a line out on"
         hint = f"leave its mesh axes or {spelled('layouts')} out" if asked.is_sharded else "as in v5e:8 or mesh X=8"
@@ -326,13 +329,17 @@ def _in_every_layout(asked: Question) -> ShardPlans:
     if len(ways) > MOST_LAYOUTS:
         said = f"{len(labels)} dimensions over {len(mesh.axes)} mesh axes have {len(ways)} layouts"
         raise InputError(said, hint=f"at most {MOST_LAYOUTS}: fewer mesh axes, or numbers for sizes that are not split")
-    found: list[tuple[float, float, RankedPlan]] = []
-    wrong_way: RooflineError | None = None
+    layouts: dict[str, Question] = {}
     for way in ways:
         over = {label: tuple(a.name for a, one in zip(mesh.axes, way, strict=True) if one == label) for label in labels}
         name = ", ".join(f"{label}_{''.join(axes)}" for label, axes in over.items() if axes)
+        layouts[name] = asked.vary(text=canonical(laid_out(line, over)))
+    refuse_idle(*layouts.values())
+    found: list[tuple[float, float, RankedPlan]] = []
+    wrong_way: RooflineError | None = None
+    for name, laid in layouts.items():
         try:
-            best = ranked(asked.vary(text=canonical(laid_out(line, over))))[0]
+            best = ranked(laid)[0]
             times = (None, None) if best.bound is None else (best.bound.lower, best.bound.upper)
         except RooflineError as error:  # sizes that chips do not divide, a dimension that cannot be split
             wrong_way = wrong_way or error

@@ -496,6 +496,8 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
         path = meta.pop(KEY, None)
         if path is None:
             return run(**options)
+        if "language" in options:
+            check_language(path, options["language"])
         if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options and not options.get("language"):
             options["as_json"] = True
         elif options.get("as_json"):
@@ -520,6 +522,25 @@ def _asked(meta: dict[str, Any], path: str) -> list[str]:
     for at in reversed(places[-1:]):
         del words[at - (words[at] == path) : at + 1]
     return words
+
+
+#: How the name of a file ends that holds a formula in a language, and the option that asks for it.
+_PROGRAMS = {
+    ".py": ("python", "--python"),
+    ".js": ("javascript", "--js"),
+    ".c": ("c", "--c"),
+    ".tex": ("latex", "--latex"),
+}
+
+
+def check_language(path: str, language: str | None) -> None:
+    """Refuse a file that is named as a program in another language than the one that is asked for."""
+    named, option = _PROGRAMS.get(os.path.splitext(path)[1].lower(), (language, ""))
+    if named != language:
+        wrong, hint = "another language is asked for", "end the name in .txt, or ask for one language"
+        if language is None:
+            wrong, hint = "no language is asked for", f"add {option}, or end the name in .txt"
+        raise InputError(f"{path} is named as a formula by {option}, and {wrong}", hint=hint)
 
 
 def _write_program(text: str, path: str) -> None:

@@ -19,6 +19,7 @@ from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (
+    check_language,
     is_kept,
     keep,
     show,
@@ -104,6 +105,7 @@ def trace_command(
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json)
+        check_language(output or "", language)
     if wanted and (formula or language):
         raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
     drawn = not (formula or language) and _check_output(output, machines, as_json)
