@@ -39,7 +39,7 @@ def test_every_error_has_a_message_and_a_hint() -> None:
 
 def test_a_formula_without_sizes_says_its_times_at_no_size() -> None:
     said = str(roofline.formula("bf16[64, 8192] * bf16[8192, 8192]", on="h100"))
-    assert "\n  40.7 µs at best, 40.7 µs op by op, 49.3 µs if nothing overlaps\n" in said
+    assert "\n  40.7 µs at best, 40.7 µs op by op, 49.3 µs if nothing overlaps; 136 MB of memory\n" in said
 
 
 def test_the_formula_of_an_answer_is_right_in_latex() -> None:
