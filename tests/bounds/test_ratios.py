@@ -85,6 +85,8 @@ MESSAGES: list[tuple[Any, str]] = [
     (lambda: chip("v5e", hbm="819 GB/s sparse"), "hbm: "),
     (lambda: chip("v5e", hbm="nobody"), "hbm: "),
     (lambda: chip("v5e").ratio("hbm", "nvlink"), "TPU v5e has no figure 'nvlink'"),
+    (lambda: chip("v5p").ratio("bf16", "power"), "TPU v5p has no figure 'power'; none is listed; give one with"),
+    (lambda: chip("v5p").ratio("bf16", "powr"), "TPU v5p has no figure 'powr'; its figures are"),
     (lambda: bound(LINE, on="v5e", B=8, D=8, F=8).throughput("Q"), "nothing here is called 'Q'"),
     (lambda: bound(LINE, on="v5e", B=8, D=8, F=8).chips_for(0), "a time of 0"),
     (
@@ -122,6 +124,14 @@ COMMANDS: list[tuple[str, str]] = [
 def test_commands_say_what_is_wrong(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_of_chips_side_by_side_one_without_a_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chips", "h100", "mi300x", "v5p", "--ratio", "bf16/power"]) == 0
+    said = capsys.readouterr().out
+    assert "h100" in said
+    assert "mi300x" in said
+    assert "v5p left out: without a figure of one of the two" in said
 
 
 def test_commands_answer(capsys: pytest.CaptureFixture[str]) -> None:

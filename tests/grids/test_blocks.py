@@ -112,6 +112,26 @@ def test_columns_without_a_usual_one_are_asked_for(text: str) -> None:
         KeepRequest.read(text, ("bound_by",), ())
 
 
+def test_columns_named_in_keep_are_made_and_a_front_says_which_questions_it_mixes() -> None:
+    grid = {"on": "h200:8", "tensor": 8, "batch": [1, 8, 64]}
+    found = sweep_steps(
+        "llama-3-70b", **grid, context=[2048, 8192], keep="front=time_per_token:throughput,top=1:time.hbm"
+    )
+    assert {"time_per_token", "throughput", "time.hbm"} <= set(found["front"].columns)
+    assert "rows of every context compete" in found["front"].title
+    assert "compete" not in found["top"].title
+    one = sweep_steps("llama-3-70b", **grid, context=2048, columns="memory", keep="front=time_per_token:throughput")
+    assert "compete" not in one["front"].title
+    assert len(one["front"]) == 3
+    assert "token/s/chip" in str(one["front"])
+    with pytest.raises(InputError, match="cost_per_million needs the price of a chip"):
+        sweep_steps("llama-3-70b", **grid, keep="front=cost_per_million:lower")
+    line = sweep(
+        "bf16[B, D] * bf16[D, F]", on="h100", B=[1, 8], D=64, F=64, columns="lower", keep="front=flops:op_by_op"
+    )
+    assert {"lower", "flops", "op_by_op"} <= set(line["front"].columns)
+
+
 def same_tables(one: Any, other: Any) -> None:
     """Compare what was kept, bit for bit."""
     assert one.left_out == other.left_out

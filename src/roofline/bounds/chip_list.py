@@ -371,7 +371,7 @@ class ChipList(Answer, list[Machine]):
         known = [machine for machine in self if found[machine.key] is not None]
         if missing is not None and self[1:] and not known:
             raise HardwareError(f"none of the {len(self)} chips: {missing.message}", hint=missing.hint) from None
-        if missing is not None and (self.beside or not known):
+        if missing is not None and not known:
             raise missing
         unit = ratio_unit(known[0], name, other) if known else ""
         order = list(found) if self.beside else sorted(found, key=lambda key: -(found[key] or 0.0))
@@ -439,8 +439,9 @@ class RatioList(Answer):
         ]
         numbers = figures(self.figure, self.over, f"{self.figure} over {self.over}")
         yield Table((Column("chip"), Column("name", wrap="words", spare=1), *numbers), rows, "ratios", indent=0)
-        left = len(self.ratios) - len(known)
-        notes = [f"{_many(range(left))} without one of them left out"] if left else []
+        left = [key for key in self.ratios if self.ratios[key] is None]
+        few = len(left) <= 4
+        notes = [f"{', '.join(left) if few else _many(left)} left out: without a figure of one of the two"] * bool(left)
         notes += ["prices of an hour on demand, as listed"] if "price" in (self.figure, self.over) else []
         if notes:
             yield from (BLANK, Sentences(("; ".join(notes) + ".",), indent=0))

@@ -28,6 +28,7 @@ from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integer
 from roofline.frozen import dataclass, replace
 from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
+from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
 from roofline.sections import Headline
@@ -203,6 +204,9 @@ def sweep(
         _asked(expression, columns, {**arguments, "on": one, **figures_of(one, several, arguments)}) for one in several
     ]
     asked, (_, axes, formulas, wanted) = [one[0] for one in each], each[0]
+    kept = [] if run is None else columns_to_keep(run.keep)
+    added = (n for n in kept if n in COLUMNS and n not in wanted)
+    wanted = sorted([*wanted, *added], key=lambda name: name == "bound_by")
     table = LineTable(asked, axes, formulas, wanted)
     if run is None:
         return table.in_memory(progress, usual=columns is None)

@@ -28,9 +28,9 @@ READ_AS = {
 UNITS = {
     "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "critical_intensity": "FLOP/B", "lower": "s",
     "op_by_op": "s", "upper": "s", "estimate": "s", "expected": "s", "low": "s", "high": "s", "time": "s",
-    "attainable": "FLOP/s", "throughput": "token/s", "utilisation": "", "memory": "B", "time_per_token": "s",
-    "tokens_per_second": "token/s", "tokens_per_second_per_user": "token/s", "tokens_per_second_per_chip": "token/s",
-    "cost_per_million": "USD",
+    "attainable": "FLOP/s", "throughput": "token/s/chip", "utilisation": "", "memory": "B", "time_per_token": "s",
+    "tokens_per_second": "token/s", "tokens_per_second_per_user": "token/s",
+    "tokens_per_second_per_chip": "token/s/chip", "cost_per_million": "USD",
 }  # fmt: skip
 
 #: Rows a terminal and a notebook show.

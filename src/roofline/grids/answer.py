@@ -367,7 +367,10 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
     whole = ("row", *(name for name in table.axes if table.axes[name].dtype.kind in "iu"))
     titles = {"top": "best by", "front": "front of"}
     kind = reduction.name.partition("-")[0]
-    return KeptTable(f"{titles[kind]} {', '.join(reduction.columns)}", columns, whole)
+    title = f"{titles[kind]} {', '.join(reduction.columns)}"
+    if table.questions and kind == "front":
+        title += f"; rows of every {' and '.join(table.questions)} compete, and one value has a front of its own"
+    return KeptTable(title, columns, whole)
 
 
 def _histogram(reduction: Histogram, state: State) -> KeptTable:

@@ -90,6 +90,11 @@ class BlockTable(ABC):
         return {}
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Axes of which each value is a question of its own, whose rows a front mixes."""
+        return ()
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Values on each axis."""
         return tuple(len(values) for values in self.axes.values())

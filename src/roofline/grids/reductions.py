@@ -282,6 +282,16 @@ class KeepRequest:
         return tuple(dict.fromkeys(name for each in self.reductions for name in each.columns))
 
 
+def columns_to_keep(text: str | None) -> list[str]:
+    """The names of columns in ``keep``, so that a table makes those too.
+
+    >>> columns_to_keep("front=time_per_token:throughput,top=100:upper,top=5,histogram=lower,front,rows")
+    ['time_per_token', 'throughput', 'upper', 'lower']
+    """
+    given = (name.strip() for item in (text or "").split(",") for name in item.partition("=")[2].split(":"))
+    return list(dict.fromkeys(name for name in given if name and whole_number(name) is None))
+
+
 #: How each kind of reduction is asked for.
 EXAMPLES = ("front", "front=lower:memory", "top=100", "top=100:lower", "histogram=lower")
 

@@ -48,10 +48,11 @@ def named_figure(machine: Machine, name: str) -> Figure:
         return listed_price(machine)
     figure = next((each for finder in _FINDERS if (each := finder(machine, head, part)) is not None), None)
     if figure is None:
-        raise HardwareError(
-            f"{machine.name} has no figure {name!r}",
-            hint=suggest(name, [*readable(machine), "price", "power"], what="its figures", limit=40),
-        )
+        known = [*readable(machine), *["price"] * (LISTED_PRICE in machine.prices), *["power"] * bool(machine.tdp)]
+        hint = suggest(name, known, what="its figures", limit=40)
+        if head in TDP_WORDS and not part:
+            hint = f"none is listed; give one with {spelled('set', 'power=400')}"
+        raise HardwareError(f"{machine.name} has no figure {name!r}", hint=hint)
     return figure
 
 

@@ -28,6 +28,7 @@ from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integer
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
+from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -303,6 +304,8 @@ def sweep_steps(
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
     shown = shown if price is None else (*shown, COST)
     names = listed_names(columns if isinstance(columns, str) else columns or shown)
+    kept = [] if run is None else columns_to_keep(run.keep)
+    names += [n for n in kept if n not in names and (n in COLUMNS or n.startswith(("time.", "memory.")))]
     _check_of_time(names, phase, price)
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
     if unknown is not None:
@@ -400,6 +403,11 @@ class StepTable(BlockTable):
         self._parted, self._left_out = 0, Counter[str]()
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Sizes of what is asked that have several values: all but the batch, which is chosen."""
+        return tuple(name for name, values in self.axes.items() if len(values) > 1 and not name.startswith("batch"))
 
     @property
     def _shown(self) -> list[str]:
