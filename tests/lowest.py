@@ -6,6 +6,7 @@ environment that it runs in. The core is asked with each of them.
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -104,9 +105,16 @@ def ask(python: str, extra: str) -> int:
 
 def main(words: list[str]) -> int:
     """Make an environment for each extra and ask there."""
-    extras, failed = [word for word in words if word in QUESTIONS] or list(QUESTIONS), 0
-    for extra in extras:
-        if "--here" in words:
+    reader = argparse.ArgumentParser(prog="python -m tests.lowest", description=__doc__)
+    reader.add_argument(
+        "extras", nargs="*", metavar="extra", help=f"of {', '.join(QUESTIONS)}; all where none is named"
+    )
+    reader.add_argument("--here", action="store_true", help="ask in the environment that it runs in")
+    asked, failed = reader.parse_args(words), 0
+    if unknown := set(asked.extras) - set(QUESTIONS):
+        reader.error(f"no extra {', '.join(sorted(unknown))}; there are {', '.join(QUESTIONS)}")
+    for extra in asked.extras or QUESTIONS:
+        if asked.here:
             failed += ask(sys.executable, extra)
             continue
         with tempfile.TemporaryDirectory() as folder:
