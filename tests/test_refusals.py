@@ -429,6 +429,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.llm("llama-2-7b", on="h100", batch=[8, 9], context=8).configuration(2),
      "there is no configuration 2; places go from 0 to 1"),
     (lambda: roofline.llm("llama-2-7b", on="h100", phase="train"), "no phase 'train'; phases are: prefill, decode"),
+    (
+        lambda: roofline.llm("llama-2-7b", on="h100", phase="prefill", prompt=9, batch=[1, 2], front=True),
+        "phase='prefill' is of one step, and front= needs the other",
+    ),
     (lambda: roofline.llm("llama-2-7b", on="h100").configuration(-1), "there is no configuration -1; places go"),
     (lambda: roofline.formula(LINE, on="h100").steps(wide=True), "the formula has no value of B, D, F; give sizes"),
     (lambda: roofline.plot(on="h100", bytes="N"), "size N has no value; a point needs numbers, as in N=64"),

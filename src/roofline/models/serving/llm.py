@@ -429,9 +429,10 @@ def llm(
     sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
     asked = ServingQuestion(described, sizes, arguments, wanted)
     is_front = tpot is not None or front
+    memory_alone = fit and prompt is None and context is None
+    _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)
     _check(asked, tpot, is_front)
-    _check_phase(phase, wanted)
-    if fit and prompt is None and context is None:
+    if memory_alone:
         return _fit_alone(asked)
     if fit:
         asked = _with_fewest(asked)
@@ -486,11 +487,17 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
 
 
 #: What else is asked of a phase that is not there: of decoding, and of both.
-_OF_PHASES = {"prefill": ("output", "draft", "prefill_on"), "decode": ("output", "chunk", "prefill_on")}
+_OF_PHASES = {
+    "prefill": ("output", "draft", "prefill_on", "tpot", "front"),
+    "decode": ("output", "chunk", "prefill_on"),
+}
 
 
-def _check_phase(phase: str | None, wanted: Mapping[str, Any]) -> None:
-    """Refuse what needs the phase that was left out."""
+def _check_phase(phase: str | None, wanted: Mapping[str, Any], memory_alone: bool) -> None:
+    """Refuse what needs the phase that was left out, and a phase where only memory is asked about."""
+    if phase is not None and memory_alone:
+        said = f"{spelled('phase')} is of a step, and {spelled('fit')} alone is of memory"
+        raise InputError(said, hint=f"add {spelled('prompt')} or {spelled('context')}, or leave {spelled('phase')} out")
     idle = next((name for name in _OF_PHASES.get(phase or "", ()) if wanted[name] is not None), None)
     if idle is not None:
         said = f"{spelled('phase', phase)} is of one step, and {spelled(idle)} needs the other"
