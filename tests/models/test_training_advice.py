@@ -165,6 +165,15 @@ def test_formats_are_those_the_chip_computes_in(chip: str, formats: set[str]) ->
     assert {line.after.bound.bound_by for line in lines if line.change in formats} == {"tensor"}
 
 
+def test_advice_is_an_answer_with_a_table() -> None:
+    advice = train("llama-3-8b", on="h100:8", batch_tokens="1M").advise()
+    first = advice[0]
+    assert advice.to_dict()["advice"][0] == first.to_dict()
+    assert str(advice).splitlines()[2].split()[:3] == [*first.change.split(), f"{first.gain:.2f}x"]
+    lists = train("llama-3-8b", on="h100:8", batch_tokens=["1M", "2M"]).advise()
+    assert (len(lists), "nothing that was tried helps" in str(lists)) == (0, True)
+
+
 def test_kinds_of_advice() -> None:
     """What binds decides: narrower arithmetic, fewer operations again, other chips, what makes it fit."""
     model, arguments = LAYOUTS["pipeline"]

@@ -13,7 +13,7 @@ not listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -196,16 +196,23 @@ def advice_sections(found: Sequence[StepAdvice]) -> tuple[Section, ...]:
     """What to change in a phase, the gain, and why; then other chips: of both those that gain most."""
     if not found:
         return paragraph("faster", ["nothing that was tried helps"])
-    rows, here = [], found[0].before.machine.key
+    here = found[0].before.machine.key
     changes, chips = ([each for each in found if (each.after.machine.key == here) is same] for same in (True, False))
-    for each in (*changes[:MOST_CHANGES], *chips[:MOST_CHIPS]):
-        before, after = format_amount(each.before.lower, "s"), format_amount(each.after.lower, "s")
-        step = Amount(each.after.lower, "s", f"{before} → {after}")
-        rows.append(Row((each.change, Amount(each.gain, "", f"{each.gain:.2f}x"), step, each.reason)))
+    lines = (*changes[:MOST_CHANGES], *chips[:MOST_CHIPS])
+    rows = [(each.change, each.gain, each.before.lower, each.after.lower, each.reason) for each in lines]
+    head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
+    return BLANK, head, changes_table(rows)
+
+
+def changes_table(lines: Iterable[tuple[str, float, float, float, str]]) -> Table:
+    """A row for each change of a step: what, how many times as fast, seconds before and after, why."""
     figured = (Column("faster", "right", meaning="gain"), Column("at best", "right", meaning="step"))
     columns = (Column("change", wrap="words"), *figured, Column("why", wrap="words"))
-    head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
-    return BLANK, head, Table(columns, rows, "advice", indent=4, gap=4)
+    rows = []
+    for change, gain, before, after, reason in lines:
+        step = Amount(after, "s", f"{format_amount(before, 's')} → {format_amount(after, 's')}")
+        rows.append(Row((change, Amount(gain, "", f"{gain:.2f}x"), step, reason)))
+    return Table(columns, rows, "advice", indent=4, gap=4)
 
 
 def _of_bytes(before: Bound, *roles: str) -> str:

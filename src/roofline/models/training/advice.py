@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import attributes
+from roofline.answers import Answer, attributes
 from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
@@ -48,11 +48,12 @@ from roofline.hardware.rate import choose_unit
 from roofline.models.operations import off_matrix_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
-from roofline.models.serving.advice import native_formats
+from roofline.models.serving.advice import changes_table, native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.question import microbatches_that_fit
 from roofline.models.training.recomputation import CHECKPOINT_POLICIES
 from roofline.quantity import format_number, format_percent, format_quantity
+from roofline.sections import Headline, Section, paragraph
 from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
 
 #: The share of a step that a pipeline may wait for little.
@@ -371,8 +372,38 @@ class TrainingAdvice:
     def __str__(self) -> str:
         return f"{self.change}: {self.effect}"
 
+    def __repr__(self) -> str:
+        return f"<TrainingAdvice {self}>"
 
-def advise(found: Training) -> tuple[TrainingAdvice, ...]:
+
+class TrainingAdviceList(tuple[TrainingAdvice, ...], Answer):
+    """Advice about a training step, best first: a tuple that is an answer too.
+
+    >>> from roofline import train
+    >>> train("llama-3-8b", on="h100:8", batch_tokens="1M").advise()[:1]  # doctest: +ELLIPSIS
+    (<TrainingAdvice b200 chips: 6.16 s → 2.71 s, 2.27x>,)
+    """
+
+    __slots__ = ()
+
+    def one_line(self) -> str:
+        """How many there are."""
+        return f"{len(self)} changes that help"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lines as plain data."""
+        return {"advice": [line.to_dict() for line in self]}
+
+    def sections(self) -> Iterator[Section]:
+        """What to change, the gain, and why."""
+        rows = [(line.change, line.gain, line.time_before, line.time_after, line.reason) for line in self]
+        if rows:
+            yield from (Headline("faster", "tokens of a chip and second", level=2), changes_table(rows))
+        else:
+            yield from paragraph("faster", ["nothing that was tried helps"])
+
+
+def advise(found: Training) -> TrainingAdviceList:
     """Try what might help: those that do, what makes the step fit first, then by gain; nothing of arrays and symbols.
 
     A change that no longer fits is left out where the step fits now. Where it does not, what needs more memory is left
@@ -381,7 +412,7 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
     first: it costs no other chip.
     """
     if is_array(found.lower) or is_symbol(found.lower):
-        return ()
+        return TrainingAdviceList()
     found = replace(found, measured=None)
     ideas = {_named_whole(found, change, changes): changes for change, changes in _ideas(found)}
     proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in ideas.items()]
@@ -391,7 +422,8 @@ def advise(found: Training) -> tuple[TrainingAdvice, ...]:
         if isinstance(kept.proposal.question, ChangedStep)
     ]
     other = off_matrix_unit(found.bound)
-    return tuple(sorted(lines, key=lambda line: other is None or line.arguments != {"weights": other.instead}))
+    first = None if other is None else {"weights": other.instead}
+    return TrainingAdviceList(sorted(lines, key=lambda line: first is None or line.arguments != first))
 
 
 def _named_whole(found: Training, change: str, changes: dict[str, Any]) -> str:
