@@ -356,6 +356,16 @@ def test_no_more_is_read_than_a_result_needs(node, dims, elements):
     assert traced.bytes("minimal") == 4 * elements
 
 
+def test_rows_of_an_einsum_read_those_rows():
+    places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 3))]
+    nodes = [
+        helper.make_node("Einsum", ["x", "z"], ["k"], equation="ij,jk->ik"),
+        helper.make_node("Slice", ["k", "from", "to"], ["y"]),
+    ]
+    traced = trace(model(nodes, [value("x", 16, 10), value("z", 10, 12)], [value("y", 3, 12)], places))
+    assert 0 <= traced.bytes("minimal") - 4 * (3 * 10 + 10 * 12 + 3 * 12) <= 16  # and where to cut
+
+
 def test_a_slice_of_a_join_reads_its_places():
     places = [numpy_helper.from_array(np.array([n]), name) for name, n in (("from", 0), ("to", 8))]
     nodes = [

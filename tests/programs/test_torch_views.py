@@ -140,6 +140,41 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= _bytes(program, torch.empty(64, 64), policy="minimal") - 4 * elements <= 64
 
 
+F = torch.nn.functional
+Q, GROUPED = (2, 4, 8, 6), (2, 2, 8, 6)
+attend, resize = F.scaled_dot_product_attention, F.interpolate
+
+
+@pytest.mark.parametrize(
+    ("program", "shapes"),
+    [
+        (lambda a, b: torch.einsum("ij,jk->ki", a, b)[:3, :5] + 1, [(16, 10), (10, 12)]),
+        (lambda a, b: torch.einsum("bhsd,bhtd->bhst", a, b)[:, :2, :3] + 1, [(2, 4, 5, 3), (2, 4, 6, 3)]),
+        (lambda a, b: torch.einsum("...ij,jk", a, b)[1] + 1, [(2, 4, 5), (5, 3)]),
+        (lambda a, b: torch.einsum("bi,bi->bi", a, b)[:1] + 1, [(4, 5), (1, 5)]),
+        (lambda q, k, v: attend(q, k, v)[:, :, :4] + 1, [Q, Q, Q]),
+        (lambda q, k, v: attend(q, k, v)[:, 1:3, :, :2] + 1, [Q, Q, Q]),
+        (lambda q, k, v: attend(q, k, v, is_causal=True)[:, :, 2:4] + 1, [Q, Q, Q]),
+        (lambda q, k, v: attend(q, k, v, enable_gqa=True)[:, 1:2] + 1, [Q, GROUPED, GROUPED]),
+        (lambda q, k, v: attend(q, k, v, enable_gqa=True)[:, ::3] + 1, [Q, GROUPED, GROUPED]),
+        (lambda q, k, v, m: attend(q, k, v, m)[:, 1:2, :3] + 1, [Q, Q, Q, (2, 1, 8, 8)]),
+        (lambda q, k, v: attend(q, k, v)[:3] + 1, [(8, 6), (9, 6), (9, 5)]),
+        (lambda x: resize(x, scale_factor=1.7)[:, :, :6] + 1, [(2, 3, 8, 8)]),
+        (lambda x: resize(x, (5,))[:, :, 1:3] + 1, [(2, 3, 8)]),
+        (lambda x: resize(x, (5, 5, 7), mode="nearest-exact")[:, :, 1:3] + 1, [(1, 2, 4, 8, 8)]),
+        (lambda x, w: F.rms_norm(x, (4,), w)[:2] + 1, [(8, 4), (4,)]),
+        (lambda x: F.adaptive_avg_pool2d(x, 1)[:1] + 1, [(2, 2, 8, 8)]),
+        (lambda x: F.group_norm(x, 2)[:1] + 1, [(2, 4, 8, 8)]),
+    ],
+)
+def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shapes):
+    given = tuple(torch.randn(shape, dtype=torch.float64) for shape in shapes)
+    results = program(*given).numel()
+    parts = torch.autograd.functional.jacobian(program, given)
+    used = sum(int((part.reshape(results, -1) != 0).any(0).sum()) for part in parts)
+    assert _bytes(program, *map(torch.empty, shapes), policy="minimal") == 4 * (used + results)
+
+
 def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
     def step(cache, row):
         cache[:, 5] = row

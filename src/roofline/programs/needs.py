@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Region
-from roofline.sizes import is_symbol, product
+from roofline.sizes import is_symbol, minimum, product
 
 
 class Asked(NamedTuple):
@@ -136,3 +136,40 @@ def multiplied(asked: Asked) -> Iterator[Region]:
     rows, columns = (*out[:-1], first[-1]), (*out[:-2], second[-2], out[-1])
     yield regions.aligned(regions.along(asked.region, rows, (len(out) - 1,)), first, rows)
     yield regions.aligned(regions.along(asked.region, columns, (len(out) - 2,)), second, columns)
+
+
+def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]) -> Iterator[Region]:
+    """A sum over products whose dimensions have letters: all of what is summed, else what the result has."""
+    for shape, word in zip(asked.ins, words, strict=True):
+        if len({*word}) < len(word):  # a diagonal
+            yield WHOLE
+            continue
+        letters = list(zip(word, shape, strict=True))
+
+        def back(box: Any, letters: Any = letters) -> list[Any]:
+            given = dict(zip(result, box, strict=True))
+            return [tuple((0, n, 1) if n == 1 else given.get(letter, (0, n, 1)) for letter, n in letters)]
+
+        yield regions.each(asked.region, back)
+
+
+def attended(asked: Asked, causal: bool = False) -> Iterator[Region]:
+    """Attention: rows of the queries, all keys (of a causal one those before the last query), columns of the values."""
+    (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
+
+    def shared(box: Any, shape: Any, last: Any) -> list[Any]:
+        first, end, step = box[-3] if len(box) > 2 else (0, 1, 1)
+        length = minimum(box[-2][1], shape[-2]) if causal else shape[-2]
+        found = (*box[:-2], (0, length, 1), last)
+        if len(box) < 3 or shape[-3] in (1, out[-3]):
+            return [found]
+        group = out[-3] // shape[-3]
+        return regions.with_rows(found, len(box) - 3, [head // group for head in range(first, end, step)]) or []
+
+    yield regions.aligned(regions.along(asked.region, (*out[:-1], queries[-1]), (len(out) - 1,)), queries, out)
+    for shape, last in ((keys, (0, keys[-1], 1)), (values, None)):
+        part = regions.each(asked.region, lambda box, s=shape, e=last: shared(box, s, e or box[-1]))
+        yield regions.aligned(part, shape, out)
+    for shape in masks:
+        scores = (*out[:-1], keys[-2])
+        yield regions.aligned(regions.along(asked.region, scores, (len(out) - 1,)), shape, scores)

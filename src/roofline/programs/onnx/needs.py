@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.onnx.rules.contractions import windows_of
@@ -166,6 +167,11 @@ def _pooled(each: Asked) -> Iterator[Region]:
     yield regions.under_windows(each.region, places)
 
 
+def _summed(each: Asked) -> Iterator[Region]:
+    ranks = [len(shape) for shape in each.ins]
+    yield from needs.lettered(each, *operand_letters(each.facts["equation"].decode(), ranks))
+
+
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*NAMES, *OTHERS, "Gelu", "Cast", "Mean", "Sum", "Max", "Min"), needs.alike),
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout"), needs.reshaped),
@@ -182,5 +188,5 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(
         ("ArgMax", "ArgMin"), lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))
     ),
-    "MatMul": needs.multiplied, "Gemm": _linear,
+    "MatMul": needs.multiplied, "Gemm": _linear, "Einsum": _summed,
 }  # fmt: skip

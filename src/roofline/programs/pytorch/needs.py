@@ -15,6 +15,7 @@ import numpy as np
 
 from roofline import dtypes
 from roofline.frozen import replace
+from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
@@ -297,6 +298,33 @@ def _pooled(each: Asked) -> Iterator[Region]:
         yield regions.under_windows(each.region, places)
 
 
+def _summed(each: Asked) -> Iterator[Region]:
+    return needs.lettered(each, *operand_letters(each.facts.args[0], [len(shape) for shape in each.ins]))
+
+
+def _adapted(each: Asked) -> Iterator[Region]:
+    rank = len(each.ins[0])
+    return needs.along(each, range(rank - int(each.facts.name[-2]), rank))
+
+
+def _nearest(each: Asked) -> Iterator[Region]:
+    """Of each place of the result the nearest one of the image."""
+    own, out = each.ins[0][2:], each.outs[0][2:]
+    call, found = each.facts, each.region
+    given = call.get("scale_factors") or [call.get(f"scales{end}") for end in ("_d", "_h", "_w")[-len(own) :]]
+    given = [call.get("scales")] if len(own) == 1 and "scales" in call.names else given
+    middle = 0.5 if "exact" in call.name else 0.0
+    for axis, (size, many, scale) in enumerate(zip(own, out, given, strict=True), 2):
+        ratio = np.float32(1 / scale if scale else size / many)
+
+        def back(box: Any, axis: int = axis, size: int = size, ratio: Any = ratio) -> Any:
+            rows = (np.arange(*box[axis], dtype=np.float32) + np.float32(middle)) * ratio
+            return regions.with_rows(box, axis, np.minimum(rows.astype(int), size - 1))
+
+        found = regions.each(found, back)
+    yield found
+
+
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"),
                     needs.alike),
@@ -311,6 +339,13 @@ _RULES: dict[str, needs.Rule] = {
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
     ),
     **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
-    "linear": _linear, **dict.fromkeys(("sort", "topk"), lambda each: needs.along(each, [_axis(each, -1)])),
+    "linear": _linear, "einsum": _summed, "flex_attention": needs.attended,
+    "scaled_dot_product_attention": lambda each: needs.attended(each, bool(each.facts.get("is_causal"))),
+    **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
+                    _nearest),
+    **dict.fromkeys((f"{name}adaptive_avg_pool{d}d" for name in ("", "_") for d in (1, 2, 3)),
+                    _adapted),
+    **dict.fromkeys(("group_norm", "native_group_norm"), lambda each: needs.along(each, range(1, len(each.ins[0])))),
+    **dict.fromkeys(("sort", "topk"), lambda each: needs.along(each, [_axis(each, -1)])),
     **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
 }  # fmt: skip

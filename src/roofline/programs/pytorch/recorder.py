@@ -673,11 +673,12 @@ def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
 
 
 class WholeOperation(NamedTuple):
-    """An operation taken whole: what comes out, and what its forward and backward passes cost."""
+    """An operation taken whole: what comes out, what its forward and backward passes cost, and the call that it is."""
 
     outs: Sequence[tuple[Sequence[int], Any]]
     forward: Callable[[Sequence[Any]], Priced]
     backward: Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Priced]
+    called: Callable[[Sequence[Any]], Call] | None = None
 
 
 def run_whole(recorder: Recorder, whole: WholeOperation, tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -691,7 +692,7 @@ class _WholeFunction(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, recorder: Recorder, whole: WholeOperation, place: SourceLocation, *tensors: Any) -> Any:
         outs = tuple(torch.empty(tuple(shape), dtype=dtype, device=_META) for shape, dtype in whole.outs)
-        recorder.emit(whole.forward(outs), place)
+        recorder.emit(whole.forward(outs), place, whole.called(outs) if whole.called else None)
         ctx.recorder, ctx.whole, ctx.place = recorder, whole, place
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
-from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, function
+from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function
 from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, operation
 from roofline.programs.pytorch.tensors import dtype_name
 from roofline.sizes import Size, exact_div
@@ -27,7 +27,13 @@ LARGEST_MASK = 2**27
 
 
 def attend(
-    recorder: Recorder, name: str, tensors: Sequence[Any], sizes: AttentionSizes, outs: Any, mask: Any = None
+    recorder: Recorder,
+    name: str,
+    tensors: Sequence[Any],
+    sizes: AttentionSizes,
+    outs: Any,
+    mask: Any = None,
+    causal: bool = False,
 ) -> Any:
     """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept."""
     extra = [recorder.read(mask)] if mask is not None else []
@@ -46,7 +52,11 @@ def attend(
         reads = (q, k, v, grad, *rest, *extra, *kept)
         return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
 
-    return run_whole(recorder, WholeOperation(outs, forward, backward), tensors)
+    def called(made: Sequence[Any]) -> Call:
+        given = [*tensors, *([] if mask is None else [mask]), causal]
+        return recorder.call(name, given, made[:1], (*(str(at) for at in range(len(given) - 1)), "is_causal"))
+
+    return run_whole(recorder, WholeOperation(outs, forward, backward, called), tensors)
 
 
 @function(F.scaled_dot_product_attention)
@@ -69,7 +79,7 @@ def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
     shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
     outs = [(shape, q.dtype)]
-    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask)[0]
+    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask, causal)[0]
 
 
 @function(torch.ops.higher_order.flex_attention)

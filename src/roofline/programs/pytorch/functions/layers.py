@@ -23,7 +23,7 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
-from roofline.programs.pytorch.registry import function, price
+from roofline.programs.pytorch.registry import Call, function, price
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
 from roofline.programs.pytorch.rules.sequences import recurrence_of
 from roofline.programs.pytorch.tensors import map_tensors, tensors_in
@@ -87,9 +87,9 @@ def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
     shares = any(out.untyped_storage()._cdata == item.untyped_storage()._cdata for item in operands)
     if any(len(set(word)) != len(word) for word in words) or shares:  # a diagonal, or a view: letters in another order
         return NotImplemented
-    recorder.emit(
-        einsum_operations("einsum", args[0], [recorder.read(item) for item in operands], [recorder.wrote(out)])
-    )
+    call = recorder.call("einsum", [args[0], *operands], [out])
+    ops = einsum_operations("einsum", args[0], [recorder.read(item) for item in operands], call.writes)
+    recorder.emit(ops[0] if len(ops) == 1 else ops, call=call)
     return out
 
 
@@ -117,15 +117,17 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
     tensors = [x] if weight is None else [x, weight]
     dtype = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
 
-    def forward(outs: Sequence[Any]) -> Any:
-        return price(recorder.call("rms_norm", [x, lengths, weight], outs, names))
+    def called(outs: Sequence[Any]) -> Call:
+        return recorder.call("rms_norm", [x, lengths, weight], outs, names)
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         reads = [recorder.read(t) for t in (*grads, *saved)]
         writes = [recorder.wrote(t) for t in made]
         return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
 
-    return run_whole(recorder, WholeOperation([(x.shape, dtype)], forward, backward), tensors)[0]
+    return run_whole(
+        recorder, WholeOperation([(x.shape, dtype)], lambda outs: price(called(outs)), backward, called), tensors
+    )[0]
 
 
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
