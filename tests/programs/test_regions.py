@@ -485,3 +485,15 @@ def test_a_formula_of_an_onnx_file_that_gives_a_part_is_the_number_at_that_size(
         assert _at(formulas.flops("all"), size) == numbers.flops("all")
         for policy in ("each-op", "fused", "minimal"):
             assert _at(formulas.bytes(policy), size) == numbers.bytes(policy)
+
+
+@pytest.mark.parametrize("name", ["linear", "attention"])
+def test_rows_of_an_open_size_that_are_needed_beside_all_do_not_hide_all(name):
+    layers = pytest.importorskip("torch").nn.functional
+
+    def program(x):
+        made = layers.linear(x, x) if name == "linear" else layers.scaled_dot_product_attention(x, x, x)
+        return made[:2] + 1
+
+    found, number = (trace(program, f"fp32[{size}, 6]").bytes("minimal") for size in ("L", 16))
+    assert found.subs(dict.fromkeys(found.free_symbols, 16)) == number

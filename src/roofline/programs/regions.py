@@ -490,7 +490,7 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
 
 
 def elements_of_stretches(places: Sequence[Stretches]) -> Size:
-    """How many elements places of open sizes are together; of those that lie on no common grid the first."""
+    """How many elements places of open sizes are together; of those that lie on no common grid the largest."""
     if len(places) == 1:
         return product(n for n, _ in places[0].steps)
     with suppress(TypeError):  # an order that depends on an open size
@@ -498,7 +498,7 @@ def elements_of_stretches(places: Sequence[Stretches]) -> Size:
         boxes = [boxes_of(each, shape) if shape else None for each in places]
         if all(found is not None for found in boxes):
             return elements_of(union(*(found or () for found in boxes)), shape)
-    return product(n for n, _ in places[0].steps)
+    return maximum(*(product(n for n, _ in each.steps) for each in places))
 
 
 def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
