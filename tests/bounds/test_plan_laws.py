@@ -87,6 +87,26 @@ def test_a_mesh_of_one_chip_costs_nothing(text: str) -> None:
     assert dict(meshed.times) == dict(alone.times)
 
 
+@few(25)
+@given(matmuls(), st.lists(st.sampled_from([16, 256, 4096, 1 << 20]), min_size=3, max_size=3))
+def test_the_best_plan_of_an_open_result_is_no_slower_than_of_a_written_one(text: str, sizes: list[int]) -> None:
+    line, asked = (
+        text.partition(" -> ")[0],
+        {"on": "v5p:4x2", "use": ("X", "Y"), **dict(zip("BDF", sizes, strict=True))},
+    )
+    try:
+        written, free = (shard(each, **asked).best.bound.lower for each in (text, line))
+    except RooflineError:  # a size that does not divide, a result that needs to be written
+        return
+    assert free <= written * (1 + 1e-9)
+
+
+def test_an_open_result_adds_up_what_its_plan_splits() -> None:
+    asked = {"on": "v5p:4x4", "B": 16, "D": 1 << 22, "F": 16}
+    free, written = shard("bf16[B, D] * bf16[D, F]", **asked), shard("bf16[B, D] * bf16[D, F] -> bf16[B, F]", **asked)
+    assert free.best.bound.lower <= written.best.bound.lower < 6.1e-6
+
+
 @given(matmuls())
 @few(6)
 def test_names_of_axes_do_not_matter(text: str) -> None:

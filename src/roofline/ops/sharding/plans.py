@@ -121,10 +121,10 @@ class Choice(NamedTuple):
         return moved(self.raw, self.after)
 
     @property
-    def moves_to_sums(self) -> bool:
-        """Whether operands are moved over axes over which the raw result is then a partial sum."""
+    def sums_by_moves(self) -> tuple[str, ...]:
+        """Axes that operands are moved over and over which the raw result is then a partial sum."""
         made = {axis for steps in self.before for move in steps for axis in move.axes}
-        return not made.isdisjoint(self.raw.unreduced)
+        return tuple(axis for axis in self.raw.unreduced if axis in made)
 
     @property
     def collectives(self) -> set[str]:
@@ -499,9 +499,28 @@ class _Search:
             wanted = layout_of(step.output).without(self.single) if fixed else None
             sums = not any(x.ident in self.no_sums for x in step.inputs)
             found = choices(step, inputs, wanted, also=self.also, may_split=self.may_split, sums=sums)
-            last = wanted is None and step.output.ident not in self.last_use
-            self._found[key] = tuple(choice for choice in found if not (last and choice.moves_to_sums))
+            if wanted is None and step.output.ident not in self.last_use:
+                found = (end for choice in found for end in self.ends(choice))
+            self._found[key] = tuple(found)
         return self._found[key]
+
+    def ends(self, choice: Choice) -> Iterator[Choice]:
+        """A choice of the last step, whose layout is open: sums that its moves made are added up where they cost least.
+
+        They are scattered into the first dimension that the axes divide, else each chip gets the whole: alone, or with
+        the sums that no move made, which may stay.
+        """
+        raw, made = choice.raw, choice.sums_by_moves
+        if not made:
+            yield choice
+            return
+        for sums in dict.fromkeys((made, raw.unreduced)):
+            ways: Iterator[tuple[State, ...]] = product((*raw.labels, None), repeat=len(sums))
+            states = (raw.states | dict(zip(sums, way, strict=True)) for way in ways)
+            legal = (_legal(raw, each, self.may_split) for each in states)
+            after = next((moves for moves in legal if moves is not None), None)
+            if after is not None:
+                yield choice._replace(after=after)
 
     @staticmethod
     def name_of(ident: str, dtype: str) -> str:
