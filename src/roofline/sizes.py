@@ -23,6 +23,7 @@ from contextlib import suppress
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 from roofline.counts import typed_size
 from roofline.errors import InputError, SizeError, a_or_an, quoted
@@ -203,15 +204,32 @@ def _item(value: Any) -> Any:
     return float(plain) if getattr(plain, "dtype", None) is not None and plain.dtype.kind == "f" else plain
 
 
+#: Arrays that :func:`own_array` made, by their identity.
+_COPIES: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
 def own_array(value: Any) -> Any:
-    """A copy of an array in float64, which nobody changes; masked entries are nan, complex numbers a TypeError."""
+    """A copy of an array in float64, which nobody changes; masked entries are nan, complex numbers a TypeError.
+
+    One that this made is its own copy:
+
+    >>> import numpy
+    >>> sizes = own_array(numpy.array([1, 2]))
+    >>> own_array(sizes) is sizes, sizes.flags.writeable
+    (True, False)
+    """
     import numpy as np
 
+    known = _COPIES.get(id(value))
+    if known is not None and known is value and not known.flags.writeable:
+        return known
     if is_array(value) and value.dtype.kind == "c":
         raise TypeError("complex numbers are no sizes")
     if hasattr(value, "filled"):
         value = value.astype(np.float64).filled(np.nan)
-    return read_only(np.array(value, dtype=np.float64))
+    made = read_only(np.array(value, dtype=np.float64))
+    _COPIES[id(made)] = made
+    return made
 
 
 def read_only(value: Any) -> Any:
