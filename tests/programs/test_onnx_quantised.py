@@ -73,19 +73,66 @@ def test_elementwise_on_integers():
     assert (op.writes[0].dims, op.work.total("flops")) == ((2, 8, 1, 1), 2 * 8 * 25 + 5 * 2 * 8)
 
 
-def test_a_product_between_pairs_is_counted_as_the_file_computes_it():
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["qx"]),
-        helper.make_node("DequantizeLinear", ["qx", "s", "z"], ["dx"]),
-        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["dw"]),
-        helper.make_node("MatMul", ["dx", "dw"], ["y"]),
+PRODUCTS = {
+    "MatMul": ((4, 16), (16, 32), {}, "QLinearMatMul"),
+    "Gemm": ((4, 16), (32, 16), {"transB": 1}, "QGemm"),
+    "Conv": ((2, 3, 10, 10), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}, "QLinearConv"),
+}
+
+
+@pytest.mark.parametrize("between", [(), ("Relu",)])
+@pytest.mark.parametrize("kind", PRODUCTS)
+def test_a_product_between_pairs_is_its_twin_on_integers(kind, between):
+    x, w, attributes, twin = PRODUCTS[kind]
+    nodes = [helper.make_node("DequantizeLinear", [word, "s", "z"], [f"{word}_wide"]) for word in "xw"]
+    nodes.append(helper.make_node(kind, ["x_wide", "w_wide"], ["y"], **attributes))
+    nodes += [helper.make_node(each, ["y"], ["y_bounded"]) for each in between]
+    nodes.append(helper.make_node("QuantizeLinear", ["y_bounded" if between else "y", "s", "z"], ["o"]))
+    given, out, weights = [value("x", *x, dtype=UINT8)], [value("o", dtype=UINT8)], [weight("w", *w, dtype=UINT8)]
+    paired = trace(model(nodes, given, out, [*weights, *SCALES]))
+    words = ["x", "s", "z", "w", "s", "z", *([""] if kind == "Gemm" else []), "s", "z"]
+    make = runtime if kind == "Gemm" else helper.make_node
+    whole = trace(model([make(twin, words, ["o"], **attributes)], given, out, [*weights, *SCALES]))
+    assert [op.name for op in paired.ops] == [twin]
+    for policy in ("minimal", "fused", "each-op"):
+        ours, theirs = (each.bound("t4", policy=policy) for each in (paired, whole))
+        assert (ours.lower, ours.upper, dict(ours.bytes)) == (theirs.lower, theirs.upper, dict(theirs.bytes))
+    assert any("run on the integers" in text for text in paired.assumptions)
+    assert paired.parameters() == whole.parameters()
+
+
+def test_a_result_that_is_used_wide_too_is_written_wide():
+    nodes = [helper.make_node("DequantizeLinear", [word, "s", "z"], [f"{word}_wide"]) for word in "xw"]
+    nodes += [helper.make_node("MatMul", ["x_wide", "w_wide"], ["y"]), helper.make_node("Relu", ["y"], ["r"])]
+    nodes += [
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["o"]),
+        helper.make_node("Add", ["y", "x_wide"], ["p"]),
     ]
-    weights = [weight("w", 16, 32, dtype=UINT8), *SCALES]
-    traced = trace(model(nodes, [value("x", 4, 16)], [value("y")], weights))
+    given, weights = [value("x", 16, 16, dtype=UINT8)], [weight("w", 16, 16, dtype=UINT8), *SCALES]
+    traced = trace(model(nodes, given, [value("o", dtype=UINT8), value("p")], weights))
+    assert [op.name for op in traced.ops] == ["DequantizeLinear", "QLinearMatMul", "Relu", "QuantizeLinear", "Add"]
+    assert (traced.ops[1].writes[0].dtype, _run("int8")(traced.ops[1])) == ("fp32", 2 * 16**3)
+
+
+def test_weights_alone_in_integers_are_multiplied_as_the_file_does():
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["dw"]),
+        helper.make_node("MatMul", ["x", "dw"], ["y"]),
+    ]
+    traced = trace(model(nodes, [value("x", 4, 16)], [value("y")], [weight("w", 16, 32, dtype=UINT8), *SCALES]))
     assert _run("fp32")(traced.ops[-1]) == 2 * 4 * 16 * 32
-    assert [op.work.total("flops", "vector") for op in traced.ops[:3]] == [3 * 64, 2 * 64, 2 * 16 * 32]
     assert any("a runtime may use integers" in text for text in traced.assumptions)
     assert traced.parameters() == 16 * 32 + 2
+
+
+def test_products_between_pairs_keep_open_sizes():
+    nodes = [helper.make_node("DequantizeLinear", [word, "s", "z"], [f"{word}_wide"]) for word in "xw"]
+    nodes += [
+        helper.make_node("MatMul", ["x_wide", "w_wide"], ["y"]),
+        helper.make_node("QuantizeLinear", ["y", "s", "z"], ["o"]),
+    ]
+    given, weights = [value("x", "B", 16, dtype=UINT8)], [weight("w", 16, 32, dtype=UINT8), *SCALES]
+    assert str(trace(model(nodes, given, [value("o", dtype=UINT8)], weights)).flops()) == "1024*B"
 
 
 @pytest.mark.parametrize(("name", "bits"), [

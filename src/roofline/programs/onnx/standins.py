@@ -99,7 +99,7 @@ def _replace(graph: Any, outer: list[Any], prefix: str) -> None:
             STANDINS[node.op_type](build)
             nodes += build.nodes
             continue
-        for place, inner in enumerate(_inside(node)):
+        for place, inner in enumerate(graphs_of(node)):
             _replace(inner, [graph, *outer], f"{prefix}_{number}_{place}")
         nodes.append(node)
     replace_all(graph, "node", nodes)
@@ -110,7 +110,7 @@ def _restore(found: Any, own: Any) -> None:
     nodes: Nodes = []
     for node in own.node:
         same = node if _is_one(node) else standard[tuple(node.output)]
-        for new, old in zip(_inside(same), _inside(node), strict=True):
+        for new, old in zip(graphs_of(same), graphs_of(node), strict=True):
             _restore(new, old)
         nodes.append(same)
     replace_all(found, "node", nodes)
@@ -129,13 +129,13 @@ def replace_all(graph: Any, field: str, items: Iterable[Any]) -> None:
     getattr(graph, field).extend(kept)
 
 
-def _inside(node: Any) -> list[Any]:
+def graphs_of(node: Any) -> list[Any]:
     """The graphs that a node holds."""
     return [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
 
 
 def _has_one(graph: Any) -> bool:
-    return any(_is_one(node) or any(map(_has_one, _inside(node))) for node in graph.node)
+    return any(_is_one(node) or any(map(_has_one, graphs_of(node))) for node in graph.node)
 
 
 def _is_one(node: Any) -> bool:

@@ -32,6 +32,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import LEAST, needed_of
+from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
@@ -87,9 +88,13 @@ def trace(
         raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
     with _damage("the ONNX graph"):
         model, named = inferred(read(program), batch, sizes or {})
-    walk = GraphWalker(trips, solved(model.graph, named), taken_as=_floating(dtype))
+        found = solved(model.graph, named)
+        joined = on_integers(model.graph)
+    walk = GraphWalker(trips, found, taken_as=_floating(dtype))
     if dtype is not None:
         walk.assumptions[f"fp32 tensors of the file are taken as {walk.taken_as}"] = None
+    if joined:
+        walk.assumptions[JOINED] = None
     held = {item.name for item in model.graph.initializer}
     given = [item for item in model.graph.input if item.name not in held]
     with _damage("the ONNX graph"):

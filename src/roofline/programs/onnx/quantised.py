@@ -1,0 +1,107 @@
+"""Products between DequantizeLinear and QuantizeLinear on the integers, as runtimes run them.
+
+A tool that quantises a network writes each product in floating point, behind a DequantizeLinear of each operand and
+before a QuantizeLinear of its result. ONNX Runtime and TensorRT run the three as one product of integers (ONNX Runtime,
+"Quantize ONNX models", representation with QDQ; TensorRT, "Working with quantized types"). Here such a product becomes
+the operator of the other representation, which takes the integers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from onnx import TensorProto, helper
+
+from roofline.programs.onnx.standins import DOMAIN, graphs_of, replace_all
+
+#: What a product of floating point becomes on integers.
+ON_INTEGERS = {"MatMul": ("QLinearMatMul", ""), "Conv": ("QLinearConv", ""), "Gemm": ("QGemm", DOMAIN)}
+
+#: What the answer says where a product was joined with the pairs around it.
+JOINED = (
+    "products between DequantizeLinear and QuantizeLinear run on the integers, as ONNX Runtime and TensorRT run them"
+)
+
+#: What may stand between a product and the QuantizeLinear of its result: the bounds of the integers hold it.
+BOUNDED = ("Relu", "Clip")
+
+#: The formats that products take on the integers; of the narrower ones that a library may lack by name.
+NARROW = {
+    getattr(TensorProto, name)
+    for name in ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8E4M3FN", "FLOAT8E5M2")
+    if hasattr(TensorProto, name)
+}
+
+
+def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:
+    """Put products of integers in place of those between pairs, in a graph and those inside it; say how many.
+
+    ``outside`` are the DequantizeLinear nodes around a graph, by their result.
+
+    >>> pair = [helper.make_node("DequantizeLinear", [word, "s"], [f"{word}_wide"]) for word in ("x", "w")]
+    >>> nodes = [*pair, helper.make_node("MatMul", ["x_wide", "w_wide"], ["y"])]
+    >>> values = [helper.make_tensor_value_info(word, TensorProto.INT8, [8, 8]) for word in ("x", "w")]
+    >>> graph = helper.make_graph(nodes, "g", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 8])])
+    >>> on_integers(graph), [node.op_type for node in graph.node]
+    (1, ['QLinearMatMul'])
+    """
+    kinds = {item.name: item.data_type for item in graph.initializer}
+    kinds |= {item.name: item.type.tensor_type.elem_type for item in (*graph.input, *graph.value_info)}
+    widened = dict(outside) | {
+        node.output[0]: node for node in graph.node
+        if node.op_type == "DequantizeLinear" and kinds.get(node.input[0]) in NARROW | {TensorProto.INT32}
+    }  # fmt: skip
+    narrow = {word for word, node in widened.items() if kinds.get(node.input[0]) != TensorProto.INT32}
+    uses = Counter(_words(graph))
+    users = {word: node for node in graph.node for word in node.input}
+    joined: dict[int, Any] = {}
+    dropped: set[str] = set()
+    for node in graph.node:
+        if node.op_type not in ON_INTEGERS or node.domain not in ("", "ai.onnx") or not {*node.input[:2]} <= narrow:
+            continue
+        last, between = node, [node]
+        while len(between) < 4 and uses[last.output[0]] == 1 and (following := users.get(last.output[0])) is not None:
+            between.append(following)
+            last = following
+            if following.op_type not in BOUNDED:
+                break
+        ends = last.op_type == "QuantizeLinear"
+        name, domain = ON_INTEGERS[node.op_type]
+        result = last if ends else node
+        made = _joined(node, widened, result if ends else None, name, domain)
+        joined[id(result)] = made
+        dropped |= {each.output[0] for each in between[:-1]} if ends else set()
+    inside = sum(on_integers(each, widened) for node in graph.node for each in graphs_of(node))
+    if joined:
+        kept = [joined.get(id(node), node) for node in graph.node if node.output[0] not in dropped]
+        replace_all(graph, "node", kept)
+        used = {*_words(graph)}
+        left = [node for node in graph.node if node.op_type != "DequantizeLinear" or node.output[0] in used]
+        replace_all(graph, "node", left)
+    return len(joined) + inside
+
+
+def _joined(node: Any, widened: Mapping[str, Any], last: Any, name: str, domain: str) -> Any:
+    """The product on integers: each operand with its scale and zero, those of the result, and what is added."""
+    words = [word for operand in node.input[:2] for word in _with_scale(widened[operand].input)]
+    added = [widened[word].input[0] if word in widened else word for word in node.input[2:3]]
+    scale = ["", ""] if last is None else [*last.input[1:3], ""][:2]
+    words += [*(added or [""]), *scale] if name == "QGemm" else [*scale, *added]
+    made = helper.make_node(name, words, [(node if last is None else last).output[0]], node.name, domain=domain)
+    made.attribute.extend(node.attribute)
+    return made
+
+
+def _with_scale(words: Any) -> list[str]:
+    return [*words, ""][:3]
+
+
+def _words(graph: Any) -> Iterator[str]:
+    """Each use of a value, by nodes, by those of the graphs inside, and as a result."""
+    for node in graph.node:
+        yield from node.input
+        for inner in graphs_of(node):
+            yield from _words(inner)
+    yield from (item.name for item in graph.output)
