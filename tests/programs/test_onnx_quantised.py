@@ -101,6 +101,22 @@ def test_a_product_between_pairs_is_its_twin_on_integers(kind, between):
     assert paired.parameters() == whole.parameters()
 
 
+def test_two_layers_of_pairs_with_weights_laid_out_anew_run_on_integers():
+    words = ["x", "v", "w"]
+    nodes = [helper.make_node("DequantizeLinear", [word, "s", "z"], [f"{word}_wide"]) for word in words]
+    nodes += [helper.make_node("Transpose", [f"{word}_wide"], [f"{word}_turned"], perm=[1, 0]) for word in "vw"]
+    nodes += [helper.make_node("MatMul", ["x_wide", "v_turned"], ["y"]), helper.make_node("Relu", ["y"], ["r"])]
+    nodes += [helper.make_node("QuantizeLinear", ["r", "s", "z"], ["q"])]
+    nodes += [helper.make_node("DequantizeLinear", ["q", "s", "z"], ["q_wide"])]
+    nodes += [helper.make_node("MatMul", ["q_wide", "w_turned"], ["p"])]
+    nodes += [helper.make_node("QuantizeLinear", ["p", "s", "z"], ["o"])]
+    weights = [weight("v", 32, 16, dtype=UINT8), weight("w", 8, 32, dtype=UINT8), *SCALES]
+    traced = trace(model(nodes, [value("x", 4, 16, dtype=UINT8)], [value("o", dtype=UINT8)], weights))
+    assert [_run("int8")(op) for op in traced.ops if op.name == "QLinearMatMul"] == [2 * 4 * 16 * 32, 2 * 4 * 32 * 8]
+    assert not any(tensor.dtype == "fp32" and tensor.elements > 1 for op in traced.ops for tensor in op.reads)
+    assert traced.bytes("minimal") == 4 * 16 + 32 * 16 + 8 * 32 + 4 * 8 + 5
+
+
 def test_a_result_that_is_used_wide_too_is_written_wide():
     nodes = [helper.make_node("DequantizeLinear", [word, "s", "z"], [f"{word}_wide"]) for word in "xw"]
     nodes += [helper.make_node("MatMul", ["x_wide", "w_wide"], ["y"]), helper.make_node("Relu", ["y"], ["r"])]

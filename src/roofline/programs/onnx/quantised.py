@@ -14,10 +14,13 @@ from typing import Any
 
 from onnx import TensorProto, helper
 
-from roofline.programs.onnx.standins import DOMAIN, graphs_of, replace_all
+from roofline.programs.onnx.standins import DOMAIN, copies, graphs_of, replace_all
 
 #: What a product of floating point becomes on integers.
 ON_INTEGERS = {"MatMul": ("QLinearMatMul", ""), "Conv": ("QLinearConv", ""), "Gemm": ("QGemm", DOMAIN)}
+
+#: What lays the elements of its first operand out anew.
+LAID_OUT = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 #: What the answer says where a product was joined with the pairs around it.
 JOINED = (
@@ -53,12 +56,13 @@ def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:
         node.output[0]: node for node in graph.node
         if node.op_type == "DequantizeLinear" and kinds.get(node.input[0]) in NARROW | {TensorProto.INT32}
     }  # fmt: skip
-    narrow = {word for word, node in widened.items() if kinds.get(node.input[0]) != TensorProto.INT32}
-    uses = Counter(_words(graph))
-    users = {word: node for node in graph.node for word in node.input}
+    narrow = {word for word, node in widened.items() if kinds.get(node.input[0]) in NARROW}
     joined: dict[int, Any] = {}
     dropped: set[str] = set()
-    for node in graph.node:
+    _moved_before(graph, kinds, widened, narrow)
+    nodes, uses = list(graph.node), Counter(_words(graph))
+    users = {word: node for node in nodes for word in node.input}
+    for node in nodes:
         if node.op_type not in ON_INTEGERS or node.domain not in ("", "ai.onnx") or not {*node.input[:2]} <= narrow:
             continue
         last, between = node, [node]
@@ -75,12 +79,37 @@ def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:
         dropped |= {each.output[0] for each in between[:-1]} if ends else set()
     inside = sum(on_integers(each, widened) for node in graph.node for each in graphs_of(node))
     if joined:
-        kept = [joined.get(id(node), node) for node in graph.node if node.output[0] not in dropped]
+        kept = [joined.get(id(node), node) for node in nodes if node.output[0] not in dropped]
         replace_all(graph, "node", kept)
         used = {*_words(graph)}
         left = [node for node in graph.node if node.op_type != "DequantizeLinear" or node.output[0] in used]
         replace_all(graph, "node", left)
     return len(joined) + inside
+
+
+def _moved_before(graph: Any, kinds: dict[str, int], widened: dict[str, Any], narrow: set[str]) -> None:
+    """Let what only lays elements out anew come before the DequantizeLinear of its operand: it takes the integers."""
+    shapes = {item.name: item for item in graph.value_info}
+    nodes = []
+    for node in graph.node:
+        wide = node.input[0] if node.input else ""
+        if node.op_type not in LAID_OUT or wide not in narrow or node.output[0] not in shapes:
+            nodes.append(node)
+            continue
+        pair, word = widened[wide], f"{node.output[0]}_narrow"
+        moved, laid = copies((node,)), shapes[node.output[0]].type.tensor_type
+        moved[0].input[0], moved[0].output[0] = pair.input[0], word
+        kinds[word] = kinds[pair.input[0]]
+        held = graph.value_info.add(name=word)
+        held.type.tensor_type.CopyFrom(laid)
+        held.type.tensor_type.elem_type = kinds[word]
+        again = helper.make_node("DequantizeLinear", [word, *pair.input[1:]], [node.output[0]], pair.name)
+        again.attribute.extend(pair.attribute)
+        widened[node.output[0]] = again
+        narrow.add(node.output[0])
+        nodes += [*moved, again]
+    if len(nodes) > len(graph.node):
+        replace_all(graph, "node", nodes)
 
 
 def _joined(node: Any, widened: Mapping[str, Any], last: Any, name: str, domain: str) -> Any:
