@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from roofline import dtypes
 from roofline.answers import Answer
@@ -145,8 +145,15 @@ def advise_step(
     return tuple(found)
 
 
-class StepAdviceList(tuple[StepAdvice, ...], Answer):
-    """Advice about the phases of a step, those of each phase in order of gain: a tuple that is an answer too."""
+class _Line(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+_AnyLine = TypeVar("_AnyLine", bound=_Line)
+
+
+class ChangeList(tuple[_AnyLine, ...], Answer):
+    """Changes that help a step of serving or training: a tuple that is an answer too."""
 
     __slots__ = ()
 
@@ -157,6 +164,12 @@ class StepAdviceList(tuple[StepAdvice, ...], Answer):
     def to_dict(self) -> dict[str, Any]:
         """The lines as plain data."""
         return {"advice": [line.to_dict() for line in self]}
+
+
+class StepAdviceList(ChangeList[StepAdvice]):
+    """Advice about the phases of a step, those of each phase in order of gain."""
+
+    __slots__ = ()
 
     def sections(self) -> Iterator[Section]:
         """Of each phase what to change, the gain, and why."""

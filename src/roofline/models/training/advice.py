@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from roofline import dtypes
-from roofline.answers import Answer, attributes
+from roofline.answers import attributes
 from roofline.bounds.advice_engine import OTHER_CHIPS, Proposal, Standing, helpful
 from roofline.bounds.bound import Bound
 from roofline.errors import RooflineError
@@ -48,7 +48,7 @@ from roofline.hardware.rate import choose_unit
 from roofline.models.operations import off_matrix_unit
 from roofline.models.parallelism.layout import axis_across_slices
 from roofline.models.parallelism.schedules import SCHEDULES, schedule
-from roofline.models.serving.advice import changes_table, native_formats
+from roofline.models.serving.advice import ChangeList, changes_table, native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.question import microbatches_that_fit
 from roofline.models.training.recomputation import CHECKPOINT_POLICIES
@@ -376,8 +376,8 @@ class TrainingAdvice:
         return f"<TrainingAdvice {self}>"
 
 
-class TrainingAdviceList(tuple[TrainingAdvice, ...], Answer):
-    """Advice about a training step, best first: a tuple that is an answer too.
+class TrainingAdviceList(ChangeList[TrainingAdvice]):
+    """Advice about a training step, best first.
 
     >>> from roofline import train
     >>> train("llama-3-8b", on="h100:8", batch_tokens="1M").advise()[:1]  # doctest: +ELLIPSIS
@@ -385,14 +385,6 @@ class TrainingAdviceList(tuple[TrainingAdvice, ...], Answer):
     """
 
     __slots__ = ()
-
-    def one_line(self) -> str:
-        """How many there are."""
-        return f"{len(self)} changes that help"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The lines as plain data."""
-        return {"advice": [line.to_dict() for line in self]}
 
     def sections(self) -> Iterator[Section]:
         """What to change, the gain, and why."""
