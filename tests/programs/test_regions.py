@@ -497,3 +497,61 @@ def test_rows_of_an_open_size_that_are_needed_beside_all_do_not_hide_all(name):
 
     found, number = (trace(program, f"fp32[{size}, 6]").bytes("minimal") for size in ("L", 16))
     assert found.subs(dict.fromkeys(found.free_symbols, 16)) == number
+
+
+def _replacing(x, y, axis):
+    x = x * 2
+    x.select(axis, 1).copy_(y)
+    return x
+
+
+#: Programs of PyTorch, and shapes of what they read: each gives back a part of what an operation makes.
+TORCH_PARTS = {
+    "sums before a product": (lambda t, a, b: t.einsum("ijl,kl->il", a, b)[:3, :2], (8, 5, 3), (4, 3)),
+    "windows that cover": (lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 5)[..., 1:3, :2], (1, 2, 12, 13)),
+    "channels of groups": (lambda t, x, w: t.nn.functional.group_norm(x, 4, w)[:, 1:3, 0], (2, 8, 3, 3), (8,)),
+    "channels of an image": (lambda t, x, w: t.nn.functional.instance_norm(x, weight=w)[:, :3], (2, 8, 3, 3), (8,)),
+    "channels of a batch": (
+        lambda t, x, w: t.nn.functional.batch_norm(x, None, None, w, training=True)[:1, :3, 0], (2, 8, 3, 3), (8,)
+    ),
+    "channels by stored statistics": (
+        lambda t, x, w: t.batch_norm(x, w, None, w.detach(), w.detach(), False, 0.1, 1e-5, False)[:1, :3, 0],
+        (2, 8, 3, 3), (8,),
+    ),
+    "columns of a norm": (
+        lambda t, x, w, b: t.nn.functional.layer_norm(x, (4, 6), w, b)[:2, :3, 1], (3, 4, 6), (4, 6), (4, 6)
+    ),
+    "a row replaced": (lambda t, x, y: _replacing(x, y, 0), (4, 6), (6,)),
+    "a column replaced": (lambda t, x, y: _replacing(x, y, 1), (4, 6), (4,)),
+    "rows replaced in a copy": (lambda t, x, y: t.slice_scatter(x, y, 0, 1, 3), (4, 6), (2, 6)),
+    "a column replaced in a copy": (lambda t, x, y: t.select_scatter(x, y, 1, -1)[1:3, 4:], (4, 6), (4,)),
+    **{
+        f"{mode} by {how}": (
+            lambda t, x, mode=mode, how=how: t.nn.functional.interpolate(x, mode=mode, **how)[..., 1:6:2, :4],
+            (1, 2, 9, 10),
+        )
+        for mode in ("bilinear", "bicubic")
+        for how in ({"scale_factor": 2}, {"scale_factor": 0.7}, {"size": (7, 5), "align_corners": True})
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TORCH_PARTS)
+def test_a_part_reads_what_a_change_of_it_would_change(name):
+    torch = pytest.importorskip("torch")
+    program, *shapes = TORCH_PARTS[name]
+    given = [torch.rand(shape, generator=torch.Generator().manual_seed(1)) for shape in shapes]
+    slopes = torch.autograd.functional.jacobian(lambda *given: program(torch, *given), tuple(given))
+    read = sum(int((slope.flatten(0, -x.ndim - 1) != 0).any(0).sum()) for slope, x in zip(slopes, given, strict=True))
+    result = program(torch, *given).numel()
+    assert trace(lambda *given: program(torch, *given), *given).bytes("minimal") == 4 * (read + result)
+
+
+def test_bags_read_the_rows_that_go_into_them():
+    torch = pytest.importorskip("torch")
+    rows, starts = torch.tensor([0, 1, 2, 2, 5, 7]), torch.tensor([0, 2])
+
+    def program(table):
+        return torch.nn.functional.embedding_bag(rows, table, starts, padding_idx=5)[1:, :3]
+
+    assert trace(program, "fp32[100, 8]").bytes("minimal") == 4 * (2 * 3 + 3) + 8 * (6 + 2)  # rows 2 and 7; indices

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Region
@@ -114,6 +116,72 @@ def along(asked: Asked, axes: Sequence[int], kept: bool = True, many: int | None
     wanted = regions.union(*map(regions.box_in, asked.wanted, asked.outs))
     for shape in asked.ins[:many]:
         yield regions.along(wanted, shape, axes, kept)
+
+
+def normed(asked: Asked, axes: Sequence[int]) -> Iterator[Region]:
+    """Along axes; scale and shift, whose dimensions are the last of the result's, as far as the result has them."""
+    yield from along(asked, axes)
+    yield from (
+        shape if shape is None else regions.aligned(asked.region, shape, asked.outs[0]) for shape in asked.ins[1:]
+    )
+
+
+def normed_by_channel(asked: Asked, axes: Sequence[int] = (), group: int = 1) -> Iterator[Region]:
+    """Of [batch, channels, …] along axes, the channels of a group together; of vectors the channels of the result."""
+
+    def with_group(box: Any) -> list[Any]:
+        first, last, step = box[1]
+        together = (first // group * group, -(-last // group) * group, 1)
+        return [(box[0], (first, last, step) if group == 1 else together, *box[2:])]
+
+    yield regions.along(regions.each(asked.region, with_group), asked.ins[0], axes)
+    yield from (regions.each(asked.region, lambda box: [(box[1],)]) for _ in asked.ins[1:])
+
+
+def by_rows(asked: Asked, rows: Sequence[Callable[[Any], Any]]) -> Iterator[Region]:
+    """Of the last dimensions of an image the rows that each of these says for places of the result."""
+    found = asked.region
+    for axis, of in enumerate(rows, len(asked.ins[0]) - len(rows)):
+        found = regions.each(found, lambda box, a=axis, of=of: regions.with_rows(box, a, of(np.arange(*box[a]))))
+    yield found
+
+
+def adapted(asked: Asked, spatial: int) -> Iterator[Region]:
+    """Windows that cover an image: the i-th of r over n elements from ⌊i·n/r⌋ to ⌈(i + 1)·n/r⌉."""
+    pairs = zip(asked.ins[0][-spatial:], asked.outs[0][-spatial:], strict=True)
+
+    def reached(size: int, many: int) -> Callable[[Any], Any]:
+        return lambda at: [row for i in at.tolist() for row in range(i * size // many, -(-(i + 1) * size // many))]
+
+    return by_rows(asked, [reached(*pair) for pair in pairs])
+
+
+#: Elements that are mixed beside the one before a place, by the kind of a resampling.
+_BESIDE = {"linear": (0, 1), "cubic": (-1, 2)}
+
+
+def mixed(size: int, ratio: float, middle: float, kind: str) -> Callable[[Any], Any]:
+    """Elements of ``size`` that places of a resampled image are mixed of, place i at (i + middle)·ratio − middle.
+
+    A place that meets an element takes it alone. Source: PyTorch, ``aten/src/ATen/native/UpSample.h``; ONNX, Resize.
+
+    >>> mixed(4, 0.5, 0.5, "linear")(np.arange(0, 3)), mixed(7, 3.0, 0.0, "cubic")(np.arange(1, 2))
+    ([0, 1], [3])
+    """
+
+    def rows(at: Any) -> list[int]:
+        exact = np.round((at + middle) * ratio - middle, 9)
+        low = np.floor(exact).astype(int)
+        first, last = _BESIDE[kind]
+        taken = [np.where(low == exact, low, low + beside) for beside in range(first, last + 1)]
+        return sorted({*np.clip(taken, 0, size - 1).ravel().tolist()})
+
+    return rows
+
+
+def corners(size: int, many: int) -> float:
+    """The ratio of a resampling whose first and last places meet the first and last elements."""
+    return (size - 1) / max(1, many - 1)
 
 
 def picked(asked: Asked, axis: int, rows: Sequence[int] | None) -> Iterator[Region]:

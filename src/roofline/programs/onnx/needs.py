@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked, needed_of_operands
@@ -167,6 +169,45 @@ def _pooled(each: Asked) -> Iterator[Region]:
     yield regions.under_windows(each.region, places)
 
 
+def _normed_by_channel(each: Asked) -> Iterator[Region]:
+    """With statistics of each image's channels or groups of them; stored ones, of a batch norm, are elementwise."""
+    x, groups = each.ins[0], each.facts.get("num_groups")
+    if each.facts.get("training_mode") or any(shape != x[1:2] for shape in each.ins[1:]):
+        return iter(())  # with statistics of the batch, or a scale for each group
+    stored = each.name == "BatchNormalization"
+    return needs.normed_by_channel(each, () if stored else range(2, len(x)), x[1] // groups if groups else 1)
+
+
+#: The middle of an element, by the way that a Resize counts places.
+_MIDDLE = {"half_pixel": 0.5, "pytorch_half_pixel": 0.5, "asymmetric": 0.0, "align_corners": 0.0}
+
+#: Elements that a Resize takes the nearest to be, by its rounding.
+_NEAREST: Mapping[str, Callable[[Any], Any]] = {
+    "round_prefer_floor": lambda at: np.ceil(at - 0.5), "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+    "floor": np.floor, "ceil": np.ceil,
+}  # fmt: skip
+
+
+def _resampled(each: Asked) -> Iterator[Region]:
+    """Of each place of the result the nearest element, or those that it is mixed of."""
+    facts, own, out = each.facts, each.ins[0], each.outs[0]
+    words = {"mode": "nearest", "nearest_mode": "round_prefer_floor", "coordinate_transformation_mode": "half_pixel"}
+    kind, rounding, counted = (getattr(facts.get(name), "decode", lambda w=word: w)() for name, word in words.items())
+    scales = each.numbers[2] if len(each.numbers) > 2 and each.ins[2] is not None else None
+    if counted not in _MIDDLE or facts.get("antialias") or facts.get("axes") or (scales is None and len(each.ins) < 4):
+        return iter(())
+    middle, nearest = _MIDDLE[counted], _NEAREST[rounding]
+
+    def rows(size: int, many: int, scale: float) -> Callable[[Any], Any]:
+        ratio = needs.corners(size, many) if counted == "align_corners" else 1 / scale
+        if kind != "nearest":
+            return needs.mixed(size, ratio, middle, kind)
+        return lambda at: np.clip(nearest(np.round((at + middle) * ratio - middle, 9)).astype(int), 0, size - 1)
+
+    given = scales or [many / size for size, many in zip(own, out, strict=True)]
+    return needs.by_rows(each, [rows(*axis) for axis in zip(own, out, given, strict=True)])
+
+
 def _summed(each: Asked) -> Iterator[Region]:
     ranks = [len(shape) for shape in each.ins]
     yield from needs.lettered(each, *operand_letters(each.facts["equation"].decode(), ranks))
@@ -181,8 +222,10 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("Softmax", "LogSoftmax"), lambda each: needs.along(each, [_axis(each, -1)])),
     **dict.fromkeys(
         ("LayerNormalization", "RMSNormalization"),
-        lambda each: needs.along(each, range(_axis(each, -1), len(each.ins[0]))),
+        lambda each: needs.normed(each, range(_axis(each, -1), len(each.ins[0]))),
     ),
+    **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _normed_by_channel),
+    "Resize": _resampled,
     "CumSum": _running, **dict.fromkeys(("Conv", "ConvTranspose"), _convolved),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pooled),
     **dict.fromkeys(

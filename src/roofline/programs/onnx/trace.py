@@ -138,6 +138,7 @@ class GraphWalker:
     updated: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
+    scales: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
     steps: LoopSteps | None = None
@@ -160,6 +161,7 @@ class GraphWalker:
         self.known |= given
         norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
         self.buffers |= {word for node in norms for word in node.input[3:5]}
+        self.scales |= {word for node in graph.node if node.op_type == "Resize" for word in node.input[2:3]}
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -393,8 +395,9 @@ class GraphWalker:
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:
-        """Keep the value of a number or a list of sizes, which moves nothing."""
-        small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and value.data_type in (6, 7))
+        """Keep the value of a number, or of a list of sizes or scales, which moves nothing."""
+        listed = value.data_type in (6, 7) or name in self.scales
+        small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and listed)
         if small and value.data_location != onnx.TensorProto.EXTERNAL:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
 

@@ -20,6 +20,7 @@ from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
@@ -59,16 +60,23 @@ def needed_bytes(
         if len(before) > _MOST_STRETCHES:
             needed[base] = None
 
+    made = {t.ident: t for op in reversed(ops) for t in op.writes if "[" not in t.ident}
+    by_call: dict[int, Mapping[str, Sequence[Sequence[Stretches]]]] = {}
     for place, op in reversed(list(enumerate(ops))):
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
-            if _base(tensor.ident) not in read and tensor.ident not in shown:
+            if _base(tensor.ident) not in read and tensor.ident not in shown and tensor.ident not in needed:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
         for replaced in _replaced(op, call):
-            before = needed[_base(op.writes[0].ident)]
+            base = _base(op.writes[0].ident)
+            before = needed[base]
+            whole = _everything(made[base]) if before is None and base in made else None
+            before = before if whole is None else {whole: None}
             if before is not None:
-                needed[_base(op.writes[0].ident)] = dict.fromkeys(regions.without(list(before), replaced))
+                needed[base] = dict.fromkeys(regions.without(list(before), replaced))
         followed = _followed(op, call, needed)
+        if call is not None:  # of several operations of one call the last has its result
+            followed = by_call.setdefault(id(calls[place]), followed)
         for tensor in op.reads:
             if tensor.ident in followed:
                 for places in followed[tensor.ident]:
@@ -230,6 +238,22 @@ def _picked(each: Asked, axis: int) -> Iterator[Region]:
     return needs.picked(each, axis, _rows(each.numbers[1]))
 
 
+def _bagged(each: Asked) -> Iterator[Region]:
+    """Rows that go into the bags of the result, where they are known; a bag goes up to the next one."""
+    table, call, starts = each.ins[0], each.facts, each.facts.operand("offsets")
+    rows, firsts = _rows(each.numbers[1]), None if starts is None else _rows(starts)
+    if rows is None or firsts is None:
+        yield regions.along(each.region, table, (0,))
+        return
+    ends, spare = (*firsts[1:], len(rows)), call.get("padding_idx", -1)
+
+    def named(box: Any) -> Any:
+        held = [row for bag in range(*box[0]) for row in rows[firsts[bag] : ends[bag]] if row != spare]
+        return regions.with_rows(((0, 1, 1), box[1]), 0, held) if held else []
+
+    yield regions.each(each.region, named)
+
+
 def _indexed(each: Asked) -> Iterator[Region]:
     table, out = each.ins[0], each.outs[0]
     chosen = {axis: index for axis, index in enumerate(each.facts.args[1]) if isinstance(index, TensorOperand)}
@@ -261,7 +285,32 @@ def _normed(each: Asked) -> Iterator[Region]:
     """Along one dimension, or along as many of the last as the call gives lengths of."""
     rank, lengths = len(each.ins[0]), each.facts.get("normalized_shape", ())
     last = range(rank - (len(lengths) or 1), rank)
-    return needs.along(each, last if each.facts.get("dim") is None else [_axis(each)])
+    return needs.normed(each, last if each.facts.get("dim") is None else [_axis(each)])
+
+
+def _batch_normed(each: Asked) -> Iterator[Region]:
+    axes = [d for d in range(len(each.ins[0])) if d != 1] if is_training(each.facts) else []
+    return needs.normed_by_channel(each, axes)
+
+
+def _group_normed(each: Asked) -> Iterator[Region]:
+    x, groups = each.ins[0], each.facts.get("num_groups", each.facts.get("group", 1))
+    return needs.normed_by_channel(each, range(2, len(x)), x[1] // groups)
+
+
+def _scattered(each: Asked) -> Iterator[Region]:
+    """Of a tensor some rows of which are replaced what lies beside them, and of the others these rows."""
+    (x, rows), call, axis = each.ins, each.facts, _axis(each)
+    size = x[axis]
+    at = call.get("index") if call.name == "select_scatter" else call.get("start") or 0
+    first = max(0, at + size if at < 0 else at)
+    if call.get("step", 1) != 1:
+        return
+    many = 1 if call.name == "select_scatter" else rows[axis]
+    part = regions.box_of(x)
+    yield regions.outside(each.region, (*part[:axis], (first, first + many, 1), *part[axis + 1 :]))
+    shape = (*x[:axis], many, *x[axis + 1 :])
+    yield regions.reshaped(regions.joined(each.region, axis, first, many), shape, rows)
 
 
 def _running(each: Asked) -> Iterator[Region]:
@@ -302,27 +351,23 @@ def _summed(each: Asked) -> Iterator[Region]:
     return needs.lettered(each, *operand_letters(each.facts.args[0], [len(shape) for shape in each.ins]))
 
 
-def _adapted(each: Asked) -> Iterator[Region]:
-    rank = len(each.ins[0])
-    return needs.along(each, range(rank - int(each.facts.name[-2]), rank))
-
-
-def _nearest(each: Asked) -> Iterator[Region]:
-    """Of each place of the result the nearest one of the image."""
-    own, out = each.ins[0][2:], each.outs[0][2:]
-    call, found = each.facts, each.region
+def _resampled(each: Asked) -> Iterator[Region]:
+    """Of each place of the result the nearest one of the image, or those that it is mixed of."""
+    own, out, call = each.ins[0][2:], each.outs[0][2:], each.facts
     given = call.get("scale_factors") or [call.get(f"scales{end}") for end in ("_d", "_h", "_w")[-len(own) :]]
     given = [call.get("scales")] if len(own) == 1 and "scales" in call.names else given
     middle = 0.5 if "exact" in call.name else 0.0
-    for axis, (size, many, scale) in enumerate(zip(own, out, given, strict=True), 2):
-        ratio = np.float32(1 / scale if scale else size / many)
 
-        def back(box: Any, axis: int = axis, size: int = size, ratio: Any = ratio) -> Any:
-            rows = (np.arange(*box[axis], dtype=np.float32) + np.float32(middle)) * ratio
-            return regions.with_rows(box, axis, np.minimum(rows.astype(int), size - 1))
+    def rows(size: int, many: int, scale: float | None) -> Callable[[Any], Any]:
+        ratio = 1 / scale if scale else size / many
+        if "nearest" not in call.name:
+            kind = "cubic" if "cubic" in call.name else "linear"
+            by_corners = call.get("align_corners")
+            return needs.mixed(size, *((needs.corners(size, many), 0.0) if by_corners else (ratio, 0.5)), kind)
+        single, half = np.float32(ratio), np.float32(middle)
+        return lambda at: np.minimum(((at.astype(np.float32) + half) * single).astype(int), size - 1)
 
-        found = regions.each(found, back)
-    yield found
+    return needs.by_rows(each, [rows(*axis) for axis in zip(own, out, given, strict=True)])
 
 
 _RULES: dict[str, needs.Rule] = {
@@ -334,6 +379,7 @@ _RULES: dict[str, needs.Rule] = {
         [regions.flipped(each.region, each.ins[0], [d % len(each.ins[0]) for d in each.facts.get("dims", ())])]
     ),
     "index_select": lambda each: _picked(each, _axis(each)), "embedding": lambda each: _picked(each, 0),
+    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(REDUCTIONS, _reduced), **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp"), _running),
     **dict.fromkeys(
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
@@ -342,10 +388,13 @@ _RULES: dict[str, needs.Rule] = {
     "linear": _linear, "einsum": _summed, "flex_attention": needs.attended,
     "scaled_dot_product_attention": lambda each: needs.attended(each, bool(each.facts.get("is_causal"))),
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
-                    _nearest),
+                    _resampled),
+    **dict.fromkeys((f"upsample_{name}" for name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")),
+                    _resampled),
     **dict.fromkeys((f"{name}adaptive_avg_pool{d}d" for name in ("", "_") for d in (1, 2, 3)),
-                    _adapted),
-    **dict.fromkeys(("group_norm", "native_group_norm"), lambda each: needs.along(each, range(1, len(each.ins[0])))),
+                    lambda each: needs.adapted(each, int(each.facts.name[-2]))),
+    **dict.fromkeys(("group_norm", "native_group_norm"), _group_normed),
+    **dict.fromkeys(BATCH_NORMS, _batch_normed), **dict.fromkeys(("slice_scatter", "select_scatter"), _scattered),
     **dict.fromkeys(("sort", "topk"), lambda each: needs.along(each, [_axis(each, -1)])),
     **dict.fromkeys(CONVOLUTIONS, _convolved), **dict.fromkeys(POOLS, _pooled),
 }  # fmt: skip

@@ -237,18 +237,18 @@ class Recorder:
             self.constants = True
 
     def emit(self, priced: Priced, place: SourceLocation | None = None, call: Call | None = None) -> None:
-        """Write operations down with the place they come from, and the call that one is made of."""
+        """Write operations down with the place they come from, and the call that they are made of."""
         if priced is None:
             return
-        self.calls.pop(len(self.ops), None)
-        if call is not None and isinstance(priced, Op):
-            self.calls[len(self.ops)] = call
         where = place or self.locations.now()
         tell(*self.locations.share_done(where, self.backward), where.where)
         for op in [priced] if isinstance(priced, Op) else priced:
             op = allowing(op, torch_products(torch, op.kind))
             options = {**op.options, "source": where.source} if where.source else op.options
             placed = replace(op, where=op.where or where.where, phase=where.phase, options=options)
+            self.calls.pop(len(self.ops), None)
+            if call is not None:
+                self.calls[len(self.ops)] = call
             self.ops.append(self.open.plain_op(placed) if self.open else placed)
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:

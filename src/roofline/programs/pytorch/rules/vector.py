@@ -320,14 +320,23 @@ def group_norm(call: Call) -> Priced:
     return _norm("group_norm", call, x.elements, x.shape[0] * call.stated("group"), affine=_given(call.args[1:3]))
 
 
-@rule("native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm",
-      "_batch_norm_with_update", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
-      "_batch_norm_no_update")  # fmt: skip
+BATCH_NORMS = (
+    "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm", "miopen_batch_norm", "batch_norm",
+    "_batch_norm_with_update", "_native_batch_norm_legit_functional", "_native_batch_norm_legit_no_training",
+    "_batch_norm_no_update",
+)  # fmt: skip
+
+
+def is_training(call: Call) -> bool:
+    """Whether a batch norm works out the statistics of its batch."""
+    return bool(call.stated("training", call.stated("train", call.name == "_batch_norm_with_update")))
+
+
+@rule(*BATCH_NORMS)
 def batch_norm(call: Call) -> Priced:
     """Normalise over the batch: with statistics of the batch as a layer norm, with stored ones 2 an element."""
     (x,) = call.operands(0)
-    training = call.stated("training", call.stated("train", call.name == "_batch_norm_with_update"))
-    function = "layer_norm" if training else "batch_norm"
+    function = "layer_norm" if is_training(call) else "batch_norm"
     return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
