@@ -148,7 +148,7 @@ MEANINGS = {
     "dtypes": "Roofline: a ceiling for each dtype.",
     "levels": "Roofline: a slope for each memory level.",
     "title": "A title in place of the one made up.",
-    "keep": "Reduce in blocks: front, front=lower:memory, top=100, histogram=lower; rows.",
+    "keep": "Reduce in blocks: front, front=lower:memory, front/context for each, top=100, histogram=lower; rows.",
     "workers": "So many processes of this machine, by Dask.",
     "scheduler": "The workers of a Dask scheduler: tcp://host:8786.",
     "scheduler_file": "The same, by the file that the scheduler wrote.",

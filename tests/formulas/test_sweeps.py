@@ -297,6 +297,48 @@ def test_a_price_adds_a_cost_and_names_the_cheapest_row_that_fits() -> None:
         roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, price=2)
 
 
+def test_a_part_of_times_or_memory_that_no_choice_has_is_refused() -> None:
+    def columns(names: str, **asked: Any) -> list[str]:
+        return list(sweep_steps("llama-3-8b", on=["h100", "h100:8"], batch=[1], context=64, columns=names, **asked))
+
+    with pytest.raises(InputError, match=r"no column 'time\.hbn'; did you mean 'time\.hbm'"):
+        columns("lower,time.hbn", tensor=1)
+    with pytest.raises(InputError, match=r"no column 'memory\.experts'; did you mean 'memory\.weights'"):
+        columns("memory.kv,memory.experts", keep="top=1:memory.kv")
+    assert columns("time.nvlink,memory.kv", tensor=8)[-2:] == ["time.nvlink", "memory.kv"]  # of one choice alone
+
+
+def test_a_limit_marks_rows_that_take_longer_and_keeps_them_from_every_choice() -> None:
+    sizes: dict[str, Any] = {"batch": [1, 64, 256, 512], "context": 1024, "price": 2.5}
+    every = sweep_steps("llama-3-8b", on=["h100", "h200"], **sizes)
+    table = sweep_steps("llama-3-8b", on=["h100", "h200"], tpot="14ms", **sizes)
+    quick = every["lower"] <= 14e-3
+    assert table.plain("within") == quick.tolist()
+    wanted = np.where(quick, every["cost_per_million"], np.nan)
+    np.testing.assert_array_equal(table["cost_per_million"], wanted)
+    assert table.cheapest == np.nanargmin(wanted) != every.cheapest
+    misfits, slow = every["fits"] == 0, (every["fits"] == 1) & ~quick
+    assert table.notes == (
+        ("no cost", f"{misfits.sum()} of 8 rows: does not fit the memory"),
+        ("no cost", f"{slow.sum()} of 8 rows: takes longer at best than the limit of 14 ms"),
+    )
+    assert "none fits in time at batch 512" in dict(table.remarks())["fastest"]
+    kept = sweep_steps("llama-3-8b", on=["h100", "h200"], tpot=0.014, keep="top=9:cost_per_million", **sizes)
+    assert kept["top"].plain("row") == np.argsort(wanted)[: np.isfinite(wanted).sum()].tolist()
+    assert kept.left_out == {
+        "does not fit the memory": misfits.sum(),
+        "takes longer at best than the limit": slow.sum(),
+    }
+    first = sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512, 65536], ttft="1s", columns="lower")
+    assert first.plain("within") == [True, False]
+    with pytest.raises(InputError, match="tpot= is a limit of decode, and this is prefill; leave it out"):
+        sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512], tpot=1)
+    with pytest.raises(InputError, match="within needs a limit; as in tpot='30ms' of decode"):
+        sweep_steps("llama-3-8b", on="h100", batch=[1], columns="within")
+    with pytest.raises(InputError, match="tpot= is of a model's tokens, and this is a line"):
+        roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, tpot=2)
+
+
 def test_the_command_prices_the_steps_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["sweep", "qwen3-32b", "--on", "h100", "--batch", "16,128", "--context", "2048", "--tensor", "1,2"]
     assert main([*asked, "--price", "2.5"]) == 0

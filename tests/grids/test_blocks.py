@@ -118,7 +118,7 @@ def test_columns_named_in_keep_are_made_and_a_front_says_which_questions_it_mixe
         "llama-3-70b", **grid, context=[2048, 8192], keep="front=time_per_token:throughput,top=1:time.hbm"
     )
     assert {"time_per_token", "throughput", "time.hbm"} <= set(found["front"].columns)
-    assert "rows of every context compete" in found["front"].title
+    assert found["front"].title.endswith("; rows of every context compete, which front/context keeps apart")
     assert "compete" not in found["top"].title
     one = sweep_steps("llama-3-70b", **grid, context=2048, columns="memory", keep="front=time_per_token:throughput")
     assert "compete" not in one["front"].title
@@ -130,6 +130,26 @@ def test_columns_named_in_keep_are_made_and_a_front_says_which_questions_it_mixe
         "bf16[B, D] * bf16[D, F]", on="h100", B=[1, 8], D=64, F=64, columns="lower", keep="front=flops:op_by_op"
     )
     assert {"lower", "flops", "op_by_op"} <= set(line["front"].columns)
+
+
+def test_a_front_or_the_best_rows_for_each_value_are_those_of_that_value_alone() -> None:
+    grid: dict[str, Any] = {"on": ["h100:8", "h200:8"], "tensor": 8, "batch": [1, 8, 64, 512]}
+    contexts = [512, 2048, 65536]
+    keep = "front/context,top=2:upper/context,top=1/on"
+    every = sweep_steps("llama-3-70b", **grid, context=contexts, keep=keep, block_rows=5)
+    same_tables(every, sweep_steps("llama-3-70b", **grid, context=contexts, keep=keep))
+    alone = [
+        sweep_steps("llama-3-70b", **grid, context=each, keep="front,top=2:upper", columns="lower,throughput,fits")
+        for each in contexts
+    ]
+    for name in ("front", "top-upper"):
+        for column in ("batch", "context", "on", "lower"):
+            wanted = [value for one in alone for value in one[name].plain(column)]
+            assert every[name].plain(column) == wanted, (name, column)
+    assert every["front"].title == "front of lower, throughput for each context"
+    assert every["top-lower"].plain("on") == ["h100:8", "h200:8"]
+    with pytest.raises(InputError, match="histogram=lower/context' keeps no rows; front and top are for each value"):
+        sweep_steps("llama-3-70b", **grid, context=contexts, keep="histogram=lower/context")
 
 
 def same_tables(one: Any, other: Any) -> None:

@@ -35,7 +35,7 @@ from typing import Any
 
 from roofline.charts.chart import Chart, joined
 from roofline.charts.specification import NEUTRAL, Axis, HeatCell, LeftOut, Line, ticks
-from roofline.formulas.tables import UNITS, Columns
+from roofline.formulas.tables import UNITS, YES_NO, Columns
 from roofline.frozen import dataclass
 from roofline.quantity import format_number, format_quantity
 from roofline.sizes import Codes
@@ -134,7 +134,7 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
         )
     drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
     taken = [column for column, _ in drawn.values()]
-    others = [name for name in table.columns if name not in (*plane.sizes, *taken, "fits")]
+    others = [name for name in table.columns if name not in (*plane.sizes, *taken, *YES_NO)]
     drawn |= {_map_of(name): (name, _called(name).capitalize()) for name in others if _is_number(table, name)}
     maps = {kind: partial(_heat_map, plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}

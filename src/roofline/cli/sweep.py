@@ -19,6 +19,7 @@ from roofline.cli.option_table import (
     SEVERAL,
     WORK,
     option,
+    options,
     with_options,
 )
 from roofline.cli.option_values import (
@@ -41,8 +42,7 @@ MOST_JSON = 100_000
 @argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...", values="model")
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
-    option("price"),
-    option("columns"),
+    options("tpot ttft price columns"),
     option(
         "output-file",
         name="output",
@@ -90,6 +90,7 @@ def sweep_command(
     added: dict[str, Sequence[str]] = {
         "columns": listed_names(columns or ()),
         "price": ["cost_per_million"] if options["price"] else [],
+        **{name: ["within"] for name in ("tpot", "ttft") if options[name]},
         "estimate": ["expected", "low", "high"] if wanted else [],
     }
     if output is not None:
@@ -144,15 +145,15 @@ def _sweep(
         if sizes:
             name = next(iter(sizes))
             raise InputError(f"{name}= is no size of a model", hint="sizes are options: --batch, --context, --prompt …")
-        price = options.pop("price")
+        limits = {name: options.pop(name) for name in ("price", "tpot", "ttft")}
         phase, arguments = model_arguments({**options, "on": chips[0]}, several=True)
         arguments |= {"on": chips if None not in chips else None}
         lists = {name: arguments[name].split(",") for name in ("weights", "kv") if "," in (arguments.get(name) or "")}
         arguments |= {name: [each.strip() for each in several] for name, several in lists.items()}
-        return sweep_model(text, phase, columns=columns, price=price, **run, **arguments)
+        return sweep_model(text, phase, columns=columns, **limits, **run, **arguments)
     from roofline.bounds.sweep import sweep
 
-    without_model(options, "price")
+    without_model(options, "price", "tpot", "ttft")
     asked = question_arguments({**options, "on": chips[0]}, sizes)
     asked |= {"on": chips} if len(chips) > 1 else {}
     return sweep(text, columns=columns, sizes=sizes, **run, **asked)

@@ -21,8 +21,11 @@ from roofline.sizes import Codes
 READ_AS = {
     "lower": "at best", "op_by_op": "op by op", "upper": "at worst", "bound_by": "bound by", "time_per_token": "TPOT",
     "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
-    "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million",
+    "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million", "within": "in time",
 }  # fmt: skip
+
+#: Columns of yes and no, each with why a row that has no is passed over where rows are ranked or kept.
+YES_NO = {"fits": "does not fit the memory", "within": "takes longer at best than the limit"}
 
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.
 UNITS = {
@@ -41,7 +44,8 @@ PICTURED = (".svg", ".png", ".pdf", ".txt")
 
 #: How each kind of remark under a table looks.
 REMARKS: dict[str, Tone] = {
-    "fastest": "strong", "cheapest": "strong", "does not run": "gap", "assumes": "quiet", "incomplete": "gap",
+    "fastest": "strong", "cheapest": "strong", "does not run": "gap", "no cost": "gap", "assumes": "quiet",
+    "incomplete": "gap",
 }  # fmt: skip
 
 
@@ -160,7 +164,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def plain(self, name: str) -> list[Any]:
         """One column as a list: whole sizes as ints, figures as floats or None, codes as names, what fits as bools."""
-        kind = int if name in self.whole else bool if name == "fits" else lambda value: value
+        kind = int if name in self.whole else bool if name in YES_NO else lambda value: value
         return [None if value != value else kind(value) for value in self.flat(name).tolist()]
 
     def rows(self, most: int) -> list[list[Cell]]:
@@ -232,12 +236,13 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     rows = {name: table.plain(name) for name in (*choices, *sizes)}
     told = {names: [name for name in names if len(set(rows[name])) > 1] for names in (tuple(choices), tuple(sizes))}
     by, over = told.values()
-    fits = table.plain("fits") if "fits" in table.columns else [True] * len(table)
+    asked = [name for name in YES_NO if name in table.columns]
+    fits = [False not in each for each in zip(*map(table.plain, asked), strict=True)] or [True] * len(table)
     found: dict[tuple[Any, ...], dict[str, float]] = {}
     for at, time in enumerate(table.plain("lower")):
         who = " ".join(str(rows[name][at]) if name == "on" else f"{name} {rows[name][at]}" for name in by)
         of_size = found.setdefault(tuple(rows[name][at] for name in over), {})
-        if time is not None and fits[at] is not False:
+        if time is not None and fits[at]:
             of_size[who] = min(time, of_size.get(who, time))
     if not by:
         return []
@@ -245,7 +250,7 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     for size, times in found.items():
         least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]
         alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
-        wins.setdefault(alike or "none fits", []).append(size)
+        wins.setdefault(alike or f"none fits{' in time' * ('within' in asked)}", []).append(size)
     if len(wins) == 1:
         every = "" if not over else " at both sizes" if len(found) == 2 else f" at all {len(found):,} sizes"
         return [("fastest", next(iter(wins)) + every)]
@@ -265,7 +270,7 @@ def _cell(name: str, value: Any) -> Cell:
     unit = _unit(name)
     if value != value:
         return ""
-    if name == "fits":
+    if name in YES_NO:
         return YesNo(bool(value))
     if unit == "USD":
         return Amount(float(value), unit, format_number(float(value)))

@@ -24,10 +24,10 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import is_left_over, read_json, replaced, write_text
-from roofline.formulas.tables import REMARKS, UNITS, Columns
+from roofline.formulas.tables import REMARKS, UNITS, YES_NO, Columns
 from roofline.frozen import dataclass
 from roofline.grids.blocks import BLOCK_ROWS, BlockTable, Reduced, Reducing, RowBlock, row_parts
-from roofline.grids.reductions import Histogram, KeepRequest, State, bin_edges
+from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.progress import stopped
 from roofline.quantity import format_amount
@@ -362,14 +362,20 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
             names, codes = np.unique(values, return_inverse=True)
             values = Codes(codes.astype(np.int32), tuple(names.tolist()))
         columns[name] = values
-    if len(labels) and "fits" in columns and not np.isnan(columns["fits"].astype(float)).any():
-        columns["fits"] = columns["fits"] == 1
+    for name in YES_NO:
+        if name in columns and not np.isnan(columns[name].astype(float)).any():
+            columns[name] = columns[name] == 1
     whole = ("row", *(name for name in table.axes if table.axes[name].dtype.kind in "iu"))
     titles = {"top": "best by", "front": "front of"}
     kind = reduction.name.partition("-")[0]
-    title = f"{titles[kind]} {', '.join(reduction.columns)}"
-    if table.questions and kind == "front":
-        title += f"; rows of every {' and '.join(table.questions)} compete, and one value has a front of its own"
+    by = [reduction.by] if isinstance(reduction, ForEach) else []
+    title = f"{titles[kind]} {', '.join(name for name in reduction.columns if name not in by)}"
+    title += f" for each {by[0]}" if by else ""
+    mixed = [name for name in table.questions if name not in by]
+    if mixed and kind == "front":
+        title += f"; rows of every {' and '.join(mixed)} compete" + (
+            "" if by else f", which front/{mixed[0]} keeps apart"
+        )
     return KeptTable(title, columns, whole)
 
 

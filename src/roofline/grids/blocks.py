@@ -18,12 +18,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
 
 from roofline.errors import RooflineError, load_extra
-from roofline.formulas.tables import rows_of, stacked
+from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import KeepRequest, State
 from roofline.sizes import Codes
@@ -221,10 +222,6 @@ def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:
             yield (*((i, i + 1) for i in outer), (start, min(start + step, length)), *rest)
 
 
-#: Why rows are in no reduction though they could be worked out.
-MISFIT = "does not fit the memory"
-
-
 @dataclass(frozen=True, slots=True)
 class Reduced:
     """What is kept of rows: the state of each reduction, how many rows were left out and why, and what was said."""
@@ -303,8 +300,8 @@ class Reducing:
     @property
     def _looked_at(self) -> tuple[str, ...]:
         """Columns that are worked out for all rows."""
-        fits = ("fits",) if "fits" in self.table.names else ()
-        return self.table.names if self.keep.rows else tuple(dict.fromkeys((*self.keep.columns, *fits)))
+        asked = (name for name in YES_NO if name in self.table.names)
+        return self.table.names if self.keep.rows else tuple(dict.fromkeys((*self.keep.columns, *asked)))
 
     @property
     def _worked_out(self) -> tuple[str, ...]:
@@ -330,22 +327,17 @@ class Reducing:
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
-    """Which rows can be compared: those with numbers in all columns that fit the memory."""
+    """Which rows can be compared: those with numbers in all columns that fit the memory, in time."""
     import numpy as np
 
-    numbers = [values for values in columns.values() if not isinstance(values, Codes) and values.dtype.kind == "f"]
-    fits = columns.get("fits")
     fine = np.ones(len(next(iter(columns.values()))), bool)
-    for values in numbers:
-        if values is not fits:
-            fine &= values == values
-    if not fine.all():
-        left_out["not a number"] = left_out.get("not a number", 0) + int((~fine).sum())
-    if fits is not None:
-        small = fine & (fits == 0)
-        if small.any():
-            left_out[MISFIT] = left_out.get(MISFIT, 0) + int(small.sum())
-            fine &= ~small
+    passed_over = {why: columns[name] == 0 for name, why in YES_NO.items() if name in columns}
+    numbers = (v for name, v in columns.items() if name not in YES_NO and not isinstance(v, Codes))
+    passed_over["not a number"] = reduce(np.logical_or, (v != v for v in numbers if v.dtype.kind == "f"), ~fine)
+    for why, rows in passed_over.items():
+        if (fine & rows).any():
+            left_out[why] = left_out.get(why, 0) + int((fine & rows).sum())
+            fine &= ~rows
     return fine
 
 
@@ -400,12 +392,12 @@ class RowsFile:
 
 
 def _arrow(arrow: Any, name: str, values: Any) -> Any:
-    """A column of one type in every part: names as a dictionary, ``fits`` as yes, no or unknown."""
+    """A column of one type in every part: names as a dictionary, yes, no or unknown as that."""
     import numpy as np
 
     if isinstance(values, Codes):
         return arrow.DictionaryArray.from_arrays(arrow.array(values.codes.astype(np.int32)), list(values.names))
-    if name == "fits":
+    if name in YES_NO:
         return arrow.array(values == 1, mask=values != values)
     return arrow.array(values)
 

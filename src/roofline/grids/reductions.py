@@ -232,6 +232,70 @@ class Histogram:
         return {"bin": bins, "rows": rows}
 
 
+@dataclass(frozen=True, slots=True)
+class ForEach:
+    """A front or the best rows for each value of a column by itself: ``front/context``.
+
+    >>> import numpy as np
+    >>> columns = {"lower": np.array([3.0, 1.0, 2.0]), "context": np.array([64, 64, 512])}
+    >>> found = ForEach(Top(1, "lower"), "context").reduced(columns, np.arange(3))
+    >>> found["context"].tolist(), found["row"].tolist()
+    ([64, 512], [1, 2])
+    """
+
+    of: RowReduction
+    by: str
+
+    @property
+    def name(self) -> str:
+        """That of the reduction, and the column."""
+        return f"{self.of.name}-each-{self.by}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the reduction, and the column."""
+        return tuple(dict.fromkeys((*self.of.columns, self.by)))
+
+    def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
+        """Reduce the rows of each value."""
+        import numpy as np
+
+        taken = {name: columns[name] for name in self.columns}
+        if isinstance(taken[self.by], Codes):
+            taken[self.by] = np.asarray(taken[self.by].decode(), dtype=np.str_)
+        parts = self._of_each({**taken, "row": rows})
+        return self._together({value: self.of.reduced(part, part["row"]) for value, part in parts.items()})
+
+    def merged(self, one: State, other: State) -> State:
+        """Merge what two states keep of each value."""
+        first, second = map(self._of_each, (one, other))
+        both = {value: self.of.merged(first[value], second[value]) for value in first.keys() & second.keys()}
+        every = {**first, **second, **both}
+        return self._together({value: every[value] for value in sorted(every)})
+
+    def _of_each(self, rows: State) -> dict[Any, State]:
+        """Rows by their value of the column, in its order; no rows are those of one value."""
+        import numpy as np
+
+        values = np.unique(rows[self.by])
+        order = np.argsort(rows[self.by], kind="stable")
+        ends = np.searchsorted(rows[self.by][order], values, side="right")
+        places = np.split(order, ends[:-1]) if len(values) else []
+        return {
+            value: {name: each[place] for name, each in rows.items()}
+            for value, place in zip(values.tolist(), places, strict=True)
+        }
+
+    def _together(self, parts: Mapping[Any, State]) -> State:
+        """The rows of all values, one value after the other."""
+        import numpy as np
+
+        if not parts:
+            return {name: np.zeros(0) for name in self.columns} | {"row": np.zeros(0, np.int64)}
+        each = [{**part, self.by: np.full(len(part["row"]), value)} for value, part in parts.items()]
+        return {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+
+
 def bin_edges(bins: Any) -> Any:
     """The least number of each bin: its bits, the rest zero. Bins of names have none."""
     import numpy as np
@@ -261,11 +325,15 @@ class KeepRequest:
         found: dict[str, RowReduction] = {}
         rows = False
         for item in filter(None, (part.strip() for part in text.split(","))):
-            kind, equals, value = (part.strip() for part in item.partition("="))
+            asked, _, by = item.partition("/")
+            kind, equals, value = (part.strip() for part in asked.partition("="))
             if kind == "rows" and not equals:
                 rows = True
             elif kind in _READERS:
                 each = _READERS[kind](value, known, usual)
+                if by and isinstance(each, Histogram):
+                    raise InputError(f"{spelled('keep', item)} keeps no rows", hint="front and top are for each value")
+                each = ForEach(each, _column(by.strip(), known, names=True)) if by else each
                 found[each.name] = each
             else:
                 hint = suggest(item, ("rows", *EXAMPLES), what="words")
@@ -285,15 +353,16 @@ class KeepRequest:
 def columns_to_keep(text: str | None) -> list[str]:
     """The names of columns in ``keep``, so that a table makes those too.
 
-    >>> columns_to_keep("front=time_per_token:throughput,top=100:upper,top=5,histogram=lower,front,rows")
-    ['time_per_token', 'throughput', 'upper', 'lower']
+    >>> columns_to_keep("front=time_per_token:throughput,top=100:upper/bound_by,top=5,histogram=lower,front,rows")
+    ['time_per_token', 'throughput', 'upper', 'bound_by', 'lower']
     """
-    given = (name.strip() for item in (text or "").split(",") for name in item.partition("=")[2].split(":"))
+    asked = [item.partition("/") for item in (text or "").split(",")]
+    given = (name.strip() for item, _, by in asked for name in (*item.partition("=")[2].split(":"), by))
     return list(dict.fromkeys(name for name in given if name and whole_number(name) is None))
 
 
 #: How each kind of reduction is asked for.
-EXAMPLES = ("front", "front=lower:memory", "top=100", "top=100:lower", "histogram=lower")
+EXAMPLES = ("front", "front=lower:memory", "front/batch", "top=100", "top=100:lower", "histogram=lower")
 
 
 def _column(name: str, known: Sequence[str], *, names: bool = False) -> str:

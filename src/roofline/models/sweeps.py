@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers
+from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
@@ -46,7 +47,7 @@ from roofline.models.training.question import parts_that_fit
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.quantity import format_number
+from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import Headline
 from roofline.signatures import listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
@@ -64,11 +65,12 @@ OF_TIME = (
 
 #: Columns that a sweep of steps may have, beside ``time.<resource>`` and ``memory.<part>``.
 COLUMNS = (
-    "lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "intensity", "utilisation", *OF_TIME,
+    "lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory", "fits", "within", "intensity", "utilisation",
+    *OF_TIME,
 )  # fmt: skip
 
 #: Columns that follow from others.
-DERIVED = {"fits": ("memory",), **dict.fromkeys(OF_TIME, ("lower",)), COST: ("lower", "memory")}
+DERIVED = {"fits": ("memory",), "within": ("lower",), **dict.fromkeys(OF_TIME, ("lower",)), COST: ("lower", "memory")}
 
 #: The chips that a row's layout takes, where targets without a number of their own take different ones.
 CHIPS = "chips"
@@ -79,12 +81,19 @@ PARTS = "microbatches"
 #: What of a step may be a list here, and is one value there.
 _LISTED = optional(
     price="float | str | Sequence | Mapping", checkpoint="str | int | Sequence[str]", microbatches="Size",
+    **dict.fromkeys(("tpot", "ttft"), "float | str"),
     **dict.fromkeys(("fsdp", "zero", "lora", "adapters", "kv_block", "host_layers"), "int | Sequence[int]"),
     **dict.fromkeys((*FORMATS, "gradients", "moments", "saved_activations"), "str | Sequence[str]"),
 )  # fmt: skip
 
+#: The limit that the time of a step may have: of each phase its own.
+LIMITS = {"decode": "tpot", "prefill": "ttft"}
+
 #: Sizes whose product is the tokens of a step.
 TOKENS = {"decode": ("batch",), "prefill": ("batch", "prompt"), "train": ("batch_tokens",)}
+
+#: Why a row of training does not run.
+PARTED = "less than a sequence in a microbatch, and a chip takes whole ones"
 
 #: Columns where the caller names none.
 USUAL = ("lower", "upper", "bound_by", "memory", "fits")
@@ -97,7 +106,7 @@ class StepSweep(Columns):
     ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
     such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
-    not possible. ``parted`` rows of training have less than a sequence in a microbatch, and do not run.
+    not possible. ``notes`` say how many rows do not run, or have no cost, and why.
     """
 
     model: Model
@@ -109,7 +118,7 @@ class StepSweep(Columns):
     assumptions: tuple[str, ...] = ()
     rows_of_a_choice: int = 1
     impossible: tuple[int, ...] = ()
-    parted: int = 0
+    notes: tuple[tuple[str, str], ...] = ()
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
@@ -202,13 +211,10 @@ class StepSweep(Columns):
         names = list(self)
         choices = [*names[: names.index(self.sizes[0])], *(name for name in self.sizes if name == PARTS)]
         fastest = fastest_said(self, choices, [name for name in self.sizes if name not in choices])
-        each = "each has" if self.parted == len(self) else "has" if self.parted == 1 else "have"
-        why = f"{self.parted:,} of {len(self):,} rows {each} less than a sequence in a microbatch"
-        parted = [("does not run", f"{why}, and a chip takes whole ones")] if self.parted else []
         return [
             *self._cheapest_said(),
             *fastest,
-            *parted,
+            *self.notes,
             *(("assumes", line) for line in said),
             *Columns.remarks(self),
         ]
@@ -257,12 +263,14 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
         described = load(expression)
-        refuse_idle_of_step({name: each for name, each in arguments.items() if name != "price"}, phase, described)
+        own = ("price", *LIMITS.values())
+        refuse_idle_of_step({name: each for name, each in arguments.items() if name not in own}, phase, described)
         return sweep_steps(described, phase, **arguments)
     if phase != "decode":
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
-    if arguments.pop("price", None) is not None:
-        raise InputError(f"{spelled('price')} is of a model's tokens, and this is a line", hint="leave it out")
+    for name in ("price", *LIMITS.values()):
+        if arguments.pop(name, None) is not None:
+            raise InputError(f"{spelled(name)} is of a model's tokens, and this is a line", hint="leave it out")
     return sweep_line(expression, **arguments)
 
 
@@ -275,6 +283,8 @@ def sweep_steps(
     columns: str | Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
     price: Any = None,
+    tpot: float | str | None = None,
+    ttft: float | str | None = None,
     **options: Any,
 ) -> Any:
     """Evaluate a step for every combination of what is listed: chips, layouts, formats, and sizes.
@@ -284,14 +294,18 @@ def sweep_steps(
     Decode without a ``context`` is after the 4,096 tokens that :func:`roofline.llm` takes, or as many as the model can.
     ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip, ``memory`` bytes of one
     chip. ``price``, dollars of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``,
-    dollars of a million tokens where the step fits, and the cheapest row is named. ``progress`` is told of the rows
-    that are done and of all. The answer is a :class:`StepSweep`, or what was kept of the grid where ``keep``, ``out``,
-    ``workers`` and the like are given, as in :func:`roofline.sweep`.
+    dollars of a million tokens where the step fits, and the cheapest row is named. ``tpot`` is the longest time a token
+    of decoding may take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept.
+    ``progress`` is told of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of
+    the grid where ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
     >>> sizes = {"batch": range(1, 257), "context": 8192}
     >>> front = sweep_steps("llama-3-70b", on=["h100:8", "h200:8"], tensor=8, keep="front", **sizes)["front"]
     >>> len(front), front.plain("on")[-1], front.plain("batch")[-1], f"{front['throughput'][-1]:.0f} tokens/s a chip"
     (256, 'h200:8', 256, '1487 tokens/s a chip')
+    >>> grid = sweep_steps("llama-3-8b", on="h100", batch=[1, 64, 128], context=8192, tpot="20 ms", price=2.5)
+    >>> grid.plain("within"), grid.cheapest, dict(grid.remarks())["no cost"]
+    ([True, False, False], 0, '1 of 3 rows: takes longer at best than the limit of 20 ms')
     """
     run = GridRun.taken_from(options, progress)
     described = load(model)
@@ -302,17 +316,16 @@ def sweep_steps(
         raise InputError(f"{spelled(idle)} makes an estimate, and a table of steps has no column of it", hint=hint)
     check_phase(phase, "train")
     shown = (*USUAL, "throughput") if run is not None and phase in TOKENS else USUAL
+    limit = _time_limit(phase, {"tpot": tpot, "ttft": ttft})
     shown = shown if price is None else (*shown, COST)
     names = listed_names(columns if isinstance(columns, str) else columns or shown)
+    names += ["within"] * (limit is not None and "within" not in names)
     kept = [] if run is None else columns_to_keep(run.keep)
     names += [n for n in kept if n not in names and (n in COLUMNS or n.startswith(("time.", "memory.")))]
-    _check_of_time(names, phase, price)
+    _check_of_time(names, phase, price, limit)
     unknown = next((n for n in names if n not in COLUMNS and not n.startswith(("time.", "memory."))), None)
     if unknown is not None:
-        raise InputError(
-            f"no column {unknown!r}",
-            hint=suggest(unknown, (*COLUMNS, "time.hbm", "memory.kv"), what="columns", limit=20),
-        )
+        raise _no_column(unknown, (*COLUMNS, "time.hbm", "memory.kv"))
     every = ("batch_tokens", "sequence") if phase == "train" else ("batch", *PHASES[phase].sizes)
     axes = {name: _axis(name, options.pop(name)) for name in every if options.get(name) is not None}
     if phase == "train" and "sequence" not in axes:
@@ -338,7 +351,8 @@ def sweep_steps(
     prices = price_of_each(price, chips)
     if any(map(is_symbol, prices)):
         raise InputError(f"price is {price}, and a table needs numbers", hint=f"as in {spelled('price', 2.5)}")
-    table = StepTable(described, phase, choices, fixed, axes, names, prices)
+    table = StepTable(described, phase, choices, fixed, axes, names, prices, limit)
+    _check_parts(table, [name for name in names if "." in name])
     if run is None:
         return table.in_memory(progress)
     question = {
@@ -348,13 +362,41 @@ def sweep_steps(
         "fixed": fixed,
         "columns": names,
         **({} if price is None else {"price": price}),
+        **({} if limit is None else {"limit": limit}),
     }
     front = tuple(name for name in ("lower", "throughput") if name in names)
     return reduce_grid(table, f"{described.name} {phase}", question, run, front or ("lower",))
 
 
-def _check_of_time(names: Sequence[str], phase: str, price: Any) -> None:
-    """Refuse rates of steps that make no tokens, and a cost without a price."""
+def _check_parts(table: StepTable, parts: Sequence[str]) -> None:
+    """Refuse a part of times or of memory that no choice has."""
+    known: dict[str, None] = {}
+    for number in range(table.choices if parts else 0):
+        with suppress(*table.leave_out):  # its rows are left out
+            known |= dict.fromkeys(table.function(number).columns)
+        if known.keys() >= {*parts}:
+            return
+    unknown = next((name for name in parts if known and name not in known), None)
+    if unknown is not None:
+        raise _no_column(unknown, [name for name in known if "." in name])
+
+
+def _no_column(name: str, known: Sequence[str]) -> InputError:
+    return InputError(f"no column {name!r}", hint=suggest(name, known, what="columns", limit=20))
+
+
+def _time_limit(phase: str, given: Mapping[str, Any]) -> float | None:
+    """The longest time that a step may take; that of another phase is refused."""
+    for name, value in given.items():
+        if value is not None and LIMITS.get(phase) != name:
+            own = next(each for each, limit in LIMITS.items() if limit == name)
+            raise InputError(f"{spelled(name)} is a limit of {own}, and this is {phase}", hint="leave it out")
+    found = next((value for value in given.values() if value is not None), None)
+    return None if found is None else float(parse(found, "s"))
+
+
+def _check_of_time(names: Sequence[str], phase: str, price: Any, limit: float | None) -> None:
+    """Refuse rates of steps that make no tokens, a cost without a price, and whether steps keep to no limit."""
     rate = next((name for name in names if name in OF_TIME), None)
     if rate is not None and phase not in TOKENS:
         raise InputError(f"no {rate}: a table of {phase} steps counts no tokens", hint=f"of {', '.join(TOKENS)}")
@@ -363,6 +405,8 @@ def _check_of_time(names: Sequence[str], phase: str, price: Any) -> None:
         raise InputError(f"{user} is of decode, and this is {phase}", hint="lower is the time of a step")
     if COST in names and price is None:
         raise InputError(f"{COST} needs the price of a chip", hint=f"give {spelled('price', 2.5)}, dollars an hour")
+    if "within" in names and limit is None:
+        raise InputError("within needs a limit", hint=f"as in {spelled('tpot', '30ms')} of decode")
 
 
 def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -390,8 +434,9 @@ class StepTable(BlockTable):
 
     def __init__(
         self, model: Model, phase: str, picks: dict[str, Any], fixed: dict[str, Any], axes: dict[str, Any],
-        columns: list[str], prices: Sequence[Any] = (None,),
+        columns: list[str], prices: Sequence[Any] = (None,), limit: float | None = None,
     ) -> None:  # fmt: skip
+        self.limit = limit
         self.model, self.phase, self.picks, self.fixed = model, phase, picks, fixed
         self.prices = dict(zip(picks["on"], prices, strict=False))
         self.every = list(product(*picks.values()))
@@ -400,7 +445,7 @@ class StepTable(BlockTable):
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, Any] = {}
-        self._parted, self._left_out = 0, Counter[str]()
+        self._noted, self._left_out = Counter[tuple[str, str]](), Counter[str]()
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
 
@@ -512,8 +557,10 @@ class StepTable(BlockTable):
             if self.phase != "train" or parts is None:
                 return fits
             is_whole = np.broadcast_to(self._sequences(choice, sizes) >= parts, np.shape(fits))
-            self._parted += int((~is_whole).sum())
+            self._noted["does not run", PARTED] += int((~is_whole).sum())
             return np.where(np.isnan(fits), np.nan, (fits == 1) & is_whole)
+        if name == "within":
+            return np.where(np.isnan(found["lower"]), np.nan, found["lower"] <= self.limit)
         if name in OF_TIME:
             return self._of_time(found, name, choice, sizes)
         return found.whole_column(name) if name in found.function.columns else np.full(found.shape, np.nan)
@@ -525,8 +572,16 @@ class StepTable(BlockTable):
         if name == COST:
             machine = self._machine(choice)
             price = hourly_price(machine, self.prices[self.every[choice][0]])
-            cost = MILLION / of_chip / HOUR * (np.nan if price is None else price)  # no price is listed
-            return np.where(_fits(found, machine) == 0, np.nan, cost)
+            slow = False if self.limit is None else found["lower"] > self.limit
+            limit = f"{YES_NO['within']} of {format_quantity(self.limit or 0.0, 's')}"
+            lacking = {YES_NO["fits"]: _fits(found, machine) == 0, limit: slow}
+            lacking[f"no price of {machine.key} is listed"] = price is None
+            cost = MILLION / of_chip / HOUR * (np.nan if price is None else price)
+            is_open = ~np.isnan(found["lower"])
+            for why, rows in lacking.items():
+                self._noted["no cost", why] += int((is_open & rows).sum())
+                is_open = is_open & ~np.asarray(rows)
+            return np.where(is_open, cost, np.nan)
         if name == "time_per_token":
             return found["lower"]
         whole = {"tokens_per_second": made, "tokens_per_second_per_user": 1 / found["lower"]}
@@ -561,18 +616,17 @@ class StepTable(BlockTable):
 
     def in_memory(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """All rows of all choices that are possible; the others' are NaN."""
-        self._parted, self._left_out, grid = 0, Counter(), prod(self.shape)
+        self._noted, self._left_out, grid = Counter(), Counter(), prod(self.shape)
         table, done, impossible = self.all_columns(progress)
         possible = [number for number in range(-(-done // grid)) if number not in impossible]
         if not possible:
             raise InputError(next(iter(self._left_out)))
         said = [f"{rows:,} rows have no figures: {why}" if rows else why for why, rows in self._left_out.items()]
         said += [stopped(done, self.rows, "rows")] if done < self.rows else []
+        notes = tuple((name, f"{rows:,} of {done:,} rows: {why}") for (name, why), rows in self._noted.items() if rows)
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
-        return StepSweep(
-            self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, self._parted
-        )
+        return StepSweep(self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, notes)
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""
