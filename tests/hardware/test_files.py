@@ -453,6 +453,7 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
     assert not bound(line, on=whole, B=8, D=1024, F=1024).incomplete
     (gap,) = bound(line, on=figures, B=8, D=1024, F=1024).incomplete
     assert gap == "not timed: flops on vector in bf16 (41 kFLOP); Mine has no figure for it: vector.bf16 gives it one"
+    assert chip({**figures, "buffer": {"bandwidth": 9e12}, "power": 400}).figure("buffer").value == 9e12
     fast = chip({"inherits": "h100", "name": "Fast", "hbm": 4e12})
     assert (fast.figure("hbm").value, fast.figure("bf16").value) == (4e12, chip("h100").figure("bf16").value)
     for wrong, said in (
@@ -463,6 +464,12 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
         ({"base": "h100", "hbm": 4e12}, "unknown key 'base'; did you mean 'inherits'?"),
         ({"bf16": 3e14, "hbm": 2e12, "pric": 2}, "unknown key 'pric'; did you mean 'price'?"),
         ({"bf61": 3e14, "hbm": 2e12}, "unknown key 'bf61'; did you mean 'bf16'?"),
+        ({"bf16": 3e14, "hbm": 2e12, "hmb": 3}, "unknown key 'hmb'; did you mean 'hbm'?"),
+        (
+            {"bf16": 3e14, "hbm": 2e12, "foo": 3},
+            "a level of memory of that name is a dictionary, as in {'foo'",
+        ),
+        ({"bf16": 3e14, "hbm": 2e12, "count": 4}, "unknown key 'count'; four of a chip are tensor=4 of a model, or"),
         ({"bf16": 3e14, "vector": 3e13}, "a peak is that of a format; name the format, as in {'vector.fp32': 3"),
     ):
         with pytest.raises(HardwareError, match=re.escape(said)):

@@ -245,12 +245,14 @@ capacity = 3
     {"bf16": 1e14, "hbm": 1e12, "hbm.capacity": "32 GB"}, {"hbm.capacity": 32e9, "bf16": 1e14, "hbm": "1 TB/s"},
     {"bf16": 1e14, "hbm": {"bandwidth": 1e12, "capacity": 32e9}},
     {"bf16": 1e14, "hbm": {"bandwidth": 1e12}, "hbm.capacity": 32e9},
+    {"bf16": 1e14, "hbm": 1e12, "capacity": 32e9}, {"capacity": "32 GB", "bf16": 1e14, "bandwidth": "1 TB/s"},
+    {"bf16": 1e14, "l2": 9e12, "memory": [{"level": "hbm", "bandwidth": 1e12}], "capacity": 32e9},
 ])  # fmt: skip
 def test_a_figure_of_a_described_chip_may_stand_behind_a_dot(figures):
     memory = chip(figures).memories[0]
     assert (memory.name, memory.bandwidth.value, memory.capacity.value) == ("hbm", 1e12, 32e9)
     with pytest.raises(HardwareError, match="memory: has 101 tables, and one chip has fewer; at most 100"):
-        chip({f"level{at}": 8 for at in range(101)})
+        chip({f"level{at}": {"bandwidth": 8} for at in range(101)})
     assert chip({"inherits": "h100", "hbm.capacity": 32e9}).figure("hbm.capacity").value == 32e9
 
 

@@ -24,7 +24,7 @@ from roofline.counts import typed_sizes
 from roofline.errors import InputError, NotationError, SizeError, did_you_mean, quoted, suggest
 from roofline.frozen import replace
 from roofline.hardware import chip, override, with_choices
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import SEVERAL_OF_ONE, Machine
 from roofline.meanings import SAID_IN_PYTHON, meant
 from roofline.notation import program
 from roofline.notation.structure import Program
@@ -239,12 +239,12 @@ def target(
         hint = f"name one: {spelled('on', 'h100')} ({call('chips')} lists them), or a file of your own figures, my.toml"
         raise InputError("no machine to run on", hint=hint)
     if not isinstance(on, str | Machine | Mapping):
-        several = isinstance(on, list | tuple) and len(on) > 1
-        hint = (
-            "ask about each, and compare: answer.compare(other)"
-            if several
-            else "give a name such as 'h100', a TOML file, or figures, as in {'bf16': 3e14, 'hbm': 2e12}"
-        )
+        hint = "give a name such as 'h100', a TOML file, or figures, as in {'bf16': 3e14, 'hbm': 2e12}"
+        parts = on if isinstance(on, list | tuple) else [on]
+        if any(isinstance(part, int | float) for part in parts):
+            hint = SEVERAL_OF_ONE
+        elif len(parts) > 1:
+            hint = "ask about each, and compare: answer.compare(other)"
         raise InputError(f"{quoted(on)} is not a machine", hint=hint)
     for what, word in (("unit", unit), ("over", over)):
         if word is not None and not isinstance(word, str):

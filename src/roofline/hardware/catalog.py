@@ -44,7 +44,19 @@ from roofline import dtypes, letters
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.machine import NETWORK_LINKS, SCALE_UP_LINKS, Machine, Unit, figure_unit, figures_by_path
+from roofline.hardware.machine import (
+    COUNTS,
+    LEVEL_NAMES,
+    MAIN_WORDS,
+    NETWORK_LINKS,
+    SCALE_UP_LINKS,
+    SEVERAL_OF_ONE,
+    TDP_WORDS,
+    Machine,
+    Unit,
+    figure_unit,
+    figures_by_path,
+)
 from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
 from roofline.hardware.toml_fields import FieldPath, is_text_list, template
 from roofline.quantity import format_quantity, whole_number
@@ -631,12 +643,14 @@ def described_machine(
     A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link``, or the
     name of one (:data:`~roofline.hardware.machine.SCALE_UP_LINKS`), is its bandwidth to other chips, one way (of
     ``ici`` that of one link of a torus of two axes), or its dictionary; ``nic`` and ``dcn`` go to other
-    nodes. What sets figures of a chip that it inherits from is left, for who calls.
+    nodes. ``capacity`` and ``bandwidth`` are those of the main memory. A level of a name that
+    :data:`~roofline.hardware.machine.LEVEL_NAMES` lacks is a dictionary. What sets figures of a chip that it inherits
+    from is left, for who calls.
 
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
     ([300000000000000.0], ['hbm', 'l2'])
-    >>> machine, _ = described_machine({"bf16": 3e14, "hbm": 2e12, "hbm.capacity": 80e9})
+    >>> machine, _ = described_machine({"bf16": 3e14, "hbm": 2e12, "capacity": 80e9})
     >>> machine.memories[0].capacity.value
     80000000000.0
     >>> figures = {"bf16": 3e14, "vector.fp32": 3e13, "hbm": 2e12, "link": 2e11, "link.latency": 1e-6}
@@ -647,7 +661,11 @@ def described_machine(
     'nvlink'
     """
     own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
-    figures = _nested({name: value for name, value in described.items() if name not in own})
+    words = {} if {"inherits", "memory"} & own.keys() else MAIN_WORDS
+    levels = (name.partition(".")[0] for name in described)
+    main = next((name for name in levels if name in LEVEL_NAMES), "hbm")
+    rest = {name: value for name, value in described.items() if name not in own}
+    figures = _nested({f"{main}.{words[name]}" if name in words else name: value for name, value in rest.items()})
     if "inherits" not in own:
         links = {name: figures.pop(name) for name in _JOINED if name in figures}
         if links:
@@ -659,7 +677,7 @@ def described_machine(
             units = {"matrix": peaks, "vector": _peaks_of(figures, "vector", "vector.{}")}
             own["unit"] = {name: {"peak": held} for name, held in units.items() if held}
         if "memory" not in own:
-            tables = {name: figures.pop(name) for name in [*figures] if not dtypes.is_dtype(name)}
+            tables = {n: figures.pop(n) for n in [*figures] if n not in TDP_WORDS and not dtypes.is_dtype(n)}
             _check_levels(tables)
             own["memory"] = [
                 {"level": name, **(each if isinstance(each, Mapping) else {"bandwidth": each})}
@@ -671,13 +689,24 @@ def described_machine(
 
 
 def _check_levels(tables: Mapping[str, Any]) -> None:
-    """Refuse a level of memory whose name is nearly a chip's key or a format, and one that holds a chip's name."""
+    """Refuse a level of memory that is a chip's key, a format or a chip, and one that is no level by its number."""
     for name, held in tables.items():
         is_chip = isinstance(held, str) and normalise(held) in read_index().aliases
+        if name in LEVEL_NAMES and not is_chip:
+            continue
         near = "inherits" if is_chip else did_you_mean(name, (*CHIP_KEYS, *dtypes.names()), least=0.75)
-        if near is not None:
+        levels = (*LEVEL_NAMES, *SCALE_UP_LINKS, *NETWORK_LINKS)
+        if near is None and not isinstance(held, Mapping):
+            near = did_you_mean(name, levels, least=0.65) or ""
+        if near is None:
+            continue
+        hint = f"did you mean {near!r}?" if near else f"levels and links are {', '.join(levels)};"
+        hint += f" a level of memory of that name is a dictionary, as in {{{name!r}: {{'bandwidth': {held!r}}}}}"
+        if isinstance(held, Mapping) or near in CHIP_KEYS or dtypes.is_dtype(near):
             hint = f"did you mean {near!r}? a level of memory of that name goes into the list 'memory'"
-            raise HardwareError(f"chip({{…}}): unknown key {name!r}", hint=hint)
+        elif name in COUNTS:
+            hint = SEVERAL_OF_ONE
+        raise HardwareError(f"chip({{…}}): unknown key {name!r}", hint=hint)
 
 
 def _link_of(said: Any) -> dict[str, Any]:

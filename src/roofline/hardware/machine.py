@@ -41,6 +41,10 @@ NETWORK_LINKS = ("nic", "dcn")
 #: Words for the main level, and which of its figures each means.
 MAIN_WORDS = {"memory": "bandwidth", "bandwidth": "bandwidth", "main": "bandwidth", "capacity": "capacity"}
 
+#: Words for a number of chips, which no figure of one is; and how it is said.
+COUNTS = ("count", "chips", "devices", "gpus", "number", "num_chips", "num_devices")
+SEVERAL_OF_ONE = "four of a chip are tensor=4 of a model, or mesh={'X': 4} of a line"
+
 #: What the power of a chip is called.
 #:
 #: :meta hide-value:

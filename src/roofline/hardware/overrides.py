@@ -54,11 +54,13 @@ from roofline.frozen import Frozen, replace
 from roofline.hardware.catalog import has_name, is_chip
 from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
+    COUNTS,
     LEVEL_NAMES,
     LINK_LEVELS,
     MAIN_WORDS,
     NETWORK_LINKS,
     SCALE_UP_LINKS,
+    SEVERAL_OF_ONE,
     TDP_WORDS,
     UNIT_KINDS,
     Figure,
@@ -390,6 +392,8 @@ def _unknown(machine: Machine, key: str) -> HardwareError:
     named, _, figure = key.partition(".")
     if figure and is_chip(named):
         hint = f"{figure} alone sets it; {key} is of a machine that is given as {named}"
+    elif key in COUNTS:
+        hint = SEVERAL_OF_ONE
     else:
         hint = suggest(key, settable_figures(machine), what="what can be set", limit=40)
     return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)
