@@ -342,8 +342,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "one answer of 2,000 layouts (by tensor=), and at most 1,000 are taken; give fewer values, or ask roofline",
     ),
     (
-        lambda: roofline.llm("llama-2-7b", on="h100", batch=range(1, 1001), context=range(1, 102)),
-        "one answer of 101,000 steps (by batch=, context=), and at most 100,000 are taken",
+        lambda: roofline.llm("llama-2-7b", on="h100", batch=range(1, 1001), context=np.arange(1, 102)[:, None]),
+        "one answer of 101,000 steps (by batch=, context=), and at most 100,000 are taken; give fewer values, or ask "
+        "roofline.sweep(), which takes millions of combinations; arrays that go together: roofline.formula(model, …)",
+    ),
+    (
+        lambda: roofline.sweep("llama-2-7b", on="h100", batch=range(1, 10**6), context=range(1, 10**6)),
+        "a table of 999,998,000,001 rows is too large for memory; give fewer values; keep='front,top=100' holds only",
+    ),
+    (
+        lambda: roofline.sweep("[B, D] * [D, F]", on="h100", B=range(1, 10**6), D=range(1, 10**6), F=1),
+        "a table of 999,998,000,001 rows is too large for memory; give fewer values; keep='front,top=100' holds only",
     ),
     (
         lambda: roofline.train("llama-2-7b", on="h100:8", batch_tokens=65536, sequence=range(1, 100_002)),

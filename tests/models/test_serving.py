@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline
 from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import load, names, serve_bound
@@ -373,3 +374,12 @@ def test_a_frame_has_every_row_and_a_page_some() -> None:
     found = serve("llama-3-8b", on="h100", batch=range(1, 101), context=1024)
     assert list(found.to_pandas()["batch"]) == list(range(1, 101))
     assert sum(len(each.rows) for each in found.sections() if isinstance(each, Table)) < 100
+
+
+def test_arrays_that_go_together_are_counted_as_pairs() -> None:
+    """Four hundred batches with four hundred contexts are four hundred steps, on several layouts each."""
+    batch, context = np.arange(1, 401), np.arange(1, 401) * 10
+    found = roofline.llm("llama-3-8b", on="h100", batch=batch, context=context).decode.lower
+    assert found == pytest.approx(roofline.formula("llama-3-8b", on="h100")(batch=batch, context=context)["lower"])
+    both = roofline.llm("llama-3-8b", on="h100:2", batch=batch[:350], context=context[:350], tensor=[1, 2])
+    assert both.decode.lower.shape == (2, 350)

@@ -23,10 +23,11 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from roofline.errors import RooflineError, load_extra
+from roofline.errors import RooflineError, SizeError, load_extra
 from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import KeepRequest, State
+from roofline.signatures import either
 from roofline.sizes import Codes
 
 #: Rows of a block where nothing is said: a task of about a second, which no scheduler is busy with.
@@ -34,6 +35,9 @@ BLOCK_ROWS = 10_000_000
 
 #: Rows of a block worked out at once: some ten megabytes of columns.
 CHUNK_ROWS = 2**17
+
+#: Rows of a table that is held in memory: each of its columns then has 8 GB.
+MOST_ROWS = 10**9
 
 #: A part of each axis: from where to where.
 Ranges = tuple[tuple[int, int], ...]
@@ -172,6 +176,8 @@ class BlockTable(ABC):
 
         ``progress`` is told of the rows that are done and of all. What is done when Ctrl-C stops it is kept.
         """
+        if self.rows > MOST_ROWS:
+            raise self._too_large()
         across, each = self._across([(0, size) for size in self.shape]), prod(self.shape)
         parts, done, impossible = list[dict[str, Any]](), 0, list[int]()
 
@@ -196,12 +202,23 @@ class BlockTable(ABC):
                     told(each)
                 if done < start + each:
                     break
+        except MemoryError:
+            raise self._too_large() from None
         except KeyboardInterrupt:
             if not parts:
                 raise
         rows = [each] * len(parts)
         columns = {name: stacked([part.pop(name) for part in parts], rows) for name in self.names}
         return {name: rows_of(column, slice(done)) for name, column in columns.items()}, done, tuple(impossible)
+
+    def _too_large(self) -> SizeError:
+        """An error of a table whose columns have no room in memory."""
+        best = either("--keep front,top=100", "keep='front,top=100'")
+        every = either("--keep rows -o grid/", "keep='rows', out='grid/'")
+        return SizeError(
+            f"a table of {self.rows:,} rows is too large for memory",
+            hint=f"give fewer values; {best} holds only the best rows, {every} writes all of them in blocks",
+        )
 
 
 def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:

@@ -23,7 +23,7 @@ from roofline.errors import InputError, LayoutError, SizeError, suggest
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
-from roofline.signatures import check_fields, check_methods, spelled, takes
+from roofline.signatures import call, check_fields, check_methods, either, spelled, takes
 from roofline.sizes import Size, ceil_div, check, chip_counts, exact_div, is_array, is_one, is_symbol, plain_number
 
 #: Ways in which chips with whole experts get tokens and give results.
@@ -309,21 +309,20 @@ def is_several(value: Any) -> bool:
 MOST_STEPS, MOST_LAYOUTS = 100_000, 1_000
 
 
-def refuse_more(
-    count: int, names: Iterable[str], what: str = "steps", most: int = MOST_STEPS,
-    hint: str = "give fewer values, or ask roofline sweep llm, which takes millions",
-) -> None:  # fmt: skip
+def refuse_more(count: int, names: Iterable[str], what: str = "steps", most: int = MOST_STEPS, hint: str = "") -> None:
     """Refuse an answer of more steps than anybody reads, by the names of the sizes that make them.
 
     >>> refuse_more(2000, ["tensor"], "layouts", MOST_LAYOUTS)
     Traceback (most recent call last):
     roofline.errors.SizeError: one answer of 2,000 layouts (by tensor=), and at most 1,000 are taken; \
-give fewer values, or ask roofline sweep llm, which takes millions
+give fewer values, or ask roofline.sweep(), which takes millions of combinations
     """
     if count > most:
+        paired = either("", "; arrays that go together: roofline.formula(model, …)(batch=…)") if what == "steps" else ""
+        usual = f"give fewer values, or ask {call('sweep')}, which takes millions of combinations{paired}"
         raise SizeError(
             f"one answer of {count:,} {what} (by {', '.join(map(spelled, names))}), and at most {most:,} are taken",
-            hint=hint,
+            hint=hint or usual,
         )
 
 

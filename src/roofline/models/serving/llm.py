@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from inspect import signature
@@ -31,7 +32,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, array_of, check, is_array, is_zero
+from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zero
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -461,14 +462,18 @@ def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
 
 
 def _check_lists(asked: ServingQuestion) -> None:
-    """Refuse lists of sizes or layouts that make one answer of more steps than anybody reads."""
-    given = {**asked.sizes, **asked.arguments}
-    listed = {name: value.size if is_array(value) else len(value) for name, value in _listed(given).items()}
-    steps, layouts = 1, 1
-    for name, count in listed.items():
-        steps, layouts = (steps, layouts * count) if name in OPTIONS else (steps * count, layouts)
-    refuse_more(steps * layouts, listed)
-    refuse_more(layouts, listed, "layouts", MOST_LAYOUTS)
+    """Refuse sizes or layouts that make one answer of more steps than anybody reads; arrays go together."""
+    listed = _listed({**_laid_across(asked.arguments, asked.sizes), **asked.sizes})
+    if not listed:
+        return
+    import numpy as np
+
+    arrays = {name: each if is_array(each) else np.broadcast_to(0, len(each)) for name, each in listed.items()}
+    for other in ("prompt", "context"):  # a phase has one of them
+        phase = {name: each for name, each in arrays.items() if name != other}
+        refuse_more(math.prod(common_shape(phase)), phase)
+    layouts = {name: each for name, each in arrays.items() if name in OPTIONS}
+    refuse_more(math.prod(common_shape(layouts)), layouts, "layouts", MOST_LAYOUTS)
 
 
 def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
