@@ -55,6 +55,20 @@ def test_states_are_shared_by_what_each_chip_holds() -> None:
     assert held == pytest.approx(16 * ((model.parameters - experts) / 64 + experts / 8 / 8))
 
 
+@pytest.mark.parametrize(
+    "ways", [{"context_parallel": 8}, {"context_parallel": 2, "expert": 4, "tensor": 4}, {"context_parallel": 4,
+             "expert": 4}, {"context_parallel": 2, "expert": 8, "tensor": 4}],
+)  # fmt: skip
+def test_chips_that_share_sequences_share_the_experts_that_are_the_same(ways: dict[str, Any]) -> None:
+    """ZeRO 3 holds 16 bytes of each parameter once over all chips, and the gradients of all copies are added up."""
+    asked: dict[str, Any] = {**MOE, "on": "h100:8", "sequence": 8192}
+    found, model = train("mixtral-8x7b", **asked, **ways), load("mixtral-8x7b")
+    held = sum(found.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
+    assert held * 8 == pytest.approx(16 * model.parameters, rel=1e-3)
+    if "tensor" not in ways and "expert" not in ways:
+        assert sent(found, ": gradients") == pytest.approx(sent(train("mixtral-8x7b", **asked), ": gradients"))
+
+
 def test_tokens_go_to_their_experts_and_back_twice() -> None:
     """Two AllToAlls forward and two backward of every chip's rows, of which 1/8 stay; fewer weights are gathered."""
     found = train("mixtral-8x7b", expert=8, **MOE)

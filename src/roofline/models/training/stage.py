@@ -227,7 +227,7 @@ def _of_attention(ops: Sequence[Op], *, probabilities: bool) -> Size:
     return total
 
 
-#: Axes whose chips hold the same weights, experts apart: those of experts hold different ones.
+#: Axes whose chips hold the same weights; those that experts are spread over hold different experts.
 SHARING = ("fsdp", "expert", "context")
 
 #: The ZeRO stage from which each part is shared.
@@ -253,7 +253,7 @@ class StepPlan:
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``saved`` is the format
     that activations wait in, where it is not their own; ``algorithm`` chooses that of each collective, ``share`` is how
     many sequences a copy has on average. ``frozen`` are the bytes of weights that are not trained, where adapters are
-    in their place.
+    in their place. ``spread`` are the axes that experts are spread over.
     """
 
     policy: Recomputation
@@ -268,6 +268,7 @@ class StepPlan:
     algorithm: Algorithm = None
     share: Size | None = None
     frozen: Size | None = None
+    spread: tuple[str, ...] = ()
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -284,15 +285,13 @@ class StepPlan:
         most = ceil_div(waiting * ceil_div(self.share, 1), self.microbatches)
         return exact_div(most * self.microbatches, waiting * self.share)
 
-    @property
-    def shards(self) -> Size:
-        """Chips that share one copy of all weights but those of experts."""
-        return product(axis.size for axis in self.axes(*SHARING))
+    def sharing(self, experts: bool = False) -> tuple[Any, ...]:
+        """The mesh axes whose chips share one copy of the weights: of the same experts, or of all others."""
+        return self.axes(*(name for name in SHARING if not (experts and name in self.spread)))
 
-    @property
-    def shards_of_experts(self) -> Size:
-        """Chips that share one copy of the same experts."""
-        return product(axis.size for axis in self.axes("fsdp"))
+    def shards(self, experts: bool = False) -> Size:
+        """Chips that share one copy of the weights: of the same experts, or of all others."""
+        return product(axis.size for axis in self.sharing(experts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -414,7 +413,7 @@ def passes(
     forward += [op for op in each if op.phase == "forward"] + ahead
     for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind
     for_weights += [op for op in each if op.role == "weight gradient"]
-    shards = (plan.shards, plan.shards_of_experts)
+    shards = (plan.shards(), plan.shards(experts=True))
     if trained is not None:
         parameters = sum(count * repeat for count, repeat in layer_weights(ops, trained=trained).values()), 0
     parts = [plan.formats.states(n, ways, plan.zero) for n, ways in zip(parameters, shards, strict=True)]
@@ -426,7 +425,7 @@ def passes(
     looked_after = sum(exact_div(n, ways if plan.zero else 1) for n, ways in zip(parameters, shards, strict=True))
     update = _update(plan, looked_after, states["optimizer"])
     passing = max(count for count, _ in _gathered(plan, ops, None).values())
-    gathered = passing if plan.zero == 3 and plan.axes(*SHARING) else 0
+    gathered = passing if plan.zero == 3 and plan.sharing() else 0
     renewed = at_work([op for op in ops if plan.policy.again(op)] if plan.policy.modules else ops, trained)
     renewed = 0 if plan.policy.name in ("none", "selective") else renewed * plan.whole(1)
     activations = kept(ops, plan.policy, plan.stream, plan.saved, trained) * waiting * plan.whole(waiting)
@@ -464,7 +463,7 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
 
 def _exchanged(plan: StepPlan, parameters: Size) -> Op:
     """Stages that hold the same weights send each other their gradients: each chip those it looks after."""
-    held = exact_div(parameters, plan.shards) if plan.zero else parameters
+    held = exact_div(parameters, plan.shards()) if plan.zero else parameters
     gradients = Tensor("shared gradient", (held,), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="shared gradient of other stages", role="activation")
     axes = plan.axes("pipeline")
@@ -485,11 +484,11 @@ def _shared(plan: StepPlan, ops: Sequence[Op], trained: frozenset[str] | None) -
     """Collectives of weights and gradients by group of layers, for each microbatch and once a step."""
     each: list[Op] = []
     once: list[Op] = []
-    for experts, axes in ((False, plan.axes(*SHARING)), (True, plan.axes("fsdp"))):
+    for experts in (False, True):
         found = layer_weights(ops, experts=experts, trained=trained)
         frozen = None if trained is None else layer_weights(ops, experts=experts, in_bytes=True)
         if found or frozen:
-            calls, last = _calls(plan, axes)
+            calls, last = _calls(plan, plan.sharing(experts))
             each += _priced(calls, found, plan.algorithm, frozen)
             once += _priced(last, found, plan.algorithm)
     return each, once

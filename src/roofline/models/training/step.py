@@ -276,6 +276,7 @@ class _LaidOutStep(NamedTuple):
         plan = StepPlan(
             chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, saved,
             Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
+            layout.expert_axes if layout.expert > 1 else (),
         )  # fmt: skip
         return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
 
@@ -588,11 +589,11 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     said.append("every pair of query and key" if asked.count == "full" else "causal attention")
     said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
     said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
-    if not is_one(plan.shards):
+    if not is_one(plan.shards()):
         turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
-        said.append(f"{plan.shards} chips share by ZeRO stage {plan.zero}{turns}")
-    if layout.sharing > 1:
-        said.append(f"of the experts {plan.shards_of_experts} chips share one copy")
+        said.append(f"{plan.shards()} chips share by ZeRO stage {plan.zero}{turns}")
+    if plan.shards(experts=True) != plan.shards():
+        said.append(f"of the experts {plan.shards(experts=True)} chips share one copy")
     if layout.pipeline > 1:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
         said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
