@@ -125,6 +125,8 @@ EXPLAINED: dict[str, tuple[int | None, int]] = {
         2 * 2 * (8 * 48 + 32 * 64) * 4 * 24 + 2 * 2 * T * 218 * 64,
         2 * (2 * 2 * (8 * 48 + 32 * 64) * 4) + 2 * 2 * ONE * 218 * 64,
     ),
+    # what it ends with is of every token there, here of one row of each of 2 sequences, which is as good
+    "embedding_gemma2_text": (2 * (T - 2) * 64 * 40, 0),
     # a step of 2 sequences is broadcast to 2 x 2 tokens there
     "rwkv": (0, 2 * ONE * (3 * (5 * 64 * 64 + 2 * 64 * 80) + 96 * 64)),
     "axk2": INDEXER,

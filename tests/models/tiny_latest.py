@@ -150,6 +150,9 @@ LATEST: dict[str, dict[str, Any]] = {
             ("ibert", "", "IBert", {}),
             ("clap_text_model", "", "ClapText", {"type_vocab_size": 1}),
             ("clip_text_model", "", "CLIPText", {}),
+            ("clipseg_text_model", "", "CLIPSegText", {}),
+            ("groupvit_text_model", "", "GroupViTText", {}),
+            ("chinese_clip_text_model", "", "ChineseCLIPText", {}),
             ("siglip_text_model", "", "SiglipText", {"projection_size": 40}),
             (
                 "openai_privacy_filter", "", "OpenAIPrivacyFilter",

@@ -11,6 +11,15 @@ _SARVAM: dict[str, Any] = {**_EXPERTS, "n_routed_experts": 6, "n_shared_experts"
 _SECTIONS: dict[str, Any] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
 _MUSE: dict[str, Any] = {"num_hidden_layers": 6, "sliding_window": 8}
 
+_KOSMOS: dict[str, Any] = {
+    "vocab_size": 96,
+    "max_position_embeddings": 128,
+    "embed_dim": 64,
+    "layers": 3,
+    "ffn_dim": 96,
+    "attention_heads": 4,
+}
+
 ROWS: dict[str, dict[str, Any]] = {
     "sarvam_mla": small(
         "sarvam_mla", _SARVAM, head_dim=..., num_key_value_heads=4, kv_lora_rank=20, qk_nope_head_dim=12,
@@ -36,5 +45,21 @@ ROWS: dict[str, dict[str, Any]] = {
         "cosmos3_edge_text", hidden_act="relu2", rope_parameters=_SECTIONS,
     ),
     "eurobert": {**small("eurobert", attention_bias=True, mlp_bias=True), "architectures": ["EuroBertModel"]},
+    "ultrabert": {**small("ultrabert", head_dim=..., sliding_window=4), "architectures": ["UltrabertModel"]},
+    "esmc": {**small("esmc", num_key_value_heads=4), "architectures": ["EsmcModel"]},
+    "embedding_gemma2_text": {
+        **small(
+            "embedding_gemma2_text", sliding_window=4, hidden_size_per_layer_input=12, embedding_dim=40,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            per_layer_config={"2": {"head_dim": 24, "num_key_value_heads": 1}},
+        ),
+        "architectures": ["EmbeddingGemma2TextModel"],
+    },
+    "kosmos_2_text_model": {
+        **_KOSMOS, "model_type": "kosmos_2_text_model", "architectures": ["Kosmos2TextForCausalLM"],
+    },
+    "kosmos_2_5_text_model": {
+        **_KOSMOS, "model_type": "kosmos_2_5_text_model", "architectures": ["Kosmos2_5TextForCausalLM"],
+    },
     "glm4v_text": small("glm4v_text", rope_parameters=_SECTIONS),
 }  # fmt: skip

@@ -30,6 +30,9 @@ LEFT = {
 #: Fields without which a type's class describes nothing that can be read.
 MORE = {
     "deepseek_v2": {"num_experts_per_tok": 6, "n_routed_experts": 64},
+    "embedding_gemma2_text": {"global_head_dim": 512, "num_global_key_value_heads": 1},
+    "kosmos_2_text_model": {"embed_dim": 2048, "layers": 24, "attention_heads": 32},
+    "kosmos_2_5_text_model": {"embed_dim": 1536, "layers": 24, "attention_heads": 16},
     "ernie4_5_vl_moe_text": {"moe_layer_start_index": 1},
     "sarvam_mla": {"n_routed_experts": 128, "n_shared_experts": 1},
     "sarvam_moe": {"n_routed_experts": 128, "n_shared_experts": 1},
@@ -51,7 +54,8 @@ def seen(kind, data):
         model = reader_of(kind)(fields)
     except RooflineError as error:
         return str(error)
-    return repr((model.layers, model.before, model.after, model.tied, model.head, model.width, model.vocabulary))
+    ends = model.before, model.after, model.final, model.head
+    return repr((model.layers, ends, model.tied, model.width, model.vocabulary))
 
 
 def matters(kind, bases, name):
@@ -74,11 +78,11 @@ def main():
         config = transformers.CONFIG_MAPPING[kind]
         two = {*config.attribute_map, *config.attribute_map.values()}
         values = {f.name: f.default for f in dataclasses.fields(config) if isinstance(f.default, bool | int | str)}
-        values = {name: value for name, value in values.items() if value != "auto"}
+        values = {name: value for name, value in values.items() if value != "auto"} | MORE.get(kind, {})
         # lists that say which layer is what come from the patterns the class itself has
         built = config().to_dict()
         listed = {name: built[name] for name in ("layer_types", "layers_block_type") if built.get(name)}
-        whole = {**listed, **values, **MORE.get(kind, {})}
+        whole = {**listed, **values}
         # other sizes of the model, from which what is left out does not follow by chance
         bases = [whole, {**whole, **{name: 3 * values[name] for name in ("hidden_size",) if name in values}}]
         bases.append({**bases[1], **{name: 2 * values[name] for name in ("num_attention_heads",) if name in values}})

@@ -13,6 +13,7 @@ it.
 import json
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,8 @@ NO_CACHE = (
     "xlm-roberta-xl", "roberta-prelayernorm", "bert-generation", "eurobert", "albert",
     "deberta-v2", "mpnet", "esm", "splinter", "nomic_bert", "gte", "jina_embeddings_v3",
     "deberta", "layoutlm", "layoutlmv3", "ibert", "clap_text_model", "clip_text_model", "siglip_text_model",
-    "openai_privacy_filter",
+    "openai_privacy_filter", "ultrabert", "esmc", "embedding_gemma2_text", "clipseg_text_model", "groupvit_text_model",
+    "chinese_clip_text_model",
 )  # fmt: skip
 
 
@@ -34,7 +36,8 @@ def built(config, data):
     import transformers
 
     if "architectures" in data:
-        return getattr(transformers, data["architectures"][0])(config)
+        module = import_module(type(config).__module__.replace("configuration_", "modeling_"))
+        return getattr(module, data["architectures"][0])(config)
     if data["model_type"] == "bert":
         return transformers.BertModel(config)
     if type(config) in transformers.AutoModelForCausalLM._model_mapping:

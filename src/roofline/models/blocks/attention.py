@@ -321,7 +321,8 @@ class Attention(Block):
             found += [Weight(f"{part}_input_layernorm", (self.inputs,), "norm") for part in "qkv"]
             found += [Weight(f"{part}_sconv_proj", (self.kv_heads * self.kv_kernel, self.inputs)) for part in "kv"]
         if self.out_norm == "full":
-            found.append(Weight("attn_sub_norm", (self.heads * self.value,), "norm"))
+            wide = (self.heads * self.value,)
+            found += [Weight(f"attn_sub_norm{end}", wide, "norm") for end in ("", ".bias")[: 1 + self.norm_shift]]
         if self.sinks:
             found.append(Weight("sinks", (self.heads,), "other"))
         if self.kv_kernel:
@@ -413,7 +414,7 @@ class Attention(Block):
         if self.out_norm:
             parts = 1 if self.out_norm == "full" else self.heads
             width = self.heads * self.value
-            out = builder.norm("rms_norm", out, "attn_sub_norm", step.tokens * parts, width // parts)
+            out = builder.norm(self.norm_function, out, "attn_sub_norm", step.tokens * parts, width // parts)
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
         return self._output(builder, out)
 

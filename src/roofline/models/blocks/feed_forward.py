@@ -61,9 +61,9 @@ _FUSED = {"silu": "swiglu", "gelu": "geglu"}
 class Mlp(Block):
     """``down(act(gate(x))·up(x))`` where ``gated``, else ``down(act(up(x)))``; ``names`` are gate, up, down.
 
-    ``norm`` is a norm before ``down``, which alone has a bias where ``down_bias``; ``cut`` sets gate values below a
-    quantile to zero. With an ``adapter_rank`` a product over so many numbers is added to gate and up, by matrices of
-    the layer's own where layers share these.
+    ``norm`` is the function of a norm before ``down``, which alone has a bias where ``down_bias``; ``cut`` sets gate
+    values below a quantile to zero. With an ``adapter_rank`` a product over so many numbers is added to gate and up, by
+    matrices of the layer's own where layers share these.
     """
 
     inputs: int
@@ -72,7 +72,7 @@ class Mlp(Block):
     activation: str = "silu"
     bias: bool = False
     names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
-    norm: bool = False
+    norm: str = ""
     cut: bool = False
     adapter_rank: int = 0
     down_bias: bool = False
@@ -86,7 +86,8 @@ class Mlp(Block):
         if self.activation == "xielu":
             found += [Weight(name, (1,), "other") for name in _OWN]
         if self.norm:
-            found.append(Weight("ffn_sub_norm", (self.hidden,), "norm"))
+            ends = ("", ".bias") if self.norm == "layer_norm" else ("",)
+            found += [Weight(f"ffn_sub_norm{end}", (self.hidden,), "norm") for end in ends]
         if self.adapter_rank:
             found.append(Weight("adapter", (self.adapter_rank, self.inputs)))
             found += [Weight(f"{name}_adapter", (self.hidden, self.adapter_rank)) for name in (gate, up)]
@@ -114,7 +115,7 @@ class Mlp(Block):
             own = builder.read_weights(*(join_path(within, name) for name in _OWN))
             builder.ops[-1] = replace(builder.ops[-1], reads=(*builder.ops[-1].reads, *own))
         if self.norm:
-            hidden = builder.norm("rms_norm", hidden, join_path(within, "ffn_sub_norm"), rows, self.hidden)
+            hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"), rows, self.hidden)
         return builder.linear(down, hidden, rows)
 
 

@@ -605,7 +605,10 @@ _HANDED = "the inputs of its layers"
 
 @dataclass(frozen=True, slots=True)
 class PerLayerEmbedding(Block):
-    """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them."""
+    """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them.
+
+    With no ``rows`` there is no table: the projection is all.
+    """
 
     runs_whole: ClassVar[bool] = True
     rows: int
@@ -616,7 +619,7 @@ class PerLayerEmbedding(Block):
     def weights(self) -> tuple[Weight, ...]:
         wide = self.layers * self.each
         return (
-            Weight("embed_tokens_per_layer", (self.rows, wide), "embedding"),
+            *([Weight("embed_tokens_per_layer", (self.rows, wide), "embedding")] if self.rows else []),
             Weight("per_layer_model_projection", (wide, self.width)),
             Weight("per_layer_projection_norm", (self.each,), "norm"),
         )
@@ -625,14 +628,16 @@ class PerLayerEmbedding(Block):
         return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        table, projection, scale = self.weights()
+        *table, projection, scale = self.weights()
         step, count = builder.step, x.dims[0]
-        tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
-        found = builder.output("rows", count, self.layers * self.each)
-        builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (found,)), table.name)
         made = builder.linear(projection, x, count)
         made = builder.norm("rms_norm", made, scale, count * self.layers, self.each)
-        builder.kept[_HANDED] = [builder.elementwise("add", (made, found), "per_layer_inputs", like=found)]
+        for weight in table:
+            tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
+            found = builder.output("rows", count, self.layers * self.each)
+            builder.add(embedding("", (builder.read_weight(weight)[0][0], tokens), (found,)), weight.name)
+            made = builder.elementwise("add", (made, found), "per_layer_inputs", like=found)
+        builder.kept[_HANDED] = [made]
         return x
 
 

@@ -115,6 +115,11 @@ def switched(on: bool = False, full: Callable[[Fields, int], bool] = lambda fiel
     return kinds
 
 
+def to_each_side(fields: Fields) -> Fields:
+    """A window is as wide to each side of a token."""
+    return fields.with_values(sliding_window=2 * fields.size("sliding_window", default=128))
+
+
 # Which layers rotate queries and keys by their positions
 
 
@@ -336,7 +341,7 @@ class Decoder:
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     mlp_bias: Flag = ("mlp_bias", False)
     down_bias: bool = False
-    mlp_norm: bool = False
+    mlp_norm: str = ""
     gated: bool = True
     hidden: tuple[str, ...] = ("intermediate_size",)
     hidden_times: int | None = None

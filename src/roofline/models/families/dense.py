@@ -21,6 +21,7 @@ from roofline.models.families.decoder import (
     patterned,
     rotary_part,
     switched,
+    to_each_side,
 )
 from roofline.models.families.parts import DecoderSizes, activation, own_keys, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
@@ -64,6 +65,16 @@ def _codebook_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": rows_beyond_the_head(shape.width, rows)}
 
 
+def _ultrabert(fields: Fields) -> Fields:
+    """Published configurations list a window for every layer, 0 where it sees everything."""
+    windows = fields.listed("attention_windows", fields.layers("num_hidden_layers"))
+    if windows is not None:
+        kinds = ["sliding_attention" if window else "full_attention" for window in windows]
+        width = next(filter(None, windows), fields.get("sliding_window", 128))
+        fields = fields.with_values(layer_types=fields.get("layer_types") or kinds, sliding_window=width)
+    return to_each_side(fields)
+
+
 def _swin(fields: Fields) -> tuple[str, tuple[str, ...]]:
     """The larger Chameleon's norms stand behind its blocks."""
     order = "after" if fields.flag("swin_norm", False) else "before"
@@ -94,6 +105,7 @@ add({
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
     "eurobert": replace(LLAMA, causal=False),
+    "ultrabert": replace(LLAMA, prepare=_ultrabert, causal=False, kinds=listed(3)),
     "qwen2": replace(_QKV, bias=("attention_bias", True), kinds=_QWEN_WINDOWS),
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
@@ -128,7 +140,7 @@ add({
     "olmo2": replace(_OLMO2, kinds=listed()),
     "olmo3": _OLMO2,
     "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
-    "bitnet": Decoder(out_norm="full", mlp_norm=True, mlp_bias=False, act="relu2"),
+    "bitnet": Decoder(out_norm="full", mlp_norm="rms_norm", mlp_bias=False, act="relu2"),
     "hyperclovax": Decoder(arrange=_hyperclova_order),
     "glm": _GLM,
     "glm4": _GLM4,
@@ -393,6 +405,11 @@ def _two_more(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": (PositionEmbedding("embed_positions", rows + 2, shape.width),), "context": rows}
 
 
+def _of_pictures_or_words(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    ends = _sines(fields, shape)
+    return {**ends, "before": (*ends["before"], PositionEmbedding("segment_emb", 2, shape.width))}
+
+
 def _opt_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
     first = fields.flag("do_layer_norm_before", True)
     return "before" if first else "behind", ("self_attn_layer_norm", "final_layer_norm")
@@ -415,6 +432,13 @@ _BIOGPT = replace(
     _GPT2, norms=("self_attn_layer_norm", "final_layer_norm"), attention="self_attn", projections=_OUT_PROJ,
     mlp_names=_FC, hidden=("intermediate_size",), hidden_times=None, act_fields=("hidden_act",), act="gelu",
     last_norm="layer_norm", prefix="biogpt.", embedding="embed_tokens", ends=_two_more,
+)  # fmt: skip
+
+_KOSMOS = replace(
+    _BIOGPT,
+    renames={"embed_dim": "hidden_size", "layers": "num_hidden_layers", "attention_heads": "num_attention_heads"},
+    qk_function="layer_norm", qk_shift=True, mlp_norm="layer_norm", hidden=("ffn_dim",),
+    act_fields=("activation_function",), prefix="model.", ends=_sines,
 )  # fmt: skip
 
 add({
@@ -447,6 +471,8 @@ add({
         _BIOGPT, renames={"attention_heads": "num_attention_heads"}, hidden=("ffn_dim",),
         act_fields=("activation_function",), prefix="model.", ends=_sines,
     ),
+    "kosmos_2_text_model": replace(_KOSMOS, out_norm="full"),
+    "kosmos_2_5_text_model": replace(_KOSMOS, ends=_of_pictures_or_words),
     "mpt": replace(
         _GPT2, prepare=_mpt, norm=_UNSHIFTED, norms=("norm_1", "norm_2"), bias=False, mlp="ffn", mlp_bias=False,
         mlp_names=_TWO, act_fields=(), act="gelu", last_norm="norm_f",
@@ -692,10 +718,11 @@ _TEXT = replace(
 
 add({
     "bert roberta xlm-roberta camembert ernie data2vec-text electra rembert bert-generation splinter": _BERT,
-    "layoutlm ibert align_text_model clap_text_model": _BERT,
+    "layoutlm ibert align_text_model clap_text_model chinese_clip_text_model": _BERT,
     "layoutlmv3": replace(_BERT, mixer=_distances, ends=_with_pictures),
     "longformer": replace(_BERT, attend=_wide_windows, ends=_global_ends),
     "clip_text_model metaclip_2_text_model owlvit_text_model owlv2_text_model xclip_text_model": _TEXT,
+    "clipseg_text_model groupvit_text_model": _TEXT,
     "siglip_text_model siglip2_text_model": replace(_TEXT, causal=False, act="gelu_pytorch_tanh"),
     "deberta": replace(
         _BERT, projections=("query_proj", "key_proj", "value_proj", "output"), mixer=_disentangled,
@@ -709,6 +736,10 @@ add({
     "esm": replace(
         _BERT, order="before", last_norm="encoder.emb_layer_norm_after", act_fields=(), prefix="esm.", ends=_esm_ends,
         rotary=lambda fields, shape: shape.head if fields.get("position_embedding_type") == "rotary" else 0,
+    ),
+    "esmc": Decoder(
+        norm=_SHIFTED, qk_norm="full", qk_function="layer_norm", causal=False,
+        ends=lambda fields, shape: {"after": (Norm("norm", shape.width, *_UNSHIFTED),)},
     ),
     "jina_embeddings_v3": _JINA,
     "gte new": replace(

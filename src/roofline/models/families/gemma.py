@@ -1,4 +1,4 @@
-"""Gemma 2, 3, 3n and 4: norms before and after each block, shared keys and values, experts beside the MLP."""
+"""Gemma 2, 3, 3n, 4, and the encoder like it: norms around each block, shared keys and values, experts beside MLPs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from roofline.models.blocks.residual import (
     AddToOtherStreams,
     AltUpCorrect,
     AltUpPredict,
+    Linear,
     LowRankResidual,
     Norm,
     ParallelBranches,
@@ -22,18 +23,22 @@ from roofline.models.blocks.residual import (
 )
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Routing
+from roofline.models.families.decoder import Routing, to_each_side
 from roofline.models.families.parts import DecoderSizes, activation, build_model, by_layer, layer_types
 from roofline.models.fields import Fields
 
 #: Types whose queries and keys are not normalised, and whose layers see a window in turn.
 _OLDER = ("gemma2", "vaultgemma")
 _AFTER = ("post_attention_layernorm", "post_feedforward_layernorm")
+#: An encoder like Gemma 4, without a table of inputs to each layer, whose full layers have values of their own.
+_ENCODER = "embedding_gemma2_text"
 
 
-@family("gemma2", "gemma3_text", "gemma4_text", "gemma4_unified_text", "vaultgemma")
+@family("gemma2", "gemma3_text", "gemma4_text", "gemma4_unified_text", "vaultgemma", _ENCODER)
 def read(fields: Fields) -> Model:
     """Read the decoder. The embedding is the output head too unless the configuration says otherwise."""
+    if fields.kind == _ENCODER:
+        fields = to_each_side(fields.with_values(use_bidirectional_attention="all", vocab_size_per_layer_input=0))
     shape = DecoderSizes(fields)
     width = shape.width
     both = _both_ways(fields)
@@ -67,10 +72,11 @@ def read(fields: Fields) -> Model:
         layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
     before: tuple[Block, ...] = ()
     if each:
-        before = (PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers),)
+        before = (PerLayerEmbedding("", fields.count("vocab_size_per_layer_input"), width, each, shape.layers),)
+    inside = fields.count("embedding_dim")
     return build_model(
         fields, shape, layers, tied=True, before=before, notes=_borrowing_notes(borrows), causal=not both,
-        head=not both,
+        head=not both, final=(Linear("embedding_projection", width, inside, bias=False),) if inside else (),
     )  # fmt: skip
 
 
@@ -110,10 +116,12 @@ def _attention(fields: Fields, shape: DecoderSizes, kind: str, borrowed: bool, l
     """Gemma 4's full layers have wider heads, fewer of keys, and values made from the keys' matrix."""
     full = kind == "full"
     head = fields.size("global_head_dim", default=shape.head) if full else shape.head
-    latest, equal = fields.kind.startswith("gemma4"), full and fields.flag("attention_k_eq_v", False)
-    # heads of full layers count only where values are made from the keys' matrix
+    encodes, equal = fields.kind == _ENCODER, full and fields.flag("attention_k_eq_v", False)
+    latest = encodes or fields.kind.startswith("gemma4")
+    # else heads of full layers count only where values are made from the keys' matrix
     fields.ignore("num_global_key_value_heads")
-    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if equal else shape.kv_heads
+    own = equal or (full and encodes)
+    kv_heads = fields.size("num_global_key_value_heads", default=shape.kv_heads) if own else shape.kv_heads
     parameters = fields.section("rope_parameters")
     turned = parameters.section("full_attention") if parameters and latest and full else None
     share = (turned.fraction("partial_rotary_factor") if turned else None) or 1

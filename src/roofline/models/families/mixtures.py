@@ -26,6 +26,7 @@ from roofline.models.families.decoder import (
     read,
     rotary_by_kind,
     switched,
+    to_each_side,
 )
 from roofline.models.families.parts import (
     DecoderSizes,
@@ -196,11 +197,7 @@ add({
         ),
     ),
     "gpt_oss": _GPT_OSS,
-    # a window is as wide to each side
-    "openai_privacy_filter": replace(
-        _GPT_OSS, causal=False, kinds=all_sliding,
-        prepare=lambda fields: fields.with_values(sliding_window=2 * fields.size("sliding_window", default=128)),
-    ),
+    "openai_privacy_filter": replace(_GPT_OSS, causal=False, kinds=all_sliding, prepare=to_each_side),
 })  # fmt: skip
 
 # some layers are dense
