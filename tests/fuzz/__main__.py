@@ -1,7 +1,7 @@
 """Run inputs by seed through the whole command: ``python -m tests.fuzz --seeds 0:10000 [--jobs 2] [--only graph]``.
 
 An input must end with code 0 or 2 within ten seconds of CPU and 2 GB. Code 2 has one message and no output; code 0 as
-JSON has finite numbers, no negative times and bounds in order. Anything else is a defect: it is kept with its seed in
+JSON has finite numbers, no negative times, no -0 and bounds in order; no text has nan or a name of Python's own kinds. Anything else is a defect: it is kept with its seed in
 ``out/fuzz/defects.jsonl``. Finished ranges are kept in ``out/fuzz/done.json``, so that the same command goes on where
 it was stopped; ``--again`` starts over. ``--show SEED`` prints one input and what it does.
 """

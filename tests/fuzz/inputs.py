@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz import lines
+from tests.fuzz.graphs import changed_graph
 from tests.fuzz.lines import ODD_WORDS, ROOT, with_options
+from tests.models.tiny import TINY
+from tests.models.tiny_vision import TINY_VISION
 
 PACKAGE = ROOT / "src" / "roofline"
 
@@ -102,8 +105,12 @@ def damaged(rng: random.Random, content: bytes) -> bytes:
 
 @functools.cache
 def _configurations() -> tuple[Any, ...]:
-    return tuple(json.loads(path.read_bytes()) for path in sorted((PACKAGE / "models" / "catalog").glob("*.json"))
-                 if path.name != "index.json")  # fmt: skip
+    shipped = tuple(json.loads(path.read_bytes()) for path in sorted((PACKAGE / "models" / "catalog").glob("*.json"))
+                    if path.name != "index.json")  # fmt: skip
+    types = tuple(
+        {"model_type": name} for name in json.loads((PACKAGE / "models" / "families" / "defaults.json").read_bytes())
+    )
+    return (*shipped, *TINY.values(), *TINY_VISION.values(), *types)
 
 
 #: Sections of quantisation that are valid, one of each method.
@@ -135,7 +142,7 @@ BESIDE = {"producer": {"name": "modelopt"}, "quantization": {
 
 
 def configuration(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A published configuration, changed."""
+    """A published configuration, a small one of a family or one of a type alone, changed."""
     data = dict(rng.choice(_configurations()))
     if rng.random() < 0.3:
         data["quantization_config"] = rng.choice(SECTIONS)
@@ -346,39 +353,6 @@ def table(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     return words if rng.random() < 0.9 else with_options(rng, words, 2), {"t.csv": _csv_file(rng, text)}
 
 
-@functools.cache
-def _graphs() -> tuple[Any, ...]:
-    """Small ONNX models of many operators."""
-    from onnx import TensorProto, helper
-
-    from tests.programs.onnx_models import MICROSOFT, model, value
-
-    def one(kind: str, dims: list[tuple[Any, ...]], out: int = 4, domain: str = "", **attributes: Any) -> Any:
-        names = [f"x{place}" for place in range(len(dims))]
-        node = helper.make_node(kind, names, ["y"], domain=domain, **attributes)
-        inputs = [value(name, *shape) for name, shape in zip(names, dims, strict=True)]
-        return model([node], inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
-
-    image, weights = ("N", 3, 32, 32), (8, 3, 3, 3)
-    return (
-        one("MatMul", [("B", 64), (64, 32)]), one("Gemm", [(8, 64), (32, 64), (32,)], transB=1),
-        one("Conv", [image, weights], pads=[1, 1, 1, 1], strides=[2, 2], dilations=[1, 1], kernel_shape=[3, 3], group=1),
-        one("ConvTranspose", [image, (3, 8, 2, 2)], strides=[2, 2]),
-        one("MaxPool", [image], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=0), one("AveragePool", [image], kernel_shape=[3, 3]),
-        one("GlobalAveragePool", [image]), one("Softmax", [("B", 64)], axis=-1), one("ReduceSum", [("B", 8, 8)], keepdims=0),
-        one("LayerNormalization", [("B", 64), (64,), (64,)], axis=-1), one("Add", [("B", 64), (64,)]),
-        one("Concat", [("B", 8), ("B", 8)], axis=1), one("Flatten", [image], axis=1), one("Transpose", [(4, 5)], perm=[1, 0]),
-        one("LSTM", [(7, "B", 8), (1, 64, 8), (1, 64, 16)], hidden_size=16), one("Einsum", [("B", 8), (8, 4)], equation="ij,jk->ik"),
-        one("DepthToSpace", [("B", 16, 4, 4)], blocksize=2), one("Gather", [(100, 8), ("B",)]), one("TopK", [("B", 64), (1,)]),
-        one("MultiHeadAttention", [(2, 8, 64)] * 3, domain=MICROSOFT, num_heads=4), one("Sigmoid", [("B", 4)]),
-        one("BatchNormalization", [image, (3,), (3,), (3,), (3,)]), one("Split", [("B", 8)], axis=1, num_outputs=2),
-        one("Resize", [image], scales=[1.0, 1.0, 2.0, 2.0]), one("Slice", [("B", 8)], starts=[0], ends=[4]),
-    )  # fmt: skip
-
-
-_SIZES = (0, 1, -1, 2, 3, 5, 7, -8, 64, 2**31, 2**62, -(2**63), 2**63 - 1, 1000)
-
-
 def graph(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
     """An ONNX file, changed, with and without a machine."""
     words = ["trace", "g.onnx", *rng.choice(([], ["--on", "h100"], ["--on", "v5e", "--batch", "8"], ["--batch", "0"]))]
@@ -389,55 +363,8 @@ def graph(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
 
 def _onnx_file(rng: random.Random) -> bytes:
     """An ONNX file: sizes, attributes, types and names changed, or its bytes."""
-    import onnx
-
-    made = onnx.ModelProto()
-    made.CopyFrom(rng.choice(_graphs()))
-    for _ in range(rng.randint(1, 3)):
-        _change_graph(rng, made)
-    content = bytes(made.SerializeToString())
+    content = changed_graph(rng)
     return damaged(rng, content) if rng.random() < 0.2 else content
-
-
-def _change_graph(rng: random.Random, made: Any) -> None:
-    from onnx import helper
-
-    held, node = rng.choice(list(made.graph.input)), made.graph.node[0]
-    kind = rng.random()
-    dims = held.type.tensor_type.shape.dim
-    if kind < 0.35 and dims:
-        dim = rng.choice(list(dims))
-        if rng.random() < 0.8:
-            dim.dim_value = rng.choice(_SIZES)
-        else:
-            dim.dim_param = rng.choice(("B", "N*2", "B-1", "", "1", "9**9", "é", "B S", "a" * 50, "max(B,1)"))
-    elif kind < 0.65 and node.attribute:
-        item = rng.choice(list(node.attribute))
-        if item.ints:
-            item.ints[rng.randrange(len(item.ints))] = rng.choice(_SIZES)
-        elif item.floats:
-            item.floats[0] = rng.choice((0.0, -1.0, 1e30, float("nan"), float("inf")))
-        elif item.s:
-            item.s = rng.choice((b"", b"ij->", b"...", b"ij,jk,kl->il", b"\xff", b"i" * 200))
-        else:
-            item.i = rng.choice(_SIZES)
-    elif kind < 0.72:
-        held.type.tensor_type.elem_type = rng.choice((0, 1, 2, 7, 8, 9, 10, 16, 17, 22, 23, 99))
-    elif kind < 0.8:
-        node.op_type = rng.choice(
-            ("Conv", "MaxPool", "MatMul", "Softmax", "LSTM", "Concat", "Nonsense", "Loop", "If", "Reshape")
-        )
-    elif kind < 0.87 and len(made.graph.input) > 1:
-        node.input[0] = rng.choice((node.input[-1], "", "nowhere", "y"))
-    elif kind < 0.94:
-        shape = [rng.choice(_SIZES) for _ in range(rng.randint(0, 5))]
-        item = rng.choice(list(made.graph.input))
-        made.graph.initializer.append(helper.make_tensor(item.name, 1, [], [1.0]))
-        made.graph.initializer[-1].dims[:] = shape
-        if rng.random() < 0.5:
-            made.graph.initializer[-1].data_location = 1
-    else:
-        made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [rng.choice(_SIZES) for _ in range(3)]))
 
 
 def bomb(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
@@ -481,24 +408,82 @@ _BOMBS: tuple[Callable[[random.Random], bytes], ...] = (
                                                                                "model.layers.{0-3000000000}.mlp"]}}).encode(),
 )  # fmt: skip
 
-#: Programs for ``trace FILE.py:step``; none gets as far as its framework.
+#: Programs for ``trace FILE.py:step``; a few get as far as their framework.
 PROGRAMS = (
     b"def step(x: int):\n    return x\n", b"import sys\nsys.exit(3)\n", b"def step(:\n", b"step = 1\n", b"print('x')\n",
     b"raise RuntimeError('no')\n", b"def build():\n    return 1\n", b"import nothing_of_this_name\n", b"\xff\x00", b"",
     b"step = lambda *x: exit('y')\n", b"def step(x):\n    return step(x)\n", b"raise MemoryError\n",
     b"class step:\n    def __call__(self): raise SystemExit\n",
+    b"import torch\ndef step(x, *more):\n    return torch.nn.functional.gelu(x @ x.T).sum()\n",
+    b"import torch\nstep = torch.nn.Linear(8, 8)\n", b"import torch\ndef step(x):\n    return x.reshape(0, -1)[9]\n",
+    b"import torch\ndef step(x):\n    return x.item() + torch.zeros(10**15)\n",
 )  # fmt: skip
 
 
+@functools.cache
+def _grid(keep: str) -> dict[str, bytes]:
+    """What a run in blocks leaves in its folder."""
+    import contextlib
+    import io
+    import tempfile
+
+    from roofline.cli import main
+
+    with tempfile.TemporaryDirectory() as path, contextlib.redirect_stdout(io.StringIO()):
+        main(["sweep", *lines.MATMUL, "B=1:64", "--keep", keep, "-o", path])
+        return {name: (Path(path) / name).read_bytes() for name in ("manifest.json", "parts/block-000000.npz")}
+
+
+def _changed_part(rng: random.Random, content: bytes) -> bytes:
+    """A part of a grid: what is said of it, or its columns, changed."""
+    import io
+
+    import numpy as np
+
+    with np.load(io.BytesIO(content)) as file:
+        held = {name: file[name] for name in file.files}
+    if rng.random() < 0.5:
+        held["about"] = np.asarray(json.dumps(changed(rng, json.loads(str(held["about"])))))
+    else:
+        name = rng.choice(list(held))
+        kept = held.pop(name)
+        if rng.random() < 0.7:
+            held[rng.choice((name, name + "x", "|"))] = rng.choice(
+                (
+                    kept.reshape(-1)[:1],
+                    np.asarray("x"),
+                    np.zeros((2, 2)),
+                    np.zeros(0),
+                    np.asarray(["a"]),
+                    -kept.size * np.ones(9),
+                )
+            )
+    made = io.BytesIO()
+    np.savez(made, **held)
+    return made.getvalue()
+
+
 def folder(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:
-    """A folder of a grid in blocks that somebody else left there."""
+    """A folder of a grid in blocks that was stopped, changed, or one that somebody else left there."""
+    keep = rng.choice(("top=3", "rows", "front", "histogram=lower"))
+    words = ["sweep", *lines.MATMUL, "B=1:64", "--keep", keep, "-o", "grid"]
+    if keep != "rows" and rng.random() < 0.5:
+        held = dict(_grid(keep))
+        name = rng.choice(list(held))
+        held[name] = (
+            damaged(rng, held[name])
+            if rng.random() < 0.3
+            else json.dumps(changed(rng, json.loads(held[name]))).encode()
+            if name == "manifest.json"
+            else _changed_part(rng, held[name])
+        )
+        return words if rng.random() < 0.8 else with_options(rng, words, 1), {
+            f"grid/{name}": content for name, content in held.items()
+        }
     data = {"schema": "roofline/grid-manifest/1", "hash": "0" * 64, "question": {"of": "sweep", "sizes": [1, 2]}}
     content = json.dumps(changed(rng, data)).encode()
     content = damaged(rng, content) if rng.random() < 0.3 else content
-    words = ["sweep", *lines.MATMUL, "B=1:64", "--keep", rng.choice(("top=3", "rows", "front", "histogram=lower"))]
-    return with_options(rng, [*words, "-o", "grid"], 1), {
-        rng.choice(("grid/manifest.json", "grid/parts", "grid/x")): content
-    }
+    return with_options(rng, words, 1), {rng.choice(("grid/manifest.json", "grid/parts", "grid/x")): content}
 
 
 def request(rng: random.Random) -> tuple[list[str], dict[str, bytes]]:

@@ -82,6 +82,18 @@ SHORT = (
     ("run", "bf16[64, 64] @ bf16[64, 64]", "--machine", "given-machine.toml"),
     ("explore", "llama-2-7b", "--on", "h100"),
     ("completion", "bash"),
+    ("bound", "h = bf16[B, D] * bf16[D, F]; gelu(h); h", "--on", "h100", "B=64", "D=512", "F=512"),
+    ("bound", "--flops", "1e12", "--bytes", "1e9", "--dtype", "bf16", "--on", "h100,mi300x"),
+    ("shard", "bf16[B, D] * bf16[D, F]", "--on", "v5e:4", "B=64", "D=512", "F=512", "--layouts"),
+    ("solve", "bf16[B, D] * bf16[D, F]", "AllReduce_X(bf16[B, D]{U_X})", "--for", "B", "--on", "v5e:4", "D=512", "F=512"),
+    ("formula", "llama-2-7b", "--phase", "decode", "--on", "h100"),
+    ("sweep", "llama-2-7b", "--phase", "decode", "--on", "h100", "--batch", "1:8", "--context", "128"),
+    ("llm", "llama-2-7b", "--on", "h100,h200", "--phase", "decode", "--context", "128", "--fit"),
+    ("train", "llama-2-7b", "--on", "h100", "--memory"),
+    ("train", "7e9", "--on", "h100:8", "--tokens", "1T"),
+    ("trace", "given.onnx", "--on", "h100", "--formula"),
+    ("trace", "given.py:step", "--input", "bf16[8, 8]", "--on", "h100"),
+    ("accuracy", "h100", "--runs", "given-samples.csv"),
 )  # fmt: skip
 #: Lines that take a tenth of a second and more, asked less often.
 LONG_LINES = (
@@ -95,6 +107,10 @@ LONG_LINES = (
     ("plan", "llama-2-7b", "--on", "h100", "--rate", "1/s", "--prompt", "64", "--output", "16", "--count", "1"),
     ("plan", "llama-2-7b", "--on", "h100", "--rate", "given-rates.csv", "--prompt", "64", "--output", "16", "--count", "1"),
     ("calibrate", "given-samples.csv", "--on", "h100"),
+    ("train", "llama-2-7b", "--on", "h100:16", "--batch-tokens", "65536", "--search"),
+    ("train", "llama-2-7b", "--on", "h100:8", "--batch-tokens", "65536", "--tensor", "2", "--pipeline", "2", "--micro-batches", "4"),
+    ("llm", "qwen3-vl-2b-instruct", "--on", "h100", "--prompt", "512", "--images", "1", "--image-size", "640x480"),
+    ("llm", "deepseek-v3", "--on", "h200:8", "--tensor", "8", "--context", "4096", "--advise"),
     ("sweep", *MATMUL, "B=1:64", "--keep", "top=3", "-o", "grid"),
 )  # fmt: skip
 
@@ -123,6 +139,10 @@ WRITTEN = (
     ".json",
     "o.json.gz",
     "docs",
+    "o.c",
+    "o.js",
+    "o.py",
+    "o.tex",
 )
 WRITTEN_SLOWLY = ("o.html", "o.svg", "o.png", "o.pdf", "o.parquet")
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pickle
+import re
 import resource
 import select
 import shutil
@@ -317,6 +318,8 @@ def _wrong(code: Any, out: str, err: str, words: list[str]) -> str:
         return f"{name}: code {code}"
     if "Traceback (most" in err or "Traceback (most" in out:
         return f"{name}: a traceback is printed"
+    if shown := _INTERNALS.search(f"{out}\n{err}"):
+        return f"{name}: {shown[0]} is printed"
     if code == 2:
         if not err.strip():
             return f"{name}: code 2 without a message"
@@ -324,13 +327,23 @@ def _wrong(code: Any, out: str, err: str, words: list[str]) -> str:
             return f"{name}: a message of over {LONGEST:,} characters"
         return f"{name}: output beside an error" if out.strip() and "--json" in words else ""
     if "--json" not in words or not out.strip().startswith(("{", "[")):
-        return ""
+        asked = " ".join(words).lower()
+        shown = None if "nan" in asked or "inf" in asked or "-0" in asked else _NO_NUMBER.search(out)
+        return f"{name}: {shown[0]} is printed" if shown else ""
     try:
         data = json.loads(out)
     except ValueError:
         return f"{name}: no JSON"
     return next((f"{name}: {said}" for said in _odd(data, "")), "")
 
+
+#: What a caller never reads: names of Python's and of libraries' own kinds.
+_INTERNALS = re.compile(
+    r"<class |<function |<module |<bound method| object at 0x|NoneType|np\.(?:float|int|str)|mappingproxy|"
+    r"\barray\(|frozenset\(|dict_keys|Symbol\(|defaultdict"
+)
+#: What is no number in a text.
+_NO_NUMBER = re.compile(r"(?<![\w.'\"/-])(?:-?nan|-?inf|-0(?:\.0+)?)(?![\w.'\"/-])")
 
 #: Keys of amounts and times, which are never below 0.
 _AMOUNTS = (
@@ -360,6 +373,8 @@ def _odd(value: Any, key: str) -> Any:
             yield from _odd(item, key)
     elif isinstance(value, float) and not math.isfinite(value):
         yield f"{key} is not finite"
+    elif isinstance(value, float) and value == 0 and math.copysign(1, value) < 0:
+        yield f"{key} is -0"
     elif isinstance(value, int | float) and value < 0 and key in _AMOUNTS:
         yield f"{key} is negative"
 
@@ -377,6 +392,4 @@ def _place(error: BaseException) -> str:
 
 def _generic(text: str) -> str:
     """A message without the values in it."""
-    import re
-
     return re.sub(r"'[^']*'|\d+", "…", text.splitlines()[0] if text else "")[:80]

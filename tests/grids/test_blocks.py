@@ -286,6 +286,21 @@ def test_a_folder_goes_on_where_it_was_stopped_and_takes_no_other_question(tmp_p
         sweep_steps("llama-3-70b", **asked, out=str(tmp_path / "mine"))
 
 
+@pytest.mark.parametrize("change", [
+    {"about": np.asarray("[]")}, {"about": np.asarray('{"rows": 64}')}, {"top|upper": np.zeros(9)}, {"|": np.zeros(2)},
+])  # fmt: skip
+def test_a_part_that_was_changed_is_made_again(tmp_path: Path, change: dict[str, Any]) -> None:
+    out, asked = str(tmp_path / "grid"), {"on": "h100", "B": range(1, 65), "D": 512, "F": 512, "keep": "top=3"}
+    before = sweep("bf16[B, D] * bf16[D, F]", **asked, out=out)
+    (path,) = (tmp_path / "grid" / "parts").iterdir()
+    with np.load(path) as held:
+        right = {name: held[name] for name in held.files}
+    np.savez(path, **{**right, **change})
+    same_tables(sweep("bf16[B, D] * bf16[D, F]", **asked, out=out), before)
+    with np.load(path) as held:
+        assert {name: held[name].tolist() for name in held.files} == {name: right[name].tolist() for name in right}
+
+
 def test_rows_that_are_lost_are_made_again(tmp_path: Path) -> None:
     out, asked = str(tmp_path / "grid"), {"on": "h100", "batch": range(1, 101), "context": 64, "block_rows": 30}
     sweep_steps("llama-2-7b", **asked, out=out)

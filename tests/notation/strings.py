@@ -58,6 +58,13 @@ VALID = (
     "W:int8[D, F]; x:bf16[B, D]\nx * W  # a comment\n-> bf16[B, F]",
     "bf16[B, 8192] * int8[8192, F] -> bf16[B, F]",
     "nvfp4[B, D] * mxfp4[D, F] -> bf16[B, F]",
+    "h = bf16[B, D] + bf16[B, D]; layer_norm(h); h",
+    "topk_D(bf16[B, D], k=2)",
+    "fft_D(fp32[B, D])",
+    "logsumexp_D(log_softmax(fp32[B, D]))",
+    "maximum(rms_norm(bf16[B, D], bf16[D]), cummax_D(bf16[B, D]))",
+    "Broadcast_X(bf16[B, D])",
+    "Send_X(from_host(bf16[B, D_X]))",
 )
 
 _PIECES = (

@@ -105,11 +105,12 @@ class GridFolder:
 
         arrays = {f"{name}|{key}": values for name, state in found.states.items() for key, values in state.items()}
         about = {"hash": self.hash, "rows": found.rows, "left_out": dict(found.left_out), "said": dict(found.said)}
+        about["digest"] = question_hash([json.dumps(about), arrays])
         with replaced(self._part(block), folder=True) as part:
             np.savez(part, **{"about": np.asarray(json.dumps(about)), **arrays})
 
     def read(self, block: RowBlock) -> Reduced | None:
-        """What is kept of a block; None where it is not done, or what is there does not read."""
+        """What is kept of a block; None where it is not done, or what is there does not read or was changed."""
         import zipfile
 
         import numpy as np
@@ -118,16 +119,18 @@ class GridFolder:
             return None
         try:
             with open(self._part(block), "rb") as opened, np.load(opened, allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
-                states: dict[str, dict[str, Any]] = {}
-                for key in file.files:
-                    name, bar, column = key.partition("|")
-                    if bar:
-                        states.setdefault(name, {})[column] = file[key]
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                arrays = {key: file[key] for key in file.files}
+            about = dict(json.loads(str(arrays.pop("about"))))
+            if about.pop("digest", None) != question_hash([json.dumps(about), arrays]):
+                return None
+        except (OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, MemoryError, zipfile.BadZipFile):
             return None
-        if about.get("hash") != self.hash or about.get("rows") != block.stop - block.start:
+        if about["hash"] != self.hash or about["rows"] != block.stop - block.start:
             return None
+        states: dict[str, dict[str, Any]] = {}
+        for key, values in arrays.items():
+            name, _, column = key.partition("|")
+            states.setdefault(name, {})[column] = values
         said = {name: tuple(lines) for name, lines in about["said"].items()}
         return Reduced(states, about["rows"], about["left_out"], said)
 
