@@ -48,6 +48,12 @@ def test_json_is_not_written_into_a_page_or_a_table(tmp_path: Path, capsys: pyte
         assert f"{name} are two answers; -o FILE.json writes what --json prints" in capsys.readouterr().err
         assert not (tmp_path / name).exists()
     assert main([*BOUND, "--json", "-o", str(tmp_path / "x.json")]) == 0
+    vary = ["plot", "bf16[B, D] * bf16[D, F]", "--on", "h100", "--vary", "B=1:16", "D=512", "F=512", "--json"]
+    for words in (vary, ["trace", "any.onnx", "--on", "h100", "--json"]):
+        assert main([*words, "-o", str(tmp_path / "y.txt")]) == 2
+        assert "y.txt are two answers; -o FILE.json writes what --json prints" in capsys.readouterr().err
+    assert main([*vary, "-o", str(tmp_path / "y.json")]) == 0
+    assert json.loads((tmp_path / "y.json").read_text())["schema"] == "roofline/chart/1"
 
 
 def test_the_name_of_a_file_stands_not_behind_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

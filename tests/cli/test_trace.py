@@ -196,6 +196,13 @@ def test_a_function_of_jax_without_parameters_gives_the_program(capsys, tmp_path
     assert (code, json.loads(said.out)["flops"]["flops"]) == (0, 2 * 8 * 64 * 32)
 
 
+def test_a_function_of_jax_that_ends_the_process_is_an_error(capsys, tmp_path):
+    (tmp_path / "m.py").write_text("step = lambda *x: exit('y')\n")
+    code, said = run(capsys, f"{tmp_path / 'm.py'}:step", "--jax")
+    assert code == 2
+    assert "ends with sys.exit('y')" in said.err
+
+
 def test_what_the_backward_pass_adds_stands_in_a_line_and_its_products_name_their_layers(capsys, tmp_path):
     """By hand: y = x W, then dW and, below the first layer, dx: three more products of 2·32·16·64 FLOPs."""
     path = tmp_path / "net.py"

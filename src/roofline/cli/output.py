@@ -488,6 +488,12 @@ def data_or_picture(context: click.Context, parameter: click.Parameter, value: s
     return None
 
 
+def check_json_beside(path: str | None, as_json: bool) -> None:
+    """Refuse ``--json`` beside a file that holds the answer in another form."""
+    if path is not None and as_json and not path.lower().endswith(".json"):
+        raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
+
+
 def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
     """The command, which writes what it would show where a file was named."""
 
@@ -500,8 +506,7 @@ def _kept(run: Callable[..., Any]) -> Callable[..., Any]:
             check_language(path, options["language"])
         if os.path.splitext(path)[1].lower() == ".json" and "as_json" in options and not options.get("language"):
             options["as_json"] = True
-        elif options.get("as_json"):
-            raise InputError(f"--json and {path} are two answers", hint="-o FILE.json writes what --json prints")
+        check_json_beside(path, options.get("as_json", False))
         with keep() as found:
             try:
                 code = run(**options)

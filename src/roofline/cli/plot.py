@@ -8,7 +8,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
 from roofline.cli.option_values import expectation_wanted, question_arguments, split_words, targets
-from roofline.cli.output import ChartKind, show_chart, show_json
+from roofline.cli.output import ChartKind, check_json_beside, data_or_picture, show_chart, show_json
 from roofline.errors import InputError
 
 #: Options that say nothing without another: a terminal has a width and colours of its own.
@@ -30,7 +30,11 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
     option("bandwidth", help="Roofline: coloured regions between two."),
     *options("points title dark"),
     option(
-        "output-file", name="output", older="--output", help="Write .svg, .png or .pdf (default: draw in the terminal)."
+        "output-file",
+        name="output",
+        older="--output",
+        callback=data_or_picture,
+        help="Write .svg, .png or .pdf (default: draw in the terminal); .json, .txt.",
     ),
     *options("width json"),
 )
@@ -53,6 +57,7 @@ def plot_command(
     from roofline.charts.plot import plot
 
     not_alone(_BESIDE)
+    check_json_beside(output, as_json)
     expressions, sizes = split_words(words, lists=True)
     over = _vary(vary, sizes)
     drawing = {

@@ -19,6 +19,7 @@ from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (
+    check_json_beside,
     check_language,
     is_kept,
     keep,
@@ -102,13 +103,14 @@ def trace_command(
     roofline trace model.py:build --input "bf16[1, 3, 224, 224]" --on l4 -o layers.svg
     roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
+    check_json_beside(output, as_json)
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json)
         check_language(output or "", language)
     if wanted and (formula or language):
         raise InputError("a formula is that of a bound", hint="leave --estimate and --measured out")
-    drawn = not (formula or language) and _check_output(output, machines, as_json)
+    drawn = not (formula or language) and _check_output(output, machines)
     if explain and (machines == [None] or output is not None):
         raise InputError("--explain prints the sources of a machine's figures", hint="name one (--on h100), without -o")
     if depth is not None and depth < 0:
@@ -247,7 +249,7 @@ def _traced_open(
         return _traced(program, frontend, inputs, given), {}
 
 
-def _check_output(output: str | None, machines: Sequence[str | None], as_json: bool) -> bool:
+def _check_output(output: str | None, machines: Sequence[str | None]) -> bool:
     """Whether the answer is drawn; a file that cannot hold it is an error."""
     if output is not None and not output.endswith((*_ENDINGS, *_PICTURES)):
         listed = ", ".join((*_ENDINGS, *_PICTURES))
@@ -255,8 +257,6 @@ def _check_output(output: str | None, machines: Sequence[str | None], as_json: b
     drawn = output is not None and output.endswith(_PICTURES)
     if drawn and machines == [None]:
         raise InputError("a roofline is that of a machine", hint="name one: --on h100")
-    if drawn and as_json:
-        raise InputError("--json and a picture are two answers", hint="leave one of them out")
     return drawn
 
 
@@ -469,7 +469,7 @@ def _gives_arrays(program: Any) -> bool:
             jax.eval_shape(program)
         except TypeError:
             return False
-        except Exception:  # tracing says what is wrong with a program
+        except (Exception, SystemExit):  # tracing says what is wrong with a program
             return True
     return True
 
