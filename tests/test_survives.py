@@ -6,8 +6,10 @@ import itertools
 import json
 import re
 import weakref
-from collections import UserDict, UserList, UserString
+from collections import ChainMap, UserDict, UserList, UserString
+from collections.abc import Callable
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 
 import roofline
+from roofline import charts, models
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
 from roofline.hardware.rate import find_level
@@ -396,6 +399,59 @@ def test_sizes_in_rows_and_columns_are_a_table_of_all_of_them() -> None:
         roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=batch, D=width, F=8).lower
         for batch in (8, 16) for width in (64, 128, 256)
     ]  # fmt: skip
+
+
+def test_a_tensor_without_dimensions_is_a_number_in_a_tuple_and_in_a_dict() -> None:
+    eight = pytest.importorskip("torch").tensor(8)
+    line = "bf16[B, D] * bf16[D, F]"
+    ops = roofline.build(roofline.program(line), {"B": 8, "D": 8, "F": 8})
+    for answer in (
+        roofline.llm(LLAMA, on="h100", batch=(2, eight), context=64),
+        roofline.bound(line, on="h100", sizes={"B": eight, "D": 8, "F": 8}),
+        roofline.evaluate(ops, [op.work for op in ops], roofline.chip("h100"), sizes={"B": eight}),
+    ):
+        assert "8" in json.dumps(answer.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(range(10**9), "B has over 100,000,000 values"), (-1, "size B is -1"), ("x", "size B is 'x'")]
+)
+def test_a_size_that_work_is_evaluated_at_is_one(size: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        roofline.evaluate([], [], roofline.chip("h100"), sizes={"B": size})
+
+
+DEEP: Any = {"B": reduce(lambda inside, _: [inside], range(5000), [])}
+PLANNED: dict[str, Any] = {"model": LLAMA, "on": "h100", "rate": 1, "prompt": 8, "output": 8}
+FP8 = {"quant_method": "modelopt", "quant_algo": "FP8"}
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: roofline.plan(**PLANNED, memory_share=ChainMap({"B": 8})), "is several figures"),
+        (lambda: roofline.train(7e9, on="h100:8", tokens=1e9, power=DEEP), "is several figures"),
+        (lambda: models.train(LLAMA, on="h100:8", batch_tokens=65536, tokens=1e9, price=2, power=DEEP), "is several"),
+        (lambda: roofline.model({**LLAMA, "quantization_config": {**FP8, "kv_cache_scheme": DEEP}}), "keys and values"),
+    ],
+)  # fmt: skip
+def test_a_dictionary_is_no_figure_however_deep_it_is(ask: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ask()
+
+
+def test_a_value_inside_an_array_whose_own_method_raises_is_named() -> None:
+    def wrong(_: Any) -> Any:
+        raise RuntimeError("of the value itself")
+
+    rows = np.array([type("Row", (dict,), {"__iter__": wrong})(B=8), None], dtype=object)
+    with pytest.raises(InputError, match="holds a Row that cannot be read: of the value itself"):
+        charts.read_measured(rows)
+
+
+def test_what_has_any_attribute_is_no_answer_to_estimate() -> None:
+    with pytest.raises(InputError, match="no expectation of Any"):
+        roofline.estimated(type("Any", (), {"__getattr__": lambda self, name: 8})())
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from roofline.counts import BINARY as _BINARY
@@ -131,7 +132,7 @@ def figure(value: Any, unit: str) -> Any:
     >>> figure("40%", ""), figure("$2.50/h", "USD/h"), figure("2.664M", ""), figure(0.4, ""), figure(None, "")
     (0.4, 2.5, 2664000, 0.4, None)
     """
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         raise QuantityError(
             f"{quoted(value)} is several figures where one is meant", hint=f"one number, in {unit or 'parts of 1'}"
         )

@@ -29,6 +29,7 @@ from roofline.counts import COUNTS, count, typed_size
 from roofline.errors import InputError, RooflineError, a_or_an, quoted
 from roofline.meanings import MEANINGS, MEANINGS_OF, unknown_argument
 from roofline.sizes import (
+    TENSORS,
     array_of,
     check_itself,
     check_number_of,
@@ -290,7 +291,7 @@ def _plain(value: Any, annotation: str) -> Any:
     if _is_plainly(value, annotation):
         return value
     try:
-        if type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib"):
+        if type(value).__module__.partition(".")[0] in TENSORS:
             kinds = _alternatives(annotation)
             is_taken = any(kind in _NUMBERS or (kind in _NUMBER and not value.ndim) for kind in kinds)
             value = value.tolist() if is_taken and value.ndim < 2 else value
@@ -334,9 +335,10 @@ def _raised_within(error: Exception, arguments: Mapping[str, Any]) -> InputError
 
 
 def _held(value: Any, depth: int = 0) -> Iterator[tuple[int, Any]]:
-    """A value and what its lists and dicts hold, each with how deep."""
+    """A value and what its lists, dicts and arrays of objects hold, each with how deep."""
     yield depth, value
     parts = [*value, *value.values()] if type(value) is dict else value if type(value) in (list, tuple) else ()
+    parts = value.flat if is_array(value) and value.dtype == object else parts
     for each in parts if depth < MOST_DEPTH else ():
         yield from _held(each, depth + 1)
 

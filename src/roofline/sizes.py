@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import UserDict, UserList, UserString
+from collections import ChainMap, UserDict, UserList, UserString
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -49,8 +49,11 @@ _HOLDING = (list, tuple, set, frozenset)
 #: Libraries whose kinds of these stay, or are numbers of arrays.
 _AS_THEY_ARE = ("roofline", "numpy")
 
+#: Libraries whose tensors without dimensions are numbers.
+TENSORS = ("torch", "jax", "jaxlib")
+
 #: Libraries whose numbers are Python's inside a list or dict.
-_OF_NUMBERS = ("numpy", "sympy", "fractions", "decimal")
+_OF_NUMBERS = ("numpy", "sympy", "fractions", "decimal", *TENSORS)
 
 #: Python's own kinds, and how a value of a kind below one becomes that, whatever its own methods do.
 _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
@@ -61,6 +64,7 @@ _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
     list: lambda value: list(list.__iter__(value)),
     tuple: lambda value: tuple(tuple.__iter__(value)),
     UserDict: lambda value: dict(value.data),
+    ChainMap: dict,
     UserList: lambda value: list(value.data),
     UserString: lambda value: str(value.data),
     os.PathLike: os.fsdecode,
@@ -119,6 +123,9 @@ def plain_number(value: Any) -> Any:
         value = of_python(value)
     if is_array(value) and not value.ndim:
         value = value[()]
+    elif type(value).__module__.partition(".")[0] in TENSORS:
+        with suppress(Exception):  # a kind without dimensions, or a tensor that has no number yet
+            value = value if value.ndim else value.tolist()
     if hasattr(value, "to_numpy") and len(shape_of(value)) == 1:  # a series or an index of a data frame
         return value.to_numpy()
     if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):

@@ -32,7 +32,7 @@ from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rate
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
-from roofline.sizes import Size, is_array, maximum
+from roofline.sizes import Size, check, is_array, maximum
 from roofline.statements import Assumption, Gap
 from roofline.work import Key, Op, Work
 
@@ -232,6 +232,8 @@ def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **optio
     text = next((name for name in ("assumptions", "gaps") if isinstance(options.get(name), str)), None)
     if text is not None:
         raise InputError(f"{text} is one text, and takes a list of sentences", hint=f"as in {text}=['…']")
+    if isinstance(sizes := options.get("sizes"), Mapping):
+        options["sizes"] = {name: check(name, value, 0) for name, value in sizes.items()}
     return bound_of_work(ops, moved, machine, **options)
 
 

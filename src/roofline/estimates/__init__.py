@@ -49,7 +49,7 @@ def estimated(
     if (isinstance(answer, Training) or getattr(answer, "phase", "") == "train") and (eager or library != "vllm"):
         idle = spelled("eager" if eager else "library")
         raise InputError(f"{idle} is of kernels, and a training step is expected as a whole", hint="leave it out")
-    if hasattr(answer, "expected_by"):
+    if callable(getattr(type(answer), "expected_by", None)):
         if estimator.eager:
             hint = "leave it out"
             raise InputError(f"{spelled('eager')} is of kernels one after the other, and each run is one", hint=hint)

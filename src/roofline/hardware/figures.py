@@ -103,6 +103,11 @@ def hourly_price(machine: Machine, price: Any) -> Any:
     return float(dollars) if isinstance(dollars, int) else dollars
 
 
+def is_tdp(power: Any) -> bool:
+    """Whether a power is said to be that of the data sheet."""
+    return isinstance(power, str) and power.lower() == "tdp"
+
+
 def chip_power(machine: Machine, power: Any = None) -> float | None:
     """Watts of one chip, as given, or by the catalog: its TDP, an upper bound; None where none is known.
 
@@ -110,7 +115,7 @@ def chip_power(machine: Machine, power: Any = None) -> float | None:
     >>> chip_power(chip("h100")), chip_power(chip("h100"), "tdp"), chip_power(chip("h100"), "0.5 kW")
     (700.0, 700.0, 500.0)
     """
-    if power is not None and str(power).lower() != "tdp":
+    if power is not None and not is_tdp(power):
         given: float | None = figure(power, "W")
         return given
     return None if machine.tdp is None else machine.tdp.value / machine.pooled

@@ -268,7 +268,7 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
     known = (*_METHODS, *_ONE_FORMAT)
     if not isinstance(method, str) or method not in known:
         hint = suggest(str(method), known, what="methods")
-        raise InputError(f"quantisation method {method!r} is not understood", hint=hint)
+        raise InputError(f"quantisation method {quoted(method)} is not understood", hint=hint)
     try:
         if method not in _ONE_FORMAT:
             return _METHODS[method](section, expert_dtype)
@@ -288,7 +288,7 @@ def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
     storage = Storage(dtype, scale, (0, 0) if block is None else (block[0], block[1]), "fp8")
     wanted = section.get("expert_dtype") or expert_dtype
     if wanted not in (None, "fp8", "fp4"):
-        raise InputError(f"expert_dtype {wanted!r} is not understood", hint="known are fp8 and fp4")
+        raise InputError(f"expert_dtype {quoted(wanted)} is not understood", hint="known are fp8 and fp4")
     experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
     kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
     return Quantisation("fp8", storage, experts, kept=modules(kept), kv=_kv(section))
@@ -321,7 +321,9 @@ def _group(group: Section) -> Storage:
     if kind == "int" and bits in (2, 4, 8):
         zero = "" if weights.get("symmetric", True) else f"int{bits}"
         return Storage(f"int{bits}", "bf16", (1, size), narrow or "", zero)
-    raise InputError(f"weights of {bits} bits of type {kind!r} are not understood", hint="8 or 4 float, 8, 4 or 2 int")
+    raise InputError(
+        f"weights of {bits} bits of type {quoted(kind)} are not understood", hint="8 or 4 float, 8, 4 or 2 int"
+    )
 
 
 _ALGORITHMS = {
@@ -358,7 +360,9 @@ def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
 
 def _algorithm(name: str) -> Storage:
     if name.upper() not in _ALGORITHMS:
-        raise InputError(f"quant_algo {name!r} is not understood", hint=suggest(name, _ALGORITHMS, what="algorithms"))
+        raise InputError(
+            f"quant_algo {quoted(name)} is not understood", hint=suggest(name, _ALGORITHMS, what="algorithms")
+        )
     return _ALGORITHMS[name.upper()]
 
 
@@ -371,7 +375,7 @@ def _integer(section: Section) -> Storage:
     bits = section.get("bits") or section.get("w_bit")
     size = section.get("group_size") or section.get("q_group_size") or 0
     if bits not in (2, 4, 8):
-        raise InputError(f"quantisation to {bits!r} bits is not understood", hint="known are 2, 4 and 8")
+        raise InputError(f"quantisation to {quoted(bits)} bits is not understood", hint="known are 2, 4 and 8")
     uneven = section.get("zero_point", True) if section["quant_method"] == "awq" else not section.get("sym", True)
     return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
 
@@ -379,7 +383,7 @@ def _integer(section: Section) -> Storage:
 def _rounded(section: Section) -> Storage:
     kind = section.get("data_type") or "int"
     if kind != "int":
-        raise InputError(f"auto-round to {kind!r} is not understood", hint="known is int")
+        raise InputError(f"auto-round to {quoted(kind)} is not understood", hint="known is int")
     return _integer(section)
 
 
@@ -402,14 +406,16 @@ KV_FORMATS = {"FP8": "fp8_e4m3", "NVFP4": "nvfp4", "INT8": "int8", "INT4": "int4
 
 def _kv(section: Section) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
-    if scheme is None or scheme is False or str(scheme).upper() in ("", "AUTO", "NONE", "{}"):
+    if not scheme or (isinstance(scheme, str) and scheme.upper() in ("AUTO", "NONE", "{}")):
         return None
     known: dict[Any, str] = {
         (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4", **KV_FORMATS,
     }  # fmt: skip
     asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
     if asked not in known:
-        raise InputError(f"keys and values of the form {scheme!r} are not understood", hint="FP8, NVFP4, INT8 or INT4")
+        raise InputError(
+            f"keys and values of the form {quoted(scheme)} are not understood", hint="FP8, NVFP4, INT8 or INT4"
+        )
     return known[asked]
 
 
@@ -576,6 +582,12 @@ _TORCHAO: dict[str, Callable[[Section], Storage]] = {
 # ---- Quark
 
 
+def _quark_keys(output: Section, before: str | None) -> str | None:
+    """The format of keys and values that an output is quantised to; ``before`` where it says none that is known."""
+    dtype = output.get("dtype")
+    return KV_FORMATS.get(dtype.upper().removesuffix("_E4M3"), before) if isinstance(dtype, str) else before
+
+
 def _quark(section: Section, _: str | None) -> Quantisation:
     """AMD's: one format, others by module, and keys and values where its projections' outputs are quantised."""
     section = section.get("quant_config") or section
@@ -585,12 +597,12 @@ def _quark(section: Section, _: str | None) -> Quantisation:
     for pattern, each in by.items():
         output = each.get("output_tensors") or {}
         if output and re.search(r"k_proj|v_proj|kv|qkv", pattern):
-            keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+            keys = _quark_keys(output, keys)
         if each.get("weight"):
             listed.append((modules([pattern]), _quark_storage(each)))
     for each in (section.get("kv_cache_quant_config") or {}).values():
         output = each.get("output_tensors") or {}
-        keys = KV_FORMATS.get(str(output.get("dtype")).upper().removesuffix("_E4M3"), keys)
+        keys = _quark_keys(output, keys)
     kept = modules(section.get("exclude") or [])
     if not general and not listed:
         raise InputError("the quark section says no format of weights", hint="global_quant_config holds it")
@@ -616,7 +628,7 @@ def _quark_storage(section: Section) -> Storage:
 def _check_known(found: Any, known: Any, what: str) -> None:
     if isinstance(found, list | dict) or found not in known:
         raise InputError(
-            f"{what}: {found!r} is not understood", hint=suggest(str(found), map(str, known), what="known")
+            f"{what}: {quoted(found)} is not understood", hint=suggest(str(found), map(str, known), what="known")
         )
 
 

@@ -20,7 +20,7 @@ from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.figures import chip_power, hourly_price, price_source
+from roofline.hardware.figures import chip_power, hourly_price, is_tdp, price_source
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -260,13 +260,12 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     said = [floor if form == "lower" else FORM_TEXT[form], *source]
     power = None
     if text is not None:
-        is_tdp = str(text).lower() == "tdp"
-        power = chip_power(machine) if is_tdp else parse(text, "W")
+        power = chip_power(machine) if is_tdp(text) else parse(text, "W")
         if power is None:
             raise InputError(
                 f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
             )
-        if is_tdp:
+        if is_tdp(text):
             said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
     costs, (mean, of, memory) = {}, _time_of_output(found)
     said += of

@@ -32,7 +32,7 @@ from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.bounds.evaluate import one_after_another
 from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.figures import chip_power, hourly_price
+from roofline.hardware.figures import chip_power, hourly_price, is_tdp
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
@@ -309,7 +309,7 @@ def training_question(model: Model | str, *, on: str | Machine, batch_tokens: Si
     described, conventions = load(model), taken_from(options, "minimal")
     known = {each.name for each in fields(TrainingQuestion)}
     chosen = {name: options.pop(name) for name in list(options) if name in known}
-    if str(chosen.get("power")).lower() == "tdp":  # as without it
+    if is_tdp(chosen.get("power")):  # as without it
         chosen["power"] = None
     units = {"mfu": "", "power": "W"}
     chosen |= {name: figure(chosen[name], unit) for name, unit in units.items() if name in chosen}
