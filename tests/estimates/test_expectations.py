@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import bound, llm
+from roofline.cli.estimates import accuracy_command
 from roofline.errors import InputError
 from roofline.estimates import estimated
-from roofline.estimates.accuracy import accuracy
+from roofline.estimates.accuracy import FURTHEST, accuracy
 from roofline.estimates.constants import KERNELS, shipped
 from roofline.estimates.estimator import Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.kernel_model import ChipFigures
@@ -198,6 +200,28 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert "training step" in said  # published steps tell of every chip
     assert "bounds only" in said
     assert "makes constants from ten runs" in said
+
+
+def test_of_many_groups_the_furthest_off_are_shown_and_all_are_written(tmp_path: Path) -> None:
+    found = accuracy("l40s")
+    told = as_text(found.sections(), 200)
+    shown = [line for line in told.splitlines() if line.startswith("  l40s ")]
+    assert len(shown) == FURTHEST
+    assert f"the {FURTHEST} of {len(found.records)} groups of kernels that are furthest off" in told
+    assert "of the middle group of each kind" in told
+    path = tmp_path / "groups.csv"
+    assert CliRunner().invoke(accuracy_command, ["l40s", "-o", str(path)]).exit_code == 0
+    assert len(path.read_text().splitlines()) == len(found.records) + 1
+    assert len(found.plain_table()[1]) == len(found.records)
+
+
+def test_accuracy_is_of_a_format() -> None:
+    found = accuracy("h100", op="gemm", dtype="e4m3")
+    assert {one.dtype for one in found.records} == {"fp8"}
+    assert found.records == tuple(one for one in accuracy("h100", op="gemm").records if one.dtype == "fp8")
+    assert {formats for one in accuracy("h200", dtype="fp8").borrowed for formats in one.formats} == {"fp8"}
+    with pytest.raises(InputError, match="dtype= picks shipped errors"):
+        accuracy("h100", dtype="fp8", runs=[{"m": 64, "n": 64, "k": 64, "us": 9}])
 
 
 @pytest.mark.parametrize(

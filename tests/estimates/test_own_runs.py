@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,13 +147,13 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     ]
     path = written(tmp_path / "odd.csv", times("h100"), "\n".join(odd) + "\n")
     machine = chip("h100")
-    counted: dict[str, int] = Counter()
+    counted: defaultdict[str, list[str]] = defaultdict(list)
     for members in by_kind(read_kernels(path, machine), "vllm", counted).values():
         plausible(members, machine, Estimator("vllm"), counted)
     words = " ".join(counted)
     for word in ("faster than the peak", "faster than memory", "another unit", "differ by over a quarter"):
         assert word in words, counted
-    assert sum(counted.values()) == len(odd)
+    assert sum(map(len, counted.values())) == len(odd)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +168,17 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
 def test_a_file_may_name_its_columns_as_others_do(tmp_path: Path, header: str, cells: str) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text(f"{header}\n{cells}\n")
-    ((run, seconds, _, wrong),) = read_kernels(path, chip("h100"))
+    ((run, seconds, _, wrong, where),) = read_kernels(path, chip("h100"))
     sizes = tuple(float(run.shapes[name]) for name in "mnk")
     assert (run.kernel, run.dtype, sizes, wrong) == ("contraction", "bf16", (64, 8192, 8192), "")
+    assert where == "line 2"
     assert seconds == pytest.approx(51e-6)
 
 
 def test_attention_goes_by_the_names_others_give(tmp_path: Path) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text("batch_size,num_heads,num_kv_heads,head_dim,seq_len,latency_us\n8,64,8,256,4096,61.2\n")
-    ((run, seconds, _, _),) = read_kernels(path, chip("h100"))
+    ((run, seconds, *_),) = read_kernels(path, chip("h100"))
     assert (run.kernel, run.path) == ("decode_attention", "shared key heads, windows, wide heads or large groups")
     assert seconds == pytest.approx(61.2e-6)
 
@@ -191,6 +192,9 @@ def test_rows_that_cannot_be_read_are_counted_unless_none_can(tmp_path: Path) ->
         "time is no number above 0": 2,
         "unknown dtype 'bf61'": 1,
     }
+    first = len(SHAPES) + 2  # behind the line of names and those that can be
+    assert f"2 rows: time is no number above 0 (lines {first + 2} and {first + 3})" in str(found)
+    assert found.to_dict()["left_out"]["no time"] == [f"line {first + 1}"]
     assert found.kinds[0].errors.count == len(SHAPES)
     path = tmp_path / "none.csv"
     path.write_text("m,n,k,time\n1,2,3,4\n")
@@ -273,7 +277,7 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
     assert one.constants.key[:5] == ("h100", "served_step", "fp8", "vllm", "dense")
     assert one.after.count == 5
     assert one.after.mdape < 0.1
-    assert any("faster than its bound" in why for why in found.rejected)
+    assert [where for why, where in found.left_out.items() if "faster than its bound" in why] == [["line 7"]]
     found.save(tmp_path / "mine.toml")
     asked = serve("llama-3.1-70b", batch=16, prompt=1024, **LAYOUT)
     token = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")], output=1024).expectation.time_per_token
@@ -448,7 +452,7 @@ def test_a_window_of_attention_is_read() -> None:
     assert whole[0].run.shapes == same[0].run.shapes
     assert narrow[0].run.shapes["window"] == 512
     assert narrow[0].run.path.endswith("windows, wide heads or large groups")
-    rejected: Counter[str] = Counter()
+    rejected: defaultdict[str, list[str]] = defaultdict(list)
     assert not plausible(whole, chip("h100"), Estimator(), rejected)
     assert len(plausible(narrow, chip("h100"), Estimator(), rejected)) == 1
     assert list(rejected) == ["faster than memory, with data over twice the cache"]
@@ -518,6 +522,7 @@ def test_a_row_far_off_the_others_is_left_out_and_says_so() -> None:
     ((why, count),) = found.rejected.items()
     assert count == 1
     assert "than the other rows tell" in why
+    assert found.left_out[why] == [f"runs[{len(rows) - 1}]"]
     assert found.constants[0].values == without.constants[0].values
 
 

@@ -75,13 +75,16 @@ def test_why_nothing_is_expected_is_told_apart():
         {"name": "mine too", "dtype": "bf16", "flops": 2e9, "bytes": 1e6, "seconds": 1e-3},
     ]
     one, *rest = rows
-    assert "nothing is expected of these runs: their shapes are not known (2)" in " ".join(
-        str(profile(rest, on="h100", estimate=True)).split()
-    )
+    said = "nothing is expected of these runs: their shapes are not known (2)"
+    found = profile(rest, on="h100", estimate=True)
+    assert said in " ".join(str(found).split())
+    assert found.to_dict()["not_expected"] == said
     assert "constants of vllm for their kernels are not known (1)" in " ".join(
         str(profile([one], on="spr", estimate=True)).split()
     )
-    assert "nothing is expected" not in str(profile([one], on="h100", estimate=True))
+    known = profile([one], on="h100", estimate=True)
+    assert "nothing is expected" not in str(known)
+    assert known.to_dict()["not_expected"] is None
 
 
 def test_on_an_accelerator_the_kernels_count(tmp_path):

@@ -65,6 +65,7 @@ def calibrate_command(
 @argument("chip", values="chip", required=False)
 @with_options(
     option("op"),
+    option("dtype", help="A format of products or attention: bf16, fp8, nvfp4."),
     option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
     option("constants"),
     option(
@@ -75,20 +76,21 @@ def calibrate_command(
         multiple=False,
         help="Your own runs, to hold constants against.",
     ),
+    option("output-file", name="output", help="Write every group to a file: .csv, .json, .txt."),
     option("json"),
 )
-def accuracy_command(
-    chip: str | None, op: str | None, library: str | None, constants: tuple[str, ...], runs: str | None, as_json: bool
-) -> None:
+def accuracy_command(chip: str | None, runs: str | None, output: str | None, as_json: bool, **picked: Any) -> None:
     """How far estimates are from measurements that were not fitted, by chip, library, kind of kernel and format.
 
     \b
     roofline accuracy h100
-    roofline accuracy --op attention
+    roofline accuracy h100 --op attention --dtype fp8
     roofline accuracy h100 --runs mine.csv
     """
     from roofline.estimates import accuracy
 
     with working("reading runs"):
-        found = accuracy(chip, op=op, library=library, constants=constants, runs=runs)
+        found = accuracy(chip, runs=runs, **picked)
+    if output is not None:
+        found.save(output)
     show_answer(found, as_json)

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, suggest
 from roofline.estimates.attention import BEYOND
@@ -28,9 +29,9 @@ from roofline.estimates.constants import (
     read_files,
     shipped,
 )
-from roofline.estimates.estimator import Estimator, KernelRun, libraries
+from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
-from roofline.estimates.own_runs import MeasuredKernel, by_kind, kernels_from, left_out, plausible
+from roofline.estimates.own_runs import MeasuredKernel, Rejected, by_kind, counts, kernels_from, left_out, plausible
 from roofline.estimates.transfer import Transfer, transfer
 from roofline.frozen import NamedTuple, dataclass
 from roofline.hardware import chip
@@ -112,6 +113,8 @@ KINDS = (
 )
 #: Most kinds that stand in the first sentence by name.
 _NAMED = 2
+#: Most groups that are all shown, and how many are of more.
+MOST_SHOWN, FURTHEST = 30, 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,12 +163,21 @@ class Accuracy(Answer):
             yield Listing("bounds only", [f"{kinds}: {makes}"])
 
     def _of_records(self) -> Iterable[Section]:
-        """The chip's own constants."""
+        """The chip's own constants: of many kinds a row each, and of their groups those that are furthest off."""
         if self.kinds:
             yield from (self._by_kind(), Sentences(["middle of the median errors (largest 90th percentile)"], "quiet"))
             yield BLANK
+        shown = self.records
+        if len(shown) > MOST_SHOWN and self.kinds:
+            furthest = sorted(shown, key=lambda one: -one.error.get("mdape", 0.0))
+            shown = tuple(furthest[:FURTHEST])
+            op, dtype, library = map(spelled, ("op", "dtype", "library"))
+            every = either("-o groups.csv", 'save("groups.csv")')
+            said = f"the {FURTHEST} of {len(self.records)} groups of kernels that are furthest off: {op}, {dtype} and "
+            yield Sentences([f"{said}{library} pick some, {every} writes all"])
         columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
-        yield Table([*columns, *_ERRORS], [_row(one) for one in self.records], name="accuracy")
+        rows = list(map(_row, shown))
+        yield Table([*columns, *_ERRORS], rows, name="accuracy", every=lambda: list(map(_row, self.records)))
         yield BLANK
 
     def _of_other_chips(self) -> Iterable[Section]:
@@ -208,6 +220,8 @@ class Accuracy(Answer):
         else:
             least, most = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
             said = " to ".join(f"{format_percent(errors[each])} ({each[0]})" for each in (least, most))
+        if any(len(kind.of(self.records, chip)) > 1 for kind in KINDS for chip in {one.chip for one in self.records}):
+            said += ", of the middle group of each kind"
         intervals = f"; intervals of 80% hold {format_percent(median(held))}" if held else ""
         return f"median error {said}{intervals}"
 
@@ -321,6 +335,7 @@ def accuracy(
     on: str | Machine | None = None,
     *,
     op: str | None = None,
+    dtype: str | None = None,
     library: str | None = None,
     constants: Any = (),
     runs: str | Path | Sequence[MeasuredKernel | Mapping[str, Any]] | None = None,
@@ -328,12 +343,12 @@ def accuracy(
     """How far estimates are from measurements, by chip, library, kind of kernel and format.
 
     ``on`` is a chip: its own constants, and those of other chips that stand for it. ``op`` is a kind of kernel
-    (``contraction``, ``attention``, ``experts`` …), ``library`` a library; ``constants`` are one's own, from
-    ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold them against
+    (``contraction``, ``attention``, ``experts`` …), ``dtype`` a format, ``library`` a library; ``constants`` are one's
+    own, from ``calibrate`` or a file that it wrote. ``runs`` are those of one's own to hold them against
     (:func:`held_accuracy`), of the chip ``on``.
     """
-    if runs is not None and (on is None or op is not None):
-        own, picks = spelled("runs"), spelled("op")
+    if runs is not None and (on is None or op is not None or dtype is not None):
+        own, picks = spelled("runs"), spelled("op" if op is not None else "dtype")
         said = f"{own} has rows of one chip" if on is None else f"{picks} picks shipped errors, {own} has its own rows"
         key = chip(on or "h100").key
         hint = either(f"roofline accuracy {key} --runs {runs}", f"accuracy({key!r}, runs=…)")
@@ -353,19 +368,24 @@ def accuracy(
         if not any(wanted in kernel for kernel in KERNELS):
             raise InputError(f"no constants of {op!r}", hint=suggest(op, (*KERNELS, *MEANT), what="kernels"))
         records = tuple(one for one in records if wanted in one.kernel)
+    formats = _formats(dtype)
+    if formats:
+        records = tuple(one for one in records if one.dtype in formats)
     if library is not None:
         asked.append(library)
         records = tuple(one for one in records if one.library == _library(library, everything))
     if op is not None:
         asked.append(kernel_in_words(wanted))
-    borrowed = () if machine is None else _borrowed(machine, wanted, library, constants)
+    if dtype is not None:
+        asked.append(dtype)
+    borrowed = () if machine is None else _borrowed(machine, wanted, formats, library, constants)
     if machine is not None and not records and not borrowed:
         said = f"no constants{' of ' * (len(asked) > 1)}{' '.join(asked[1:])} stand for {machine.key}"
         hint = either(f"roofline calibrate runs.csv --on {machine.key}", f"calibrate('runs.csv', {machine.key!r})")
         raise InputError(f"{said}, so only bounds hold", hint=f"{hint} makes them from ten runs of a kind of kernel")
     _check_used(mine, records, borrowed, asked)
     known = {one.kernel for one in records} | {one.kernel for one in borrowed}
-    alone = machine is not None and library is None
+    alone = machine is not None and library is None and not formats
     kinds = {one.kernel for one in shipped() if alone and wanted in one.kernel and one.kernel != "eager_kernel"}
     without = tuple(sorted(kinds - known))
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
@@ -393,7 +413,21 @@ def _library(wanted: str, records: Iterable[KernelConstants]) -> str:
     return wanted
 
 
-def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) -> tuple[Borrowed, ...]:
+def _formats(dtype: str | None) -> tuple[str, ...]:
+    """The formats that constants have for one of a user's: those of its products among them; none of none.
+
+    >>> _formats("fp16"), _formats("e4m3"), _formats(None)
+    (('fp16', 'bf16'), ('fp8_e4m3', 'fp8'), ())
+    """
+    if dtype is None:
+        return ()
+    name = dtypes.get(dtype).name
+    return tuple(dict.fromkeys((name, PRODUCT_FORMATS.get(name, name))))
+
+
+def _borrowed(
+    machine: Machine, wanted: str, formats_asked: Sequence[str], library: str | None, files: Any
+) -> tuple[Borrowed, ...]:
     """Kinds of kernels that a chip takes other chips' constants for, as estimates of each library take them."""
     link = next(({"link": each.bandwidth.value * (each.links or 1)} for each in machine.links if each.bandwidth), None)
     found: dict[tuple[str, str], tuple[set[str], dict[str, None], dict[str, None]]] = {}
@@ -403,6 +437,8 @@ def _borrowed(machine: Machine, wanted: str, library: str | None, files: Any) ->
         estimator = Estimator(name, files)
         kinds = dict.fromkeys((one.kernel, one.dtype, one.path) for one in estimator.records if wanted in one.kernel)
         for kernel, dtype, path in kinds:
+            if formats_asked and dtype not in formats_asked:
+                continue
             own = {one.library for one in estimator.records if one.kernel == kernel and one.dtype == dtype}
             linked = kernel in LINKED
             if (kernel in OF_A_FRAMEWORK and name not in own) or (linked and link is None):
@@ -444,11 +480,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HeldAccuracy(Answer):
-    """Errors of constants on one's own runs, as the constants are, and the rows that were left out."""
+    """Errors of constants on one's own runs, as the constants are, and where rows stand that were left out, by why."""
 
     kinds: tuple[Held, ...]
-    rejected: Mapping[str, int]
+    left_out: Mapping[str, Sequence[str]]
     subject: str
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many rows were left out, by the reason."""
+        return counts(self.left_out)
 
     def sections(self) -> Iterable[Section]:
         """A row a kind of kernel, then what was left out."""
@@ -463,8 +504,8 @@ class HeldAccuracy(Answer):
             said.append(f"smaller where your own constants were fitted to these runs: {call('calibrate')} tells errors")
             said[-1] += f" of {LEFT_OUT}"
         yield Listing("errors", said)
-        if self.rejected:
-            yield Listing("left out", left_out(self.rejected), "warning")
+        if self.left_out:
+            yield Listing("left out", left_out(self.left_out), "warning")
 
     def one_line(self) -> str:
         """How many kinds of kernel, and rows."""
@@ -477,7 +518,8 @@ class HeldAccuracy(Answer):
             attributes(one, "kernel", "dtype", "library", "path", "basis", "coverage") | one.errors.to_dict()
             for one in self.kinds
         ]
-        return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": dict(self.rejected)}
+        places = {why: list(each) for why, each in self.left_out.items()}
+        return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": self.rejected, "left_out": places}
 
 
 def _held_row(one: Held) -> Row:
@@ -499,7 +541,7 @@ def held_accuracy(
     not.
     """
     machine = chip(on)
-    rejected: dict[str, int] = defaultdict(int)
+    rejected: Rejected = defaultdict(list)
     kinds: list[Held] = []
     grouped = by_kind(kernels_from(runs, machine), library, rejected)
     try:
@@ -513,12 +555,12 @@ def held_accuracy(
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
     whose = f" · {runs}" if isinstance(runs, str | Path) else ""
-    return HeldAccuracy(tuple(kinds), dict(rejected), f"accuracy of estimates · {machine.key}{whose}")
+    return HeldAccuracy(tuple(kinds), rejected, f"accuracy of estimates · {machine.key}{whose}")
 
 
 def _hold(
     key: tuple[str, str, str, str], members: Sequence[MeasuredKernel], machine: Machine, files: Any, library: str,
-    kinds: list[Held], rejected: dict[str, int],
+    kinds: list[Held], rejected: Rejected,
 ) -> None:  # fmt: skip
     """Hold the constants of one kind of kernel against its runs; of a library without any those of ``library``."""
     import numpy as np
@@ -529,7 +571,8 @@ def _hold(
     found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
     known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
     if len(known) < len(kept):
-        rejected[f"no constants: {key[0].replace('_', ' ')} {key[1]}"] += len(kept) - len(known)
+        why = f"no constants: {key[0].replace('_', ' ')} {key[1]}"
+        rejected[why] += [one.where for each, one in zip(found, kept, strict=True) if each.source is None]
     if known:
         seconds = np.array([each for _, each in known])
         inside = [float(one.low) <= took <= float(one.high) for one, took in known]

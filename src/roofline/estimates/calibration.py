@@ -42,7 +42,9 @@ from roofline.estimates.kernel_model import ChipFigures, data_sheet_bound
 from roofline.estimates.own_runs import (
     TYPICAL,
     MeasuredKernel,
+    Rejected,
     by_kind,
+    counts,
     kernels_from,
     left_out,
     plausible,
@@ -117,13 +119,21 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Calibration(Answer):
-    """What runs made of the constants of a chip: new constants, errors before and after, rows left out and why."""
+    """What runs made of the constants of a chip: new constants, errors before and after.
+
+    ``left_out`` says where rows stand that were left out, by the reason.
+    """
 
     target: str
     library: str
     fitted: tuple[Calibrated, ...]
-    rejected: Mapping[str, int]
+    left_out: Mapping[str, Sequence[str]]
     started_from: tuple[str, ...] = ()
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """How many rows were left out, by the reason."""
+        return counts(self.left_out)
 
     @property
     def constants(self) -> tuple[KernelConstants, ...]:
@@ -169,8 +179,8 @@ class Calibration(Answer):
             kinds = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in which)
             if kinds:
                 yield Listing("no gain", [f"the error of {', '.join(kinds)} {said}"], "warning")
-        if self.rejected:
-            yield Listing("left out", left_out(self.rejected), "warning")
+        if self.left_out:
+            yield Listing("left out", left_out(self.left_out), "warning")
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/calibration/1``)."""
@@ -179,8 +189,9 @@ class Calibration(Answer):
              "rows": one.after.count, "kept": one.kept}
             for one in self.fitted
         ]  # fmt: skip
-        body = {"chip": self.target, "library": self.library, "fitted": fitted, "rejected": dict(self.rejected)}
-        return {"schema": "roofline/calibration/1", **body}
+        body = {"chip": self.target, "library": self.library, "fitted": fitted, "rejected": self.rejected}
+        places = {why: list(each) for why, each in self.left_out.items()}
+        return {"schema": "roofline/calibration/1", **body, "left_out": places}
 
     def save(
         self,
@@ -213,7 +224,7 @@ def calibrate(
     constants, else vLLM, of the nearest chips.
     """
     machine = chip(on)
-    rejected: dict[str, int] = defaultdict(int)
+    rejected: Rejected = defaultdict(list)
     estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []
     grouped = by_kind(kernels_from(runs, machine), library, rejected)
@@ -225,7 +236,7 @@ def calibrate(
             if len(kept) < LEAST_ROWS:
                 kind = f"{kernel_in_words(key[0], key[2])} in {key[1]} of {key[3]}"
                 if kept:
-                    rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += len(kept)
+                    rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += [one.where for one in kept]
                 continue
             sources = start_for(estimator, kept[0].run, machine, key[3])
             kept = without_odd(kept, sources, machine, rejected)
@@ -245,7 +256,7 @@ def calibrate(
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be fitted: {why}", hint="ten runs of each kind of kernel suffice")
-    return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
+    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts))
 
 
 def start_for(estimator: Estimator | None, run: KernelRun, machine: Machine, library: str) -> Sources:
@@ -255,7 +266,7 @@ def start_for(estimator: Estimator | None, run: KernelRun, machine: Machine, lib
 
 
 def without_odd(
-    kept: list[MeasuredKernel], sources: Sources, machine: Machine, rejected: dict[str, int]
+    kept: list[MeasuredKernel], sources: Sources, machine: Machine, rejected: Rejected
 ) -> list[MeasuredKernel]:
     """Rows without the few whose times are far off what the others make of the constants that a fit starts from."""
     import numpy as np
@@ -269,7 +280,7 @@ def without_odd(
     if not odd.any() or odd.sum() > len(kept) / MOST_ODD or len(kept) - odd.sum() < LEAST_ROWS:
         return kept
     why = f"over {ODD} times more or less than the other rows tell: another kernel, or another unit"
-    rejected[why] += int(odd.sum())
+    rejected[why] += [one.where for one, out in zip(kept, odd, strict=True) if out]
     return [one for one, out in zip(kept, odd, strict=True) if not out]
 
 

@@ -77,12 +77,16 @@ _NOTHING = KernelRun("", "", "", {}, ())
 
 
 class MeasuredKernel(NamedTuple):
-    """One kernel, the seconds it took, and the library that the row names; ``wrong`` says why a row is none."""
+    """One kernel, the seconds it took, the library that the row names, and ``where`` it stands.
+
+    ``wrong`` says why a row is none.
+    """
 
     run: KernelRun
     seconds: float
     library: str
     wrong: str = ""
+    where: str = ""
 
 
 #: A row of a kernel, for instance.
@@ -98,10 +102,11 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
     found, first = [], None
     for where, row in rows_of(runs, A_KERNEL):
         try:
-            found.append(_read(row, machine, other_chip(row.get("chip", ""), machine)))
+            kernel = _read(row, machine, other_chip(row.get("chip", ""), machine))
         except InputError as wrong:
             first = first or (where, wrong)
-            found.append(MeasuredKernel(_NOTHING, 0.0, "", wrong.message))
+            kernel = MeasuredKernel(_NOTHING, 0.0, "", wrong.message)
+        found.append(kernel._replace(where=place(where)))
     if first is not None and all(one.wrong for one in found):
         raise InputError(f"{first[0]}: {first[1].message}", hint=first[1].hint)
     return found
@@ -128,23 +133,59 @@ def kernels_from(
     return read_kernels(runs, machine)
 
 
-def left_out(rejected: Mapping[str, int], what: str = "row") -> list[str]:
-    """Counts of rows that were left out, by reason.
+#: Where rows that were left out stand, by the reason.
+Rejected = dict[str, list[str]]
+#: Most of them that are named.
+NAMED = 6
 
-    >>> left_out({"no time": 1, "another unit": 1200})
-    ['1 row: no time', '1,200 rows: another unit']
+
+def place(where: str) -> str:
+    """Where a row stands within its file or list.
+
+    >>> place("mine.csv, line 7"), place("runs[3]")
+    ('line 7', 'runs[3]')
     """
-    return [f"{count:,} {what}{'s' if count != 1 else ''}: {why}" for why, count in rejected.items()]
+    return where.rpartition(", ")[2]
+
+
+def counts(rejected: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How many rows were left out, by reason."""
+    return {why: len(places) for why, places in rejected.items()}
+
+
+def left_out(rejected: Mapping[str, Sequence[str]], what: str = "row") -> list[str]:
+    """How many rows were left out, by reason, and where they stand.
+
+    >>> left_out({"no time": ["line 3"], "another unit": ["runs[0]", "runs[4]"], "another shape": ["", ""]})
+    ['1 row: no time (line 3)', '2 rows: another unit (runs[0] and runs[4])', '2 rows: another shape']
+    >>> left_out({"no time": [f"line {number}" for number in range(3, 1203)]})
+    ['1,200 rows: no time (lines 3, 4, 5, 6, 7, 8 and 1,194 more)']
+    """
+    return [
+        f"{len(places):,} {what}{'s' if len(places) != 1 else ''}: {why}{_places(places)}"
+        for why, places in rejected.items()
+    ]
+
+
+def _places(places: Sequence[str]) -> str:
+    known = list(filter(None, places))
+    if not known:
+        return ""
+    lines = len(known) > 1 and all(each.startswith("line ") for each in known)
+    words = [each.removeprefix("line ") if lines else each for each in known[:NAMED]]
+    words += [f"{len(known) - NAMED:,} more"] if len(known) > NAMED else []
+    said = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return f" ({'lines ' if lines else ''}{said})"
 
 
 def by_kind(
-    kernels: Iterable[MeasuredKernel], library: str, rejected: dict[str, int]
+    kernels: Iterable[MeasuredKernel], library: str, rejected: Rejected
 ) -> dict[tuple[str, str, str, str], list[MeasuredKernel]]:
     """Kernels by kind, format, path and library; ``library`` is that of rows which name none."""
     found: dict[tuple[str, str, str, str], list[MeasuredKernel]] = defaultdict(list)
     for one in kernels:
         if one.wrong:
-            rejected[one.wrong] += 1
+            rejected[one.wrong].append(one.where)
             continue
         found[one.run.kernel, one.run.dtype, one.run.path, named_library(one.library) or library].append(one)
     return found
@@ -164,9 +205,9 @@ def named_library(name: str) -> str:
 
 
 def plausible(
-    members: Sequence[MeasuredKernel], machine: Machine, estimator: Estimator, rejected: dict[str, int]
+    members: Sequence[MeasuredKernel], machine: Machine, estimator: Estimator, rejected: Rejected
 ) -> list[MeasuredKernel]:
-    """Rows of one kind that can be: those that cannot are counted under their reason."""
+    """Rows of one kind that can be: those that cannot stand under their reason."""
     times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for one in members:
         times[tuple(sorted(one.run.shapes.items()))].append(one.seconds)
@@ -177,13 +218,13 @@ def plausible(
         key = tuple(sorted(one.run.shapes.items()))
         every = times[key]
         if max(every) > 1.25 * min(every):
-            rejected["one shape has times that differ by over a quarter"] += 1
+            rejected["one shape has times that differ by over a quarter"].append(one.where)
         elif why := _impossible(one, chip_figures(machine, record, one.run)):
-            rejected[why] += 1
+            rejected[why].append(one.where)
         elif one.seconds < STEPS * step:
-            rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"] += 1
+            rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"].append(one.where)
         elif key in kept:
-            rejected["the same shape again: the median of its times is taken"] += 1
+            rejected["the same shape again: the median of its times is taken"].append(one.where)
         else:
             kept[key] = one._replace(seconds=median(every))
     return list(kept.values())

@@ -40,7 +40,16 @@ from roofline.estimates.constants import KERNELS, KernelConstants, error_told, i
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, Expectation
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.own_runs import MeasuredKernel, left_out, other_chip, row_number, rows_of, time_unit
+from roofline.estimates.own_runs import (
+    MeasuredKernel,
+    Rejected,
+    left_out,
+    other_chip,
+    place,
+    row_number,
+    rows_of,
+    time_unit,
+)
 from roofline.estimates.steps import sum_in_words, with_floor
 from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, widened
 from roofline.frozen import NamedTuple, dataclass, replace
@@ -430,7 +439,8 @@ LEAST_RUNS, UNLOADED = 3, 4
 #: A row of a served run, for instance.
 A_SERVED_RUN = '[{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms": 9.4, "ttft_ms": 71}]'
 
-Run = tuple[Mapping[str, float], float]
+#: Shapes of a step, seconds, where the run stands.
+Run = tuple[Mapping[str, float], float, str]
 
 
 @takes()
@@ -492,7 +502,7 @@ def calibrate_served(
     ``options`` are those of serving: ``tensor``, ``data``, ``expert``, ``weights``, ``activations``, ``kv``.
     """
     estimator, machine = Estimator(library), chip(on)
-    rejected: dict[str, int] = defaultdict(int)
+    rejected: Rejected = defaultdict(list)
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     first = None
     for where, row in rows_of(runs, A_SERVED_RUN):
@@ -500,7 +510,7 @@ def calibrate_served(
             read = _read(row, machine, model)
         except InputError as wrong:
             first = first or InputError(f"{where}: {wrong.message}", hint=wrong.hint)
-            rejected[wrong.message] += 1
+            rejected[wrong.message].append(place(where))
             continue
         context = read.prompt + read.output // 2
         sizes: dict[str, Any] = {"batch": read.batch, "prompt": read.prompt, "context": context}
@@ -514,11 +524,12 @@ def calibrate_served(
             taken["first_token"] = (read.first, shapes.of_first_token(), shapes.first_floor)
         for kernel, (seconds, given, floor) in taken.items():
             if seconds is not None and seconds < floor:
-                rejected[f"{kernel.replace('_', ' ')} faster than its bound: another layout, format or unit"] += 1
+                why = f"{kernel.replace('_', ' ')} faster than its bound: another layout, format or unit"
+                rejected[why].append(place(where))
             elif seconds is not None and seconds > SLOW * floor + SLOW_SECONDS:
-                rejected[f"{kernel.replace('_', ' ')} over {SLOW} times its bound: another unit"] += 1
+                rejected[f"{kernel.replace('_', ' ')} over {SLOW} times its bound: another unit"].append(place(where))
             elif seconds is not None:
-                groups[kernel, shapes.dtype, shapes.path].append((given, seconds))
+                groups[kernel, shapes.dtype, shapes.path].append((given, seconds, place(where)))
     if first is not None and not groups:
         raise first
     fitted: list[Calibrated] = []
@@ -527,7 +538,7 @@ def calibrate_served(
         record = estimator.step_record(kernel, dtype, kind_of_model, machine)
         if record is None or len(members) < LEAST_RUNS:
             why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
-            rejected[why] += len(members)
+            rejected[why] += [where for *_, where in members]
             continue
         ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
         fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library))
@@ -538,14 +549,14 @@ def calibrate_served(
         raise InputError(
             f"nothing in {whose} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
         )
-    return Calibration(machine.key, library, tuple(fitted), dict(rejected), tuple(starts))
+    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts))
 
 
 def _rows(runs: list[Run]) -> Rows:
     import numpy as np
 
-    shapes = {name: np.array([given[name] for given, _ in runs]) for name in runs[0][0]}
-    return Rows(shapes, np.array([seconds for _, seconds in runs]), ChipFigures(1, 1, 1, 1))
+    shapes = {name: np.array([given[name] for given, *_ in runs]) for name in runs[0][0]}
+    return Rows(shapes, np.array([seconds for _, seconds, _ in runs]), ChipFigures(1, 1, 1, 1))
 
 
 class ServedRun(NamedTuple):

@@ -256,9 +256,15 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
     def to_dict(self) -> dict[str, Any]:
         """The points under stable keys in SI units (schema ``roofline/points/1``)."""
-        found = {"schema": "roofline/points/1", "target": self.machine.name, "points": [p.to_dict() for p in self]}
+        found: dict[str, Any] = {
+            "schema": "roofline/points/1",
+            "target": self.machine.name,
+            "points": [p.to_dict() for p in self],
+        }
         if self.library:
-            found["library"] = self.library
+            doubt = OF_CPU.format(self.machine.name) if self._of_another_chip else ""
+            why = doubt or _not_expected(self, self.machine, self.library)
+            found |= {"library": self.library, "not_expected": why or None}
         if self.profile is None:
             return found
         return {**found, "unpriced": self.profile.unpriced, "notes": list(self.profile.notes)}
@@ -380,15 +386,21 @@ def expected_sections(points: Sequence[MeasuredPoint], machine: Machine, library
     said = dict.fromkeys(f"{point.run.name}: {point.unusual}" for point in known if point.unusual)
     if said:
         yield from (BLANK, Sentences(list(said), "warning", name="unusual"))
+    if why := _not_expected(points, machine, library):
+        yield Sentences([why], "quiet", name="not expected")
+
+
+def _not_expected(points: Sequence[MeasuredPoint], machine: Machine, library: str) -> str:
+    """Of which runs nothing is expected, and why; nothing where something is of all."""
     unknown = [point for point in points if point.expected is None]
-    if unknown:
-        shapeless = sum(_has_no_shapes(point.run, machine) for point in unknown)
-        reasons = {"their shapes": shapeless, f"constants of {library} for their kernels": len(unknown) - shapeless}
-        lacking = [f"{what} are not known ({n})" for what, n in reasons.items() if n]
-        which = f"{len(unknown)} of {len(points)} runs" if known else "these runs"
-        why = f"nothing is expected of {which}: {', or '.join(lacking)}"
-        makes = f"; {call('calibrate')} makes constants from ten runs" if shapeless < len(unknown) else ""
-        yield Sentences([why + makes], "quiet", name="not expected")
+    if not unknown:
+        return ""
+    shapeless = sum(_has_no_shapes(point.run, machine) for point in unknown)
+    reasons = {"their shapes": shapeless, f"constants of {library} for their kernels": len(unknown) - shapeless}
+    lacking = [f"{what} are not known ({n})" for what, n in reasons.items() if n]
+    which = f"{len(unknown)} of {len(points)} runs" if len(unknown) < len(points) else "these runs"
+    makes = f"; {call('calibrate')} makes constants from ten runs" if shapeless < len(unknown) else ""
+    return f"nothing is expected of {which}: {', or '.join(lacking)}{makes}"
 
 
 def _has_no_shapes(run: Measured, machine: Machine) -> bool:
