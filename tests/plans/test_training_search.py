@@ -32,8 +32,19 @@ def test_no_layout_that_fits_is_faster() -> None:
     asked = {"on": "h100:8", "batch_tokens": 65536, "sequence": 4096}
     found = search_training("llama-3-8b", **asked, data=1)
     assert found.best is not None
-    layouts = {"tensor": (1, 2, 4, 8), "pipeline": (1, 2, 4, 8), "checkpoint": ("none", "selective", "full")}
+    layouts: dict[str, Sequence[Any]] = {"tensor": (1, 2, 4, 8), "pipeline": (1, 2, 4, 8), "zero": (1, 2, 3)}
+    layouts["checkpoint"] = ("none", "selective", "full")
     assert found.best.time == min(times_that_fit("llama-3-8b", asked, layouts))
+
+
+def test_a_stage_that_sends_less_is_taken_where_its_states_fit() -> None:
+    """ZeRO 1 adds gradients up once a step; ZeRO 3 gathers weights for each microbatch too."""
+    asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 2**19, "tensor": 1, "pipeline": 1, "data": 1}
+    found = {zero: search_training("llama-3-8b", **asked, zero=zero).best for zero in (1, 2, 3)}
+    best = search_training("llama-3-8b", **asked)
+    assert best.best.time == min(each.time for each in found.values()) == found[best.best.question.zero].time
+    assert best.best.op_by_op == min(each.op_by_op for each in found.values())
+    assert f"ZeRO {best.best.question.zero}, checkpoint" in str(best)
 
 
 def test_the_options_of_every_row_ask_for_its_step_again() -> None:
@@ -46,7 +57,7 @@ def test_the_options_of_every_row_ask_for_its_step_again() -> None:
         assert (alone.time, alone.memory.total) == pytest.approx((row["time"], row["memory"]), rel=1e-12)
         named = dict(zip(*[iter(choice.layout.split())] * 2, strict=True))
         assert {name: str(row["options"][name]) for name in named} == named
-    assert "--zero 3 --checkpoint" in str(found) or "zero=3, checkpoint" in str(found)
+    assert "--zero 1 --checkpoint" in str(found) or "zero=1, checkpoint" in str(found)
 
 
 def test_what_is_given_stays(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +107,7 @@ def test_no_layout_has_a_fraction_of_a_sequence_for_a_copy() -> None:
 def test_no_number_of_microbatches_is_faster(pipeline: int, sequences: int, options: dict[str, Any]) -> None:
     copies = 8 // pipeline // options["tensor"]
     asked = {"on": "h100:8", "batch_tokens": sequences * copies * 4096, "data": 1, "pipeline": pipeline, **options}
-    found = search_training("llama-3-8b", **asked)
+    found = search_training("llama-3-8b", **asked, zero=3)
     fits = []
     for policy, number in itertools.product(("none", "selective", "full"), range(1, sequences + 1)):
         each = train("llama-3-8b", **asked, checkpoint=policy, microbatches=number)

@@ -198,7 +198,7 @@ def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
         options["microbatches"] = _parts(options["microbatches"])
         if is_array(options["microbatches"]):
             raise InputError("--search tries numbers of microbatches", hint="give one, or leave --microbatches out")
-    for name in TRIED:
+    for name in (*TRIED, "zero"):
         if not not_default(name):
             options[name] = None
     policy = options["checkpoint"]

@@ -1,12 +1,13 @@
-"""The fastest layout of a training step on given chips: data, FSDP, tensor, pipeline, context, experts, checkpointing.
+"""The fastest layout of a training step on given chips: numbers of chips of each kind, ZeRO stage, checkpointing.
 
-Every layout whose product is the chips is asked, each checkpoint policy with every number of microbatches that leaves
-each a sequence: one question over an array of them. Of those that fit the fastest is taken, the fewest of equal ones. A
-policy whose fastest number fits is not followed by those that run more again, as these only take longer.
+Every layout whose product is the chips is asked, each ZeRO stage and checkpoint policy with every number of
+microbatches that leaves each a sequence: one question over an array of them. Of those that fit the fastest is taken,
+the fewest of equal ones. A policy whose fastest number fits is not followed by those that run more again, nor by stages
+that send more, as these only take longer.
 
 >>> found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1)
 >>> found
-<TrainingPlan for llama-3-8b on h100:8: fsdp 4 tensor 2, checkpoint none, 1 microbatch: 404 ms a step>
+<TrainingPlan for llama-3-8b on h100:8: fsdp 8, ZeRO 1, checkpoint none, 1 microbatch: 404 ms a step>
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from roofline.models.operations import network_resources
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
 from roofline.models.training.answer import Training, budget_in_words
+from roofline.models.training.stage import SHARED_FROM
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import spelled, takes
+from roofline.sizes import is_one
 
 SCHEMA = "roofline/train-search/1"
 
@@ -46,6 +49,9 @@ TRIED: dict[str, tuple[Any, ...]] = {
     "data": (1, 8),
     "checkpoint": ("none", "selective", "full"),
 }
+
+#: ZeRO stages that are tried, those that send least and hold most first; 0 sends what 1 does.
+STAGES = (1, 2, 3)
 
 #: Sequences from which on chips that share a sequence are tried.
 LONG_SEQUENCE = 32_768
@@ -72,6 +78,11 @@ class TrainingChoice(NamedTuple):
         named = tried if self.answer is None else self.answer.numbers
         words = [f"{name.removesuffix('_parallel')} {size}" for name, size in named.items() if name != "checkpoint"]
         return " ".join(words) or "one chip"
+
+    @property
+    def zero(self) -> str:
+        """The ZeRO stage, where chips share a copy's states."""
+        return "" if is_one(self.answer.layout.sharing_states) else str(self.answer.question.zero)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -111,8 +122,8 @@ class TrainingPlan(Answer):
     def _in_words(self, choice: TrainingChoice) -> str:
         found = choice.answer
         many = "1 microbatch" if found.microbatches == 1 else f"{found.microbatches} microbatches"
-        step = format_amount(found.time, "s")
-        return f"{choice.layout}, checkpoint {found.checkpoint}, {many}: {step} a step"
+        step, shared = format_amount(found.time, "s"), choice.zero and f"ZeRO {choice.zero}, "
+        return f"{choice.layout}, {shared}checkpoint {found.checkpoint}, {many}: {step} a step"
 
     def sections(self) -> Iterator[Section]:
         """The fastest layout in a line, the next ones, and what was turned down."""
@@ -139,14 +150,16 @@ class TrainingPlan(Answer):
         many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
         if self.unnumbered:
             many = f"{self.on} has no number of chips: the layout is as given; {self.on}:8 tries those of 8 chips"
-        yield from (BLANK, Sentences([many, said]))
+        product = "chips are data · pipeline · fsdp · the larger of expert and context · tensor"
+        has_experts = any(each.answer.layout.expert > 1 for each in self.fitting)
+        yield from (BLANK, Sentences([many, *[product] * has_experts, said]))
 
     def _table(self) -> Table:
         def row(each: TrainingChoice) -> Row:
             found = each.answer
             mfu, over = float(found.mfu), _over(each, self.fitting[0])
             return Row((
-                each.layout, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
+                each.layout, each.zero, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
                 Amount(over, "", f"{over:.2f}x"), Amount(found.op_by_op, "s"), Amount(_network_time(found), "s"),
                 *([Amount(found.bubble, "", format_percent(float(found.bubble)))] if piped else []),
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
@@ -155,7 +168,7 @@ class TrainingPlan(Answer):
         piped = any(each.answer.layout.pipeline > 1 for each in self.fitting)
         floors = all(each.answer.time == each.answer.lower for each in self.fitting)
         columns = (
-            Column("layout", wrap="words"), Column("check-\npoint"), *figures("micro-\nbatches"),
+            Column("layout", wrap="words"), Column("ZeRO"), Column("check-\npoint"), *figures("micro-\nbatches"),
             Column("a step", "right", meaning="lower" if floors else "time"),
             Column("over the\nfastest", "right", spare=3), Column("op\nby op", "right", spare=1),
             Column("network", "right", spare=2),
@@ -272,31 +285,46 @@ def _over(each: TrainingChoice, best: TrainingChoice) -> float:
 def _fastest_that_fits(
     model: Model, layout: dict[str, Any], asked: dict[str, Any], policies: tuple[Any, ...]
 ) -> TrainingChoice:
-    """A layout with the fastest policy that fits, each with its fastest number of microbatches."""
+    """A layout with the fastest stage and policy that fit, each with its fastest number of microbatches."""
+
+    def answer(**more: Any) -> Training:
+        return training_question(model, **{**asked, **layout, **more}).answer()
+
+    try:
+        stages = (asked["zero"],) if "zero" in asked else STAGES
+        least = answer(microbatches=1, zero=stages[0], checkpoint=policies[0])
+        given = answer(checkpoint=policies[0]) if "microbatches" in asked else least
+    except RooflineError as error:
+        return TrainingChoice({**layout, "checkpoint": policies[0]}, None, "legal", str(error))
+    if (share := float(given.sequences)) < 1:
+        text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
+        return TrainingChoice({**layout, "checkpoint": policies[0]}, None, "legal", text)
+    counts = [int(given.microbatches)] if "microbatches" in asked else _numbers(int(share))
     found: list[TrainingChoice] = []
-    last: TrainingChoice | None = None
-    for policy in policies:
-        options = {**layout, "checkpoint": policy}
-        try:
-            least = training_question(model, **{**asked, "microbatches": 1, **options}).answer()
-            if "microbatches" in asked:
-                least = training_question(model, **{**asked, **options}).answer()
-        except RooflineError as error:
-            return last or TrainingChoice(options, None, "legal", str(error))
-        if (share := float(least.sequences)) < 1:
-            text = f"{share:.3g} sequences for each microbatch of a copy of the model: none is split over chips"
-            return last or TrainingChoice(options, None, "legal", text)
-        counts = [int(least.microbatches)] if "microbatches" in asked else _numbers(int(share))
-        number, fastest = _fastest_number(model, {**asked, **options}, counts)
-        answer = training_question(model, **{**asked, **options, "microbatches": number}).answer()
-        if answer.memory.fits is False:
-            over = float(answer.memory.total) - float(answer.memory.capacity or 0.0)
-            last = TrainingChoice(options, answer, "fit", f"does not fit by {format_amount(over, 'B')} a chip")
+    last, untried = TrainingChoice(layout, None, "legal"), policies
+    for zero in stages[-1:] if is_one(least.layout.sharing_states) else stages:
+        if zero not in (stages[0], stages[-1]):
+            least = answer(microbatches=1, zero=zero, checkpoint=policies[0])
+        if zero != stages[-1] and _states(least) > (least.memory.capacity or float("inf")):
             continue
-        found.append(TrainingChoice(options, answer))
-        if fastest:
-            break  # whatever runs more again takes longer
-    return min(found, key=lambda each: each.answer.time) if found or last is None else last
+        for place, policy in enumerate(untried):
+            options = {**layout, "checkpoint": policy}
+            number, fastest = _fastest_number(model, {**asked, **options, "zero": zero}, counts)
+            step = answer(checkpoint=policy, zero=zero, microbatches=number)
+            if step.memory.fits is False:
+                over = float(step.memory.total) - float(step.memory.capacity or 0.0)
+                last = TrainingChoice(options, step, "fit", f"does not fit by {format_amount(over, 'B')} a chip")
+                continue
+            found.append(TrainingChoice(options, step))
+            if fastest:
+                untried = untried[:place]  # whatever runs more again, or sends more, takes longer
+                break
+    return min(found, key=_order, default=last)
+
+
+def _states(found: Training) -> float:
+    """Bytes of weights, gradients and optimizer on a chip of the fullest stage, whatever waits beside them."""
+    return max(sum(float(stage.memory.parts[name]) for name in SHARED_FROM) for stage in found.stages)
 
 
 def _numbers(most: int) -> Any:

@@ -199,6 +199,11 @@ a divisor of 8: 1, 2, 4, 8
         return max(self.expert // (self.tensor * self.context), 1)
 
     @property
+    def sharing_states(self) -> Size:
+        """Chips that share the weights of one copy in training, those of experts apart."""
+        return self.fsdp * self.sharing * self.context
+
+    @property
     def copies(self) -> Size:
         """Copies of the model that share nothing."""
         return exact_div(self.data, self.sharing)

@@ -368,7 +368,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     refuse_idle(options, TRAINING, load(model))
     found = training_question(model, on=on, batch_tokens=batch_tokens, **options).answer()
     layout = found.layout
-    if options.get("zero", 3) != 3 and all(map(is_one, (layout.fsdp, layout.sharing, layout.context))):
+    if options.get("zero", 3) != 3 and is_one(layout.sharing_states):
         copies = layout.copies
         instead = f"{spelled('fsdp', copies)} in place of {spelled('data', copies)} shares over the copies; or "
         hint = f"{'' if is_one(copies) else instead}leave it out"
