@@ -104,6 +104,19 @@ def test_an_array_of_sizes_goes_by_the_fastest_of_each() -> None:
     assert found.to_dict()["crossing"] is None
 
 
+@pytest.mark.parametrize("on", ["h100:8", "v5e:8"])
+def test_at_n_half_bytes_take_as_long_as_hops_and_half_of_the_bandwidth_is_reached(on: str) -> None:
+    """Hockney's T = α + n/β: at n½ = α·β the rate n/T is half of what it tends to."""
+    half = comm("allgather", bytes=comm("allgather", bytes=1e6, on=on, algorithm="one-way ring").crossing, on=on,
+                algorithm="one-way ring")  # fmt: skip
+    far = comm("allgather", bytes=1e15, on=on, algorithm="one-way ring")
+    assert half.row.time_in_turn == pytest.approx(2 * half.time, rel=1e-4)
+    assert half.nbytes / half.row.time_in_turn == pytest.approx(far.nbytes / far.row.time_in_turn / 2, rel=1e-4)
+    said = " ".join(str(half).split())
+    assert "(n½: bytes take as long as hops); this is" in said
+    assert "if bytes wait for the hops" in said
+
+
 def test_density_is_the_share_that_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("comm", SHUFFLE, "--on", "h100:8", "I=4096", "J=4096", "--json")
     dense, sparse = (json.loads(run(capsys, *words, *more)) for more in ((), ("--density", "0.25")))

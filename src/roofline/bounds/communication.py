@@ -109,6 +109,14 @@ class AlgorithmCost:
         return self.wire_time if self.hop_time is None else maximum(self.wire_time, self.hop_time)
 
     @property
+    def time_in_turn(self) -> Size | None:
+        """The sum of both, α + n/β: bytes wait for the hops. None where no latency is known.
+
+        At ``crossing`` bytes, the n½ of that model, it is twice :attr:`time`, and half of the bandwidth is reached.
+        """
+        return None if self.hop_time is None else self.wire_time + self.hop_time
+
+    @property
     def sent_both_ways(self) -> Size:
         """Bytes over that link in both directions, where a ring sends both ways: twice ``sent``."""
         return 2 * self.sent
@@ -120,7 +128,8 @@ class AlgorithmCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain data in SI units."""
-        plain = attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time", "limit")
+        plain = attributes(self, "algorithm", "says", "sent", "hops", "wire_time", "hop_time", "time")
+        plain |= attributes(self, "time_in_turn", "limit")
         return {**plain, "sent_by_link": {name: plain_data(amount) for name, amount in self.sent_by_link.items()}}
 
 
@@ -488,7 +497,9 @@ def _remarks(found: Communication) -> Iterator[str]:
         yield f"fastest at every size: {found.regimes[0].algorithm}"
     if found.crossing is not None:
         least, this = map(found.amount_in_words, (found.crossing, found.nbytes))
-        yield f"latency-bound below {least}; this is {this}"
+        taken = found.row.time_in_turn
+        in_turn = f", and {format_amount(taken, 's')} if bytes wait for the hops" if is_number(taken) else ""
+        yield f"latency-bound below {least} (n½: bytes take as long as hops); this is {this}{in_turn}"
 
 
 def _through_switches(found: Communication) -> str:
