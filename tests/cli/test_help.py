@@ -38,6 +38,12 @@ def test_help_is_a_screen(name: str, capsys: pytest.CaptureFixture[str], monkeyp
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_short_help_names_the_file_that_an_answer_may_go_to(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if any("-o" in each.opts for each in command(name).params) and name != "calibrate":
+        assert "  -o, --output-file FILE" in shown([name, "-h"], capsys)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_all_options_stand_under_help_all_and_no_word_is_broken(
     name: str, columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ from roofline.errors import InputError
 from roofline.sections import BLANK, Sentences
 
 
-@command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain output-file json")
+@command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("measured explain json"))
 def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:

@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 
 @command_named(
     "llm",
-    "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain "
-    "output-file json",
+    "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain json",
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)

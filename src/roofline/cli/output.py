@@ -34,7 +34,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import Option, word_of
+from roofline.cli.command import Command, Option, word_of
 from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import check_place
@@ -424,6 +424,8 @@ def with_report(command: click.Command) -> click.Command:
     written = next(each for each in command.params if "-o" in each.opts)
     if isinstance(written, Option):
         written.repeats = command.name not in ONE_FILE
+        if isinstance(command, Command) and command.common:
+            command.common = (*command.common, written.word)
     if command.name in _PICTURED:
         for word in ("width", "dark"):
             option(word, expose_value=False, callback=_as_look)(command)

@@ -15,7 +15,7 @@ from roofline.errors import InputError
 _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 
 
-@command_named("plot", "on vary kind ceiling level points flops bytes intensity output-file width dark json")
+@command_named("plot", "on vary kind ceiling level points flops bytes intensity width dark json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
 @with_options(

@@ -38,7 +38,7 @@ from roofline.signatures import listed_names
 MOST_JSON = 100_000
 
 
-@command_named("sweep", "on batch prompt context tensor weights kv estimate columns output-file json")
+@command_named("sweep", "on batch prompt context tensor weights kv estimate columns json")
 @argument("words", nargs=-1, metavar="[EXPRESSION|MODEL] [SIZE=VALUES]...", values="model")
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(

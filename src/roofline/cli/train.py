@@ -51,7 +51,7 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
 
 @command_named(
     "train",
-    "batch-tokens sequence tokens search on set fsdp tensor pipeline weights checkpoint estimate mfu measured price "
+    "batch-tokens sequence tokens search on set fsdp tensor weights checkpoint estimate mfu measured price "
     "explain json",
 )
 @argument("model", metavar="MODEL", values="model")
