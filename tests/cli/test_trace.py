@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from roofline.cli import main
+from roofline.quantity import format_amount
 
 MODEL = """
 from torch import nn
@@ -216,14 +218,35 @@ def test_what_the_backward_pass_adds_stands_in_a_line_and_its_products_name_thei
     line = next(line for line in said.out.splitlines() if "backward adds" in line)
     assert code == 0
     assert f"backward adds {3 * 2 * 32 * 16 * 64 / 1e3:.0f} kFLOP and" in line
-    assert "op by op" in line
+    assert line.endswith("%), one after the other")
     assert "mm (down x2, up)" in said.out
+    code, said = run(capsys, *words, "--on", "t4", "--policy", "fused")
+    assert code == 0
+    assert [line for line in said.out.splitlines() if "Net" in line and " on " in line] == []  # the headline once
+    assert said.out.splitlines()[0] == "Net  fp32[32, 16]"
     assert "backward adds 197 kFLOP and" in run(capsys, *words)[1].out
     left_out = "no gradient of the inputs is counted, as of a first layer; --input-gradients counts it too"
     assert left_out in " ".join(said.out.split())
     code, said = run(capsys, *words, "--input-gradients")
     assert f"backward adds {4 * 2 * 32 * 16 * 64 / 1e3:.0f} kFLOP and" in said.out
     assert "no gradient of the inputs" not in said.out
+
+
+def test_a_fused_trace_says_its_time_by_kernel_and_by_operation_and_one_intensity_one_way(capsys, tmp_path):
+    path = tmp_path / "net.py"
+    path.write_text("import torch\n\n\ndef net(x, w):\n    return torch.tanh(x @ w) + 1\n")
+    words = [f"{path}:net", "--input", "bf16[4096, 8192]", "--input", "bf16[8192, 4096]", "--on", "h100"]
+    shown = " ".join(run(capsys, *words, "--policy", "fused")[1].out.split())
+    plain = json.loads(run(capsys, *words, "--policy", "fused", "--json")[1].out)["bound"]
+    alone, joined = sum(op["lower"] for op in plain["ops"]), plain["op_by_op"]
+    assert alone > joined
+    said = re.search(r"(\S+ \S+) kernel by kernel, what is joined overlapping too; (\S+ \S+) op by op", shown)
+    assert said is not None
+    assert said.groups() == (format_amount(joined, "s"), format_amount(alone, "s"))
+    shown = run(capsys, *words)[1].out
+    assert "kernel by kernel" not in shown
+    assert "1,638" in shown
+    assert "1.64e+03" not in shown
 
 
 @pytest.mark.parametrize(("program", "words", "message"), [

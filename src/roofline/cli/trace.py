@@ -47,9 +47,7 @@ _ENDINGS = (".html", ".json", ".txt", ".csv")
 _PICTURES = (".svg", ".png", ".pdf")
 
 
-@command_named(
-    "trace", "input batch backward optimizer on set policy convention estimate flat depth explain output-file json"
-)
+@command_named("trace", "input batch backward optimizer on set policy convention estimate flat depth explain json")
 @argument("program", metavar="FILE.py:NAME | FILE.onnx", values="file")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, binding, fusing_in_words, share_of
+from roofline.bounds.evaluate import one_after_another
 from roofline.bounds.traffic import traffic
 from roofline.frozen import replace
 from roofline.ops.counting import count_operation
@@ -137,9 +138,11 @@ def operation_table(
 def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     """A program's bound: the resources, then the operations that take longest, alike ones together.
 
-    With open sizes which takes longest is not known, and the resources stand alone.
+    With open sizes which takes longest is not known, and the resources stand alone. What the program is, and that it
+    does not fit, stands above.
     """
-    yield from replace(answer, ops=()).sections()
+    _headline, _blank, *rest = replace(answer, ops=(), footprint=None).sections()
+    yield from rest
     if is_symbol(answer.op_by_op):
         return
     if answer.footprint is not None and answer.footprint.fits:
@@ -149,11 +152,11 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     for part in answer.ops:
         groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)
     longest = sorted(groups.items(), key=lambda item: -sum(float(part.lower) for part in item[1]))
-    rows, whole = [], sum(part.lower for part in answer.ops)  # more than op by op where kernels join operations
+    rows, whole = [], sum(part.lower for part in answer.ops)
     for (name, resource), parts in longest[:most]:
         flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
         is_known = parts[0].op.kind != UNKNOWN
-        intensity = f"{flops / moved:.3g}" if moved and is_known else ""
+        intensity = Amount(flops / moved, "", format_amount(flops / moved, "", 4)) if moved and is_known else ""
         time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
         times = (Amount(time, "s"), share_of(time, whole))
         rows.append(
@@ -169,9 +172,10 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
                 )
             )
         )
-    together = format_amount(answer.op_by_op, "s")
+    together, apart = (format_amount(time, "s") for time in (answer.op_by_op, whole))
+    by_kernel = "" if together == apart else f"{together} kernel by kernel, what is joined overlapping too; "
     yield BLANK
-    yield Sentences([f"{together} op by op, each overlapping within itself; operations that take longest:"])
+    yield Sentences([f"{by_kernel}{apart} op by op, each overlapping within itself; operations that take longest:"])
     yield BLANK
     names = ("count", "FLOPs", "bytes", "FLOP/B", "at best", "of time")
     spared = {"FLOP/B": 3, "count": 2, "FLOPs": 1}
@@ -183,7 +187,7 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
 
 
 def added_by_phases(ops: Sequence[Op], roofs: Mapping[str, Bound]) -> Iterator[str]:
-    """What each phase after the forward one adds, in a line: FLOPs, bytes and under roofs the time op by op."""
+    """What each phase after the forward one adds, in a line: FLOPs, bytes and under roofs the time."""
     moved = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
     sums: dict[str, list[Size]] = {}
     for op, load in zip(ops, moved, strict=True):
@@ -196,11 +200,11 @@ def added_by_phases(ops: Sequence[Op], roofs: Mapping[str, Bound]) -> Iterator[s
         said = f"{phase} adds {format_amount(flops, 'FLOP')} and {format_amount(held, 'B')}"
         times = []
         for who, roof in timed.items():
-            time = sum(part.lower for part in roof.ops if part.op.phase == phase)
+            time = one_after_another([part for part in roof.ops if part.op.phase == phase])
             on = f" on {who}" if len(timed) > 1 else ""
             share = format_percent(float(time) / float(roof.op_by_op))
             times.append(f"{format_amount(time, 's')} of {format_amount(roof.op_by_op, 's')}{on} ({share})")
-        yield said + (f": {', '.join(times)} op by op" if times else "")
+        yield said + (f": {', '.join(times)}, one after the other" if times else "")
 
 
 def _named(name: str, parts: Sequence[OpBound]) -> str:

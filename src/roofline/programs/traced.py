@@ -338,7 +338,7 @@ class Comparison(Answer):
         rows = []
         for line in self.changed:
             unit = "B" if line.what == "bytes" else "FLOP"
-            ratio = "" if line.ratio is None else f"{line.ratio:.3g}"
+            ratio = "" if line.ratio is None else Amount(line.ratio, "", format_amount(line.ratio))
             rows.append(Row((line.what, Amount(line.ours, unit), Amount(line.theirs, unit), ratio)))
         yield Headline(f"{ours} beside {theirs}, counted as {self.convention}")
         yield Table((Column(), *figures(ours, theirs, "ratio")), rows, "differences", gap=GAP)
