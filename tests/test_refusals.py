@@ -416,7 +416,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("measurement.executors", "_only_axis")(SimpleNamespace(over=("B", "D"), function="softmax")),
      "softmax along 2 dimensions cannot be run here; one can"),
     (lambda: within("measurement.timing", "time_call")(bool, rounds=0), "nothing was timed; give at least one round"),
-    (lambda: within("models.serving.cost", "token_cost")(time=1.0, tokens=1, price=-1), "price is -1; dollars a ch"),
+    (lambda: within("bounds.cost", "token_cost")(time=1.0, tokens=1, price=-1), "price is -1; dollars a ch"),
     (lambda: within("models.serving.layouts", "largest")(lambda count: True), "there is no largest one: nothing grows"),
     (lambda: within("models.parallelism.layout", "Parallelism").on(roofline.chip("h100:8"), tensor=[1, 2]),
      "tensor is a plain number of chips; several layouts make a table"),

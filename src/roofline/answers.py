@@ -560,6 +560,30 @@ def measurable(ask: Function) -> Function:
     return asked  # type: ignore[return-value]
 
 
+def priceable(ask: Function) -> Function:
+    """Let a question say what its runs cost: ``price=2.5``, ``power="tdp"``.
+
+    >>> from roofline import bound
+    >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,a100", price="table").best("$ a million runs")
+    ('a100',)
+    """
+    words = {"price": None, "power": None}
+
+    @wraps(ask)
+    def asked(*given: Any, **options: Any) -> Any:
+        chosen = {name: options.pop(name) for name in words if options.get(name) is not None}
+        wrong = wrong_kind(chosen, {"price": "float | str", "power": "float | str"})
+        if wrong is not None:
+            raise wrong
+        answer = ask(*given, **{name: value for name, value in options.items() if name not in words})
+        return answer.priced(**chosen) if chosen else answer
+
+    own = signature(ask)
+    asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
+    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words], ask.__name__)
+    return asked  # type: ignore[return-value]
+
+
 #: Formats of a model of which a question takes several.
 FORMATS = ("weights", "activations", "kv")
 

@@ -132,7 +132,7 @@ MEANINGS = {
     "e2e": "Longest time to the last token.",
     "percentile": "Of requests in limits.",
     "price": "Of one chip for an hour; one for each, h200=3.5,b200=6; or as listed: table, table,l4=0.8.",
-    "power": "Of one chip.",
+    "power": "Of one chip, or tdp: that of its data sheet.",
     "objective": "What is least: chips (without prices), cost (with them), energy (power of data sheets).",
     "most": "Sequences at once.",
     "fit": "The fewest chips that hold it, and the longest context; a tenth free: --set hbm.capacity=-10%.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +126,36 @@ def test_a_time_without_a_unit_that_is_far_above_the_floor_is_asked_about(said: 
     question = "(a time without a unit is in seconds: 0.62ms is 620 µs)"
     assert question in said("bound", LINE, "--on", "a100", "--measured", "0.62")
     assert "without a unit" not in said("bound", LINE, "--on", "a100", "--measured", "60ms")
+
+
+def test_a_price_and_a_power_give_the_cost_of_a_million_runs_by_the_rule_of_tokens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By hand: chips · seconds · 10⁶/3600 · dollars; and of a step of a model what llm says of its tokens."""
+    line: dict[str, Any] = {"B": 8192, "D": 8192, "F": 8192}
+    for on, chips in (("h100", 1), ("h100:8", 8)):
+        found = bound("bf16[B, D] * bf16[D, F]", on=on, **line, price=3.6, power=500)
+        assert found.cost is not None
+        assert found.cost.dollars == pytest.approx(chips * found.lower * 1e6 / 3600 * 3.6)
+        assert found.cost.joules == pytest.approx(chips * found.lower * 500)
+        assert found.to_dict()["cost"]["joules_per_run"] == found.cost.joules
+    served = llm("llama-3-8b", on="h100:2", tensor=2, batch=64, context=4096, price=2.5, power="tdp")
+    step = served.decode.priced(2.5, "tdp").cost
+    assert step.dollars / 64 == pytest.approx(served.cost["output"].dollars)
+    assert step.joules / 64 == pytest.approx(served.cost["output"].joules)
+    big = bound("bf16[B, D] * bf16[D, F]", on="h100", B=10**6, D=10**6, F=1, price=2)
+    assert big.cost is not None
+    assert (big.cost.dollars, "DOES NOT FIT" in str(big), "a million runs" in str(big)) == (None, True, False)
+    several = bound("bf16[B, 64] * bf16[64, 64]", on="h100", B=np.array([64, 128]), price=2)
+    assert several.cost is not None
+    assert several.cost.dollars.tolist() == pytest.approx((several.lower / 3600 * 1e6 * 2).tolist())
+    assert "of the cheapest at the floor" in " ".join(str(several).split())
+    beside = ["bf16[8192, 8192] * bf16[8192, 8192]", "--on", "h100,b200,l40s", "--price", "table"]
+    assert main(["bound", *beside]) == 0
+    shown = capsys.readouterr().out
+    assert "b200 is the cheapest: $" in shown
+    assert "no price of l40s is listed: --price table,l40s=1 gives yours" in shown
+    with pytest.raises(InputError, match="a cost is of one size or several; give each size a number"):
+        bound("bf16[B, 64] * bf16[64, 64]", on="h100", price=2)
+    with pytest.raises(InputError, match="a cost is of an amount of work; give FLOPs and bytes, not an intensity"):
+        bound(intensity=7, on="h100", price=2)

@@ -279,7 +279,7 @@ def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:
     priced = as_json(capsys, *SPLIT, *FURTHER["cost"])
     made = token_cost(time=priced["time_per_token"], tokens=16, chips=8, price=2.5, power=700)
     assert priced["cost"]["output"]["dollars"] == pytest.approx(made.dollars)
-    assert priced["cost"]["output"]["joules_per_token"] == pytest.approx(made.joules_per_token)
+    assert priced["cost"]["output"]["joules_per_token"] == pytest.approx(made.joules)
     read = token_cost(time=priced["time_to_first_token"], tokens=16000, chips=8, price=2.5)
     assert priced["cost"]["input"]["dollars"] == pytest.approx(read.dollars)
 

@@ -251,7 +251,7 @@ def test_cost_by_hand() -> None:
     """8 chips at $3 make 4,000 tokens a second: $24 for 14.4 million."""
     found = token_cost(time=0.5, tokens=2000, chips=8, price=3, power=500)
     assert found.dollars == pytest.approx(24 / 14.4)
-    assert found.joules_per_token == pytest.approx(8 * 500 / 4000)
+    assert found.joules == pytest.approx(8 * 500 / 4000)
     assert found.kilowatt_hours == pytest.approx(1e6 / 3.6e6)
     assert token_cost(time=1, tokens=1).dollars is None
     with pytest.raises(RooflineError, match="price is -1"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import capability, estimable, measurable, on_several
+from roofline.answers import capability, estimable, measurable, on_several, priceable
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.question import (
@@ -150,6 +150,7 @@ def bound(expression: str | None = None, *, on: list[Any] | tuple[Any, ...], **a
 def bound(expression: str | None = None, **arguments: Any) -> Bound: ...
 @measurable
 @on_several
+@priceable
 @estimable
 @takes(question)
 def bound(expression: str | None = None, **arguments: Any) -> Bound | SideBySide:

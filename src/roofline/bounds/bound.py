@@ -21,9 +21,10 @@ from roofline.answers import (
     plain_data,
     whole,
 )
+from roofline.bounds.cost import MillionCost, power_asked, token_cost
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
-from roofline.hardware.figures import said_elsewhere
+from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.rate import main_level
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import (
@@ -56,6 +57,7 @@ from roofline.sizes import (
     is_symbol,
     is_zero,
     maximum,
+    product,
     read_only,
 )
 from roofline.statements import kind_of, without
@@ -204,6 +206,7 @@ class Bound(Measurable, Comparable):
         ``estimate``    between them, where an overlap or overhead was stated; what to expect, where constants were
                         asked for; else None
         ``expectation`` what the estimate by constants rests on: its interval, kernel by kernel
+        ``cost``        dollars and energy of a million runs at ``lower``, where a price or a power was given
         ``measured``    seconds it takes in reality, where they were given; ``over_floor`` how many times ``lower``
         ``bound_by``    the resource that sets ``lower``, as ``hbm``; None for symbols, an array of names for arrays;
                         :attr:`kind` says what sort it is, as ``memory-bound``
@@ -251,6 +254,7 @@ class Bound(Measurable, Comparable):
     plans: Sequence[Any] = ()
     expectation: Any = None
     measured: float | None = None
+    cost: MillionCost | None = None
 
     def __post_init__(self) -> None:
         if is_array(self.lower):
@@ -376,6 +380,26 @@ class Bound(Measurable, Comparable):
         if self.is_rate_only:
             raise InputError("a measured time is of an amount of work", hint="give FLOPs and bytes, not an intensity")
         return replace(self, measured=parse(measured, "s"))
+
+    def priced(self, price: Any = None, power: Any = None) -> Bound:
+        """The answer with the cost of a million runs: ``price`` of one chip for an hour, ``power`` of one chip.
+
+        >>> from roofline import bound
+        >>> found = bound("bf16[8192, 8192] * bf16[8192, 8192]", on="h100").priced(3.6, "tdp")
+        >>> round(found.cost.dollars, 3), round(found.cost.joules, 3)
+        (1.111, 0.778)
+        """
+        if is_symbol(self.lower):
+            raise InputError("a cost is of one size or several", hint="give each size a number")
+        if self.is_rate_only:
+            raise InputError("a cost is of an amount of work", hint="give FLOPs and bytes, not an intensity")
+        (watts, upper), dollars = power_asked(self.machine, power), hourly_price(self.machine, price)
+        chips = product((*self.machine.shape, self.machine.slices)) * self.machine.pooled
+        found = token_cost(time=self.lower, tokens=1, chips=chips, price=dollars, power=watts)
+        found = replace(found, of="run")
+        found = found if self.footprint is None else found.where_it_fits(self.footprint)
+        sources = (*price_source(self.machine, dollars, price), *upper)
+        return replace(self, cost=found, assumptions=(*self.assumptions, *sources))
 
     @property
     def math(self) -> Size:
@@ -557,6 +581,7 @@ class Bound(Measurable, Comparable):
         yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
+        yield from () if self.cost is None else self.cost.facts("runs")
         yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)
         if not self.is_rate_only:
             yield Fact("bytes moved", self.total_bytes, "B", "less")
@@ -667,10 +692,19 @@ def bounds_in_words(answer: Bound) -> list[str]:
     lines += stated_in_words(answer)
     if answer.measured is not None:
         lines.append(measured_in_words(answer))
+    if answer.cost is not None:
+        lines += _cost_in_words(answer.cost)
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
         lines.append(f"{answer.lower.size} configurations{fit}; {call('sweep')} lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+def _cost_in_words(cost: MillionCost) -> list[str]:
+    """What a million runs cost, of several sizes the least."""
+    which = "of the cheapest " if is_array(cost.chip_hours) else ""
+    found = cost.least()[0] if which else cost
+    return [f"{line}, {which}at the floor" for line in found.in_words("runs")]
 
 
 def stated_in_words(answer: Bound) -> list[str]:
@@ -965,6 +999,7 @@ def _explanation(answer: Bound) -> Iterator[str]:
     yield from stated_in_words(answer)
     if answer.measured is not None:
         yield measured_in_words(answer)
+    yield from () if answer.cost is None else _cost_in_words(answer.cost)
     if answer.expectation is not None:
         yield from ("", "expected", *(f"  {line}" for line in answer.expectation.explanation()))
     yield from ("", "figures", *dict.fromkeys(_source(answer.machine, use) for use in answer.uses))
@@ -1008,6 +1043,8 @@ def _record(answer: Bound) -> dict[str, Any]:
         body["expectation"] = answer.expectation.to_dict()
     if answer.measured is not None:
         body |= {name: getattr(answer, name) for name in ("measured", "over_floor", "overlapped")}
+    if answer.cost is not None:
+        body["cost"] = answer.cost.to_dict()
     body |= {"assumptions": list(answer.assumptions), "incomplete": list(answer.incomplete)}
     return {**body, "formulas": formulas} if formulas else body
 

@@ -21,9 +21,9 @@ from roofline.errors import InputError
 from roofline.sections import BLANK, Sentences
 
 
-@command_named("bound", "on flops bytes dtype set over warm policy estimate measured explain json")
+@command_named("bound", "on flops bytes dtype set over warm policy estimate measured price explain json")
 @argument("words", nargs=-1, metavar="[EXPRESSION] [SIZE=VALUE]...")
-@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("measured explain json"))
+@with_options(SEVERAL, MESH, WORK, ESTIMATE, EXPECT, options("measured price power explain json"))
 def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How fast can this run here at best, and what limits it?
 
@@ -44,7 +44,8 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
     line = one_expression(expressions)
 
     def ask(asked: dict[str, Any]) -> Any:
-        return bound(line, sizes=sizes, **question_arguments(asked, sizes), **wanted)
+        costs = {name: asked.pop(name) for name in ("price", "power")}
+        return bound(line, sizes=sizes, **question_arguments(asked, sizes), **costs, **wanted)
 
     several = is_list(options["policy"])
     if several and "measured" in wanted:

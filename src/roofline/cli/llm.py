@@ -65,8 +65,7 @@ if TYPE_CHECKING:
     options("chunk fit advise"),
     option("price", help="Of a chip for an hour: cost of a million tokens; of several 3.5,6 or h200=3.5,b200=6."),
 )
-@with_options(option("power", help="Of one chip, or tdp for the catalog's: energy of tokens."))
-@with_options(options("draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
+@with_options(options("power draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
 @with_options(options("pool form"))
 @with_options(option("view", type=ChartKind("model")))
 @with_options(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roofline.bounds.cost import token_cost
     from roofline.models.closed_form import serve_table
     from roofline.models.config import load, names, outline
     from roofline.models.description import Model
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from roofline.models.serving import serve_bound
     from roofline.models.serving.advice import advise_step
     from roofline.models.serving.answer import serve
-    from roofline.models.serving.cost import token_cost
     from roofline.models.serving.disaggregation import answer_rate, disaggregate, servers_ratio
     from roofline.models.serving.fit import fewest, largest_batch, longest_context, nearest, outweighing_batch
     from roofline.models.serving.generation import chunked, generation
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from roofline.models.training.memory import training_memory
 
 _NAMES = {
+    ".bounds.cost": ("token_cost",),
     "closed_form": ("serve_table",),
     "config": ("load", "names", "outline"),
     "description": ("Model",),
@@ -39,7 +40,6 @@ _NAMES = {
     "serving": ("serve_bound",),
     "serving.advice": ("advise_step",),
     "serving.answer": ("serve",),
-    "serving.cost": ("token_cost",),
     "serving.disaggregation": ("answer_rate", "disaggregate", "servers_ratio"),
     "serving.fit": ("fewest", "largest_batch", "longest_context", "nearest", "outweighing_batch"),
     "serving.generation": ("chunked", "generation"),
@@ -65,7 +65,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         from importlib import import_module
 
-        value = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

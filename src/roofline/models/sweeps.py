@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
+from roofline.bounds.cost import COST, HOUR, MILLION
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -41,7 +42,6 @@ from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, chips_in_all, refuse_more
 from roofline.models.serving import serve_bound, step_bound
-from roofline.models.serving.cost import COST, HOUR, MILLION
 from roofline.models.serving.step import PHASES, check_phase, stored_formats
 from roofline.models.training.question import parts_that_fit
 from roofline.models.training.step import train as train_step

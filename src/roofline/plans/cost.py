@@ -10,7 +10,7 @@ chips do: a real run may take more. Hosts, networks and cooling are not in it.
 >>> power(found.asked, found.best.deployment)
 700.0
 >>> both = million_tokens(found.asked, found.best)
->>> round(sum(both[name].joules_per_token * 4 * n for name, n in (("input", 1024), ("output", 128))))
+>>> round(sum(both[name].joules * 4 * n for name, n in (("input", 1024), ("output", 128))))
 700
 """
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from roofline.models.serving.cost import TokenCost, token_cost
+from roofline.bounds.cost import MillionCost, token_cost
 from roofline.plans.question import PlanQuestion, of_all_chips
 from roofline.plans.replicas import Replica, UnloadedReplica
 from roofline.plans.search import Assessment, Deployment, Search
@@ -32,7 +32,7 @@ def power(asked: PlanQuestion, deployment: Deployment) -> float | None:
     return of_all_chips(asked.watts, deployment.numbers)
 
 
-def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, TokenCost]:
+def million_tokens(asked: PlanQuestion, choice: Assessment) -> dict[str, MillionCost]:
     """The cost of a million input and output tokens at the load: their shares of the chips' time.
 
     Answers of one token are prefill's: then there are costs of input tokens alone.
@@ -59,10 +59,10 @@ def cost_lines(asked: PlanQuestion, choice: Assessment) -> Iterator[str]:
     if dollars:
         yield f"{', '.join(dollars)}: {shared}"
     energy = [
-        f"{format_amount(float(cost.joules_per_token), 'J')} an {name} token "
+        f"{format_amount(float(cost.joules), 'J')} an {name} token "
         f"({format_number(float(cost.kilowatt_hours))} kWh a million)"
         for name, cost in reversed(both.items())
-        if cost.joules_per_token is not None and cost.kilowatt_hours is not None
+        if cost.joules is not None and cost.kilowatt_hours is not None
     ]
     if energy:
         watts = format_number(power(asked, choice.deployment) or 0.0)
@@ -84,7 +84,7 @@ def cost_sections(asked: PlanQuestion, choices: Sequence[Assessment], most: int)
 
     def row(choice: Assessment) -> Row:
         costs = million_tokens(asked, choice)
-        joules = costs[names[-1]].joules_per_token
+        joules = costs[names[-1]].joules
         dollars = [costs[name].dollars for name in names if asked.prices]
         energy = [costs[name].kilowatt_hours for name in names]
         cells: list[Cell] = [
@@ -130,6 +130,6 @@ def plain_costs(asked: PlanQuestion, choice: Assessment) -> dict[str, Any]:
     for name in ("input", "output"):
         cost = both.get(name)
         found[f"cost_per_million_{name}_tokens"] = None if cost is None else cost.dollars
-        found[f"most_joules_per_{name}_token"] = None if cost is None else cost.joules_per_token
+        found[f"most_joules_per_{name}_token"] = None if cost is None else cost.joules
         found[f"most_kilowatt_hours_per_million_{name}_tokens"] = None if cost is None else cost.kilowatt_hours
     return found

@@ -12,6 +12,7 @@ from typing import Any
 
 from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
+from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.frozen import dataclass, field, once, replace
@@ -31,7 +32,6 @@ from roofline.models.operations import (
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
-from roofline.models.serving.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
@@ -300,15 +300,7 @@ class Serving(Comparable):
             each_chip = None if rate is None else rate / self.chips
             yield Fact("tokens/s a chip", each_chip, "token/s", "more", timed=True)
         for name, cost in self.further.get("cost", {}).items():
-            asked = (("$", cost.price, cost.dollars), ("kWh", cost.power, cost.kilowatt_hours))
-            for unit, given, amount in asked:
-                if given is not None:
-                    fact = (
-                        Fact("", amount, "", "less", timed=True)
-                        if cost.reason is None
-                        else Fact("", "none: does not fit")
-                    )
-                    yield fact._replace(name=f"{unit} a million {name} tokens")
+            yield from cost.facts(f"{name} tokens")
         if self.ways.chips > 1 or "fewest" in self.further:
             laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
             yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))
@@ -705,7 +697,7 @@ def _configurations(found: Serving) -> Table:
     fits = found.memory.fits
     for name, cost in costs.items():
         for head, key, unit, value in (
-            (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules_per_token)
+            (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules)
         ):  # fmt: skip
             if value is not None and (fits is None or fits.any()):
                 told, meant = (f"{head} {name}", f"{name}_{key}") if len(costs) > 1 else (head, key)

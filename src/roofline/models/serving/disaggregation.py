@@ -23,6 +23,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
+from roofline.bounds.cost import check_amounts
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
@@ -30,7 +31,6 @@ from roofline.hardware.network import links_inside_out
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
-from roofline.models.serving.cost import check_amounts
 from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, parse

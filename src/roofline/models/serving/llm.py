@@ -20,7 +20,7 @@ from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.figures import chip_power, hourly_price, is_tdp, price_source
+from roofline.hardware.figures import hourly_price, price_source
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -29,7 +29,7 @@ from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
+from roofline.quantity import Figure, figure, format_amount, format_number, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zero
@@ -241,7 +241,7 @@ _WHERE = ("on", "set", *OPTIONS)
 
 
 def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.cost import cost_section, token_cost
+    from roofline.bounds.cost import cost_section, power_asked, token_cost
     from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 
     if found is None:
@@ -251,22 +251,15 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         raise InputError(
             f"a cost with {spelled('draft')} is that of one batch", hint=f"give {spelled('batch')} one value"
         )
-    price, text = asked.wanted["price"], asked.wanted["power"]
+    price = asked.wanted["price"]
     machine = (found.decode or found.prefill).machine
     dollars = hourly_price(machine, price)
     form = check_form(asked.wanted["form"], asked.arguments)
     floor = "at the floor: a real run takes longer and costs as many times more"
     source = price_source(machine, dollars, price)
     said = [floor if form == "lower" else FORM_TEXT[form], *source]
-    power = None
-    if text is not None:
-        power = chip_power(machine) if is_tdp(text) else parse(text, "W")
-        if power is None:
-            raise InputError(
-                f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
-            )
-        if is_tdp(text):
-            said.append(f"power: the data sheet's {power:g} W, an upper bound, hosts and cooling not in it")
+    power, upper = power_asked(machine, asked.wanted["power"])
+    said += upper
     costs, (mean, of, memory) = {}, _time_of_output(found)
     said += of
     for name, phase, tokens in (("input", found.prefill, asked.sizes["prompt"]), ("output", found.decode, 1)):

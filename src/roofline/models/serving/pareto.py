@@ -18,6 +18,7 @@ import numpy as np
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
+from roofline.bounds.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
@@ -26,7 +27,6 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import MOST_LAYOUTS, chips_in_all, refuse_more
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
-from roofline.models.serving.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_quantity, parse

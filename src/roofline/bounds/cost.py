@@ -1,7 +1,7 @@
-"""The cost of a million tokens in dollars and joules, from the price or the power of the chips.
+"""The cost of a million tokens, or runs of a line, in dollars and joules, from the price or the power of the chips.
 
 >>> found = token_cost(time=0.02, tokens=64, chips=8, price=2.5, power=700)
->>> round(found.dollars, 3), round(found.joules_per_token, 2), round(found.kilowatt_hours, 3)
+>>> round(found.dollars, 3), round(found.joules, 2), round(found.kilowatt_hours, 3)
 (1.736, 1.75, 0.486)
 
 Time at the floor makes this the least cost at this price, and the least energy at this power.
@@ -9,16 +9,18 @@ Time at the floor makes this the least cost at this price, and the least energy 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline.answers import attributes
+from roofline.answers import Fact, attributes, plain_data
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, replace
+from roofline.hardware.figures import chip_power, is_tdp
+from roofline.hardware.machine import Machine
 from roofline.quantity import LEAST, MOST, format_number, format_quantity
 from roofline.sections import Section, paragraph
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_array, is_number, is_symbol
 
 #: Seconds of an hour, tokens that prices are given for, and joules of a kilowatt-hour.
@@ -34,8 +36,9 @@ ENERGY, JOULES = "energy a token", "joules_per_token"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TokenCost:
-    """Cost of a million tokens: ``chip_hours``, ``dollars`` where a price is known, joules where a power is known.
+class MillionCost:
+    """Cost of a million tokens, or what ``of`` says: ``chip_hours``, ``dollars`` where a price is known, joules where a
+    power is.
 
     What does not fit costs nothing that can be said: all are None, ``reason`` says why. Where it is the least of
     several configurations, ``each`` is the cost of every one of them, in arrays with NaN for what does not fit.
@@ -44,12 +47,13 @@ class TokenCost:
     chip_hours: Size | None
     price: float | None
     power: float | None
-    each: TokenCost | None = None
+    each: MillionCost | None = None
     reason: str | None = None
+    of: str = "token"
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
-        return f"TokenCost({', '.join(f'{name}={value!r}' for name, value in found.items())})"
+        return f"MillionCost({', '.join(f'{name}={value!r}' for name, value in found.items())})"
 
     @property
     def dollars(self) -> Size | None:
@@ -57,8 +61,8 @@ class TokenCost:
         return None if self.price is None or self.chip_hours is None else self.chip_hours * self.price
 
     @property
-    def joules_per_token(self) -> Size | None:
-        """Joules a token."""
+    def joules(self) -> Size | None:
+        """Joules of one token, or one of what else it is of."""
         hours = self.kilowatt_hours
         return None if hours is None else hours * KILOWATT_HOUR / MILLION
 
@@ -69,17 +73,17 @@ class TokenCost:
             return None
         return self.chip_hours * HOUR * self.power / KILOWATT_HOUR
 
-    def where_it_fits(self, memory: Footprint) -> TokenCost:
+    def where_it_fits(self, memory: Footprint) -> MillionCost:
         """The cost of what fits ``memory``; of what does not, the reason in its place.
 
         >>> memory = Footprint({"weights": 30e9}, "hbm", 20e9)
         >>> token_cost(time=0.02, tokens=1, price=3.6).where_it_fits(memory)
-        TokenCost(reason='does not fit: needs 30 GB, hbm has 20 GB')
+        MillionCost(reason='does not fit: needs 30 GB, hbm has 20 GB')
         """
         reason = f"does not fit: {memory.needs_in_words()}" if memory.fits is False else None
         return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason)
 
-    def least(self) -> tuple[TokenCost, str, int]:
+    def least(self) -> tuple[MillionCost, str, int]:
         """The least of several configurations, a word on those that do not fit, and which it is.
 
         >>> import numpy as np
@@ -99,23 +103,48 @@ class TokenCost:
 
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
-        return attributes(self, "chip_hours", "dollars", "joules_per_token", "kilowatt_hours", "reason")
+        plain = attributes(self, "chip_hours", "dollars", "kilowatt_hours", "reason")
+        return plain | {f"joules_per_{self.of}": plain_data(self.joules)}
+
+    def facts(self, of: str) -> Iterator[Fact]:
+        """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison."""
+        asked = (("$", self.price, self.dollars), ("kWh", self.power, self.kilowatt_hours))
+        for unit, given, amount in asked:
+            if given is not None:
+                fact = Fact("", amount, "", "less", timed=True)
+                fact = fact if self.reason is None else Fact("", "none: does not fit")
+                yield fact._replace(name=f"{unit} a million {of}")
+
+    def in_words(self, of: str) -> list[str]:
+        """Chip-hours, dollars and energy of a million of what it is of, as a line; none where it does not fit."""
+        if self.chip_hours is None:
+            return []
+        parts = [f"{format_number(float(self.chip_hours))} chip-hours"]
+        if self.dollars is not None:
+            parts.append(f"${format_number(float(self.dollars))}")
+        if self.kilowatt_hours is not None and self.joules is not None:
+            energy = f"{format_number(float(self.kilowatt_hours))} kWh"
+            parts.append(f"{energy} ({format_quantity(float(self.joules), 'J')} a {self.of})")
+        return [f"a million {of}: {', '.join(parts)}"]
 
 
-def cost_section(costs: Mapping[str, TokenCost], said: Sequence[str]) -> tuple[Section, ...]:
+def cost_section(costs: Mapping[str, MillionCost], said: Sequence[str]) -> tuple[Section, ...]:
     """Dollars and energy of a million tokens, those that are read and those that are made."""
-    lines = []
-    for name, cost in costs.items():
-        if cost.chip_hours is None:
-            continue
-        parts = [f"{format_number(float(cost.chip_hours))} chip-hours"]
-        if cost.dollars is not None:
-            parts.append(f"${format_number(float(cost.dollars))}")
-        if cost.kilowatt_hours is not None and cost.joules_per_token is not None:
-            energy = f"{format_number(float(cost.kilowatt_hours))} kWh"
-            parts.append(f"{energy} ({format_quantity(float(cost.joules_per_token), 'J')} a token)")
-        lines.append(f"a million {name} tokens: {', '.join(parts)}")
+    lines = [line for name, cost in costs.items() for line in cost.in_words(f"{name} tokens")]
     return paragraph("cost", [*lines, *said])
+
+
+def power_asked(machine: Machine, power: Any) -> tuple[float | None, list[str]]:
+    """Watts of one chip where a power is asked for, and a word on those of its data sheet."""
+    if power is None:
+        return None, []
+    watts = chip_power(machine, power)
+    if watts is None:
+        raise InputError(
+            f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
+        )
+    upper = f"power: the data sheet's {watts:g} W, an upper bound, hosts and cooling not in it"
+    return watts, [upper] * is_tdp(power)
 
 
 def check_amounts(**amounts: Size) -> None:
@@ -133,7 +162,7 @@ def check_amounts(**amounts: Size) -> None:
 @takes()
 def token_cost(
     *, time: Size, tokens: Size, chips: Size = 1, price: float | None = None, power: float | None = None
-) -> TokenCost:
+) -> MillionCost:
     """Cost of a million tokens where ``chips`` make ``tokens`` in ``time`` seconds.
 
     ``price`` is dollars of one chip for an hour, ``power`` watts of one chip.
@@ -144,4 +173,4 @@ def token_cost(
             raise InputError(
                 f"{name} is {quoted(value)}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
             )
-    return TokenCost(time * chips / tokens * MILLION / HOUR, price, power)
+    return MillionCost(time * chips / tokens * MILLION / HOUR, price, power)
