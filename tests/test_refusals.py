@@ -440,7 +440,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.llm("llama-2-7b", on="h100", phase="train"), "no phase 'train'; phases are: prefill, decode"),
     (
         lambda: roofline.llm("llama-2-7b", on="h100", phase="prefill", prompt=9, batch=[1, 2], front=True),
-        "phase='prefill' is of one step, and front= needs the other",
+        "phase='prefill' is of one step, and front=True needs the other",
     ),
     (lambda: roofline.llm("llama-2-7b", on="h100").configuration(-1), "there is no configuration -1; places go"),
     (lambda: roofline.formula(LINE, on="h100").steps(wide=True), "the formula has no value of B, D, F; give sizes"),

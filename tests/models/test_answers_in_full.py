@@ -46,6 +46,7 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         (f"{ONE} --phase prefill", "--phase prefill needs a prompt to read; as in --prompt 1024"),
         (f"{ONE} --prompt 9 --phase prefill --draft 4", "--phase prefill is of one step, and --draft needs the other"),
         (f"{ONE} --prompt 9 --batch 1,2 --phase prefill --tpot 9ms", "is of one step, and --tpot needs the other"),
+        (f"{ONE} --prompt 9 --batch 1,2 --phase prefill --view front", "and --view front needs the other; leave one"),
         (
             "llm llama-2-7b --on a100 --fit --phase decode",
             "--phase is of a step, and --fit alone is of memory; add --prompt or --context",

@@ -80,6 +80,15 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
     assert not found.choices[2].best
 
 
+def test_where_no_choice_fits_that_and_what_would_stand_in_place_of_a_table() -> None:
+    found = llm("llama-3-70b", on="h100", batch=[4, 16], context=8000, front=True)
+    one = llm("llama-3-70b", on="h100", batch=4, context=8000)
+    shown = " ".join(as_text(found.front.sections(), 200).split())
+    assert "DOES NOT FIT: none of them; the first, batch 4 on 1 chip, needs 152 GB of 84.9 GB" in shown
+    assert f" · would fit: {one.fitting()}" in shown
+    assert "each user" not in shown
+
+
 def test_whole_experts_go_with_the_chips() -> None:
     found = latency_throughput("mixtral-8x7b", on="h200", tensor=[2, 4], expert=4, batch=8, context=500)
     for each in found.choices:

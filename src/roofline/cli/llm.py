@@ -154,7 +154,7 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     }  # fmt: skip
     if found["past"] is None:
         del found["past"]
-    if not (picture["view"] or picture["file"]):
+    if picture["view"] == "front" or not (picture["view"] or picture["file"]):
         found["phase"] = picture["phase"]
     return found, picture
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import estimable, measurable, on_several
+from roofline.answers import attributes, estimable, measurable, on_several
 from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
@@ -31,7 +31,7 @@ from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, whole_number
 from roofline.sections import paragraph
-from roofline.signatures import spelled, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zero
 from roofline.statements import Assumption
 
@@ -497,7 +497,8 @@ def _check_phase(phase: str | None, wanted: Mapping[str, Any], memory_alone: boo
         raise InputError(said, hint=f"add {spelled('prompt')} or {spelled('context')}, or leave {spelled('phase')} out")
     idle = next((name for name in _OF_PHASES.get(phase or "", ()) if wanted[name] is not None), None)
     if idle is not None:
-        said = f"{spelled('phase', phase)} is of one step, and {spelled(idle)} needs the other"
+        other = either("--view front", "front=True") if idle == "front" else spelled(idle)
+        said = f"{spelled('phase', phase)} is of one step, and {other} needs the other"
         raise InputError(said, hint="leave one of them out")
 
 
@@ -523,7 +524,12 @@ def _front(asked: ServingQuestion, tpot: Any) -> Any:
     from roofline.models.serving.pareto import latency_throughput
 
     sizes = {"batch": asked.sizes["batch"], "context": asked.context, "form": asked.wanted["form"], "tpot": tpot}
-    return latency_throughput(asked.model, **sizes, **asked.decoding)
+    found = latency_throughput(asked.model, **sizes, **asked.decoding)
+    if found.fitting:
+        return found
+    least = min(found.choices, key=lambda choice: choice.memory)
+    one = {**asked.arguments, **attributes(least, "batch", "context", "tensor")}
+    return replace(found, instead=serve(asked.model, **one).fitting())
 
 
 def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:

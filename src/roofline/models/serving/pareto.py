@@ -113,7 +113,8 @@ class ParetoFront(Answer):
     """Every choice in the order asked for; ``best`` are those of the front, the fastest for a user first.
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
-    ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known.
+    ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known. ``instead`` is what
+    would fit where none of them does.
     """
 
     model: Model
@@ -129,6 +130,7 @@ class ParetoFront(Answer):
     price: float | None = None
     power: float | None = None
     largest: tuple[LargestBatch, ...] = ()
+    instead: str | None = None
 
     @property
     def within(self) -> tuple[ServingChoice, ...]:
@@ -170,8 +172,10 @@ class ParetoFront(Answer):
         first = min(out, key=lambda choice: (choice.chips, choice.memory))
         chips = "1 chip" if first.chips == 1 else f"{first.chips} chips"
         needs = f"needs {format_quantity(first.memory, 'B')} of {format_quantity(self.capacity, 'B')}"
-        count = f"{len(out):,} of {len(self.choices):,}"
-        return (f"{count} do not fit and are left out: the first, batch {first.batch} on {chips}, {needs}",)
+        which = f"the first, batch {first.batch} on {chips}, {needs}"
+        if not self.fitting:
+            return (f"DOES NOT FIT: none of them; {which}" + (f" · would fit: {self.instead}" if self.instead else ""),)
+        return (f"{len(out):,} of {len(self.choices):,} do not fit and are left out: {which}",)
 
     def one_line(self) -> str:
         """How many choices there are, and how many no other beats."""
@@ -185,6 +189,11 @@ class ParetoFront(Answer):
         number = "" if self.machine.name.startswith(number) else number
         yield from (Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
         yield from caveats(self.incomplete)
+        if not self.fitting:
+            yield Sentences(self.said, "alert")
+            yield Sentences([*self.flips, *self._most_in_time()])
+            yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+            return
         contexts = {choice.context for choice in self.choices}
         after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
         head = [f"decode{after}, {FORM_TEXT[self.form]}: tokens a second of each user and of each chip"]
