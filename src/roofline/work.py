@@ -171,7 +171,7 @@ class Op:
     Who makes it says what others ask of it. ``group`` is the group of equal layers it belongs to, ``phase`` the pass
     (forward, recompute, backward, optimizer), ``role`` its part in it: ``linear`` (its gradient needs nothing of the
     forward pass), ``input gradient``, ``weight gradient``, ``absorb``. ``by_sequence`` says that its amounts depend on
-    how tokens are divided into sequences, and not on their number alone.
+    how tokens are divided into sequences, and not on their number alone. ``block`` is the kind of block that makes it.
     """
 
     name: str
@@ -188,3 +188,4 @@ class Op:
     phase: str = ""
     role: str = ""
     by_sequence: bool = False
+    block: str = ""

@@ -127,6 +127,15 @@ def test_a_module_of_experts_has_those_of_every_token(kind: str, shared: str) ->
     assert alone.memory.total < less.memory.total
 
 
+@pytest.mark.parametrize(("kind", "inside"), [("nemotron_h", "fc1_latent_proj"), ("qwen3_next", "choice")])
+def test_a_module_of_experts_is_all_of_their_block_and_nothing_else(kind: str, inside: str) -> None:
+    """Routers, latents and sums too; gates of attention are none of theirs."""
+    ops = prefill(load(TINY[kind]), batch=1, prompt=8)
+    again = {op.where for op in ops if policy("moe").again(op)}
+    assert any(where.endswith(inside) for where in again)
+    assert not any("attn" in where for where in again)
+
+
 def test_activations_wait_in_a_narrower_format() -> None:
     sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**16, "tensor": 8}
     wide, narrow, wider = (train("llama-3-8b", **sizes, saved_activations=dtype) for dtype in (None, "fp8", "fp32"))

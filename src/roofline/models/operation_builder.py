@@ -138,7 +138,7 @@ class OperationBuilder:
         self.kept = {} if kept is None else kept
         self.weights: dict[str, Weight] = {}
         self.memory, self.shared_as = memory, shared_as
-        self._storage_of, self._where, self._repeat, self._block = storage_of, where, repeat, ""
+        self._storage_of, self._where, self._repeat, self._block, self._kind = storage_of, where, repeat, "", ""
 
     def inside(self, step: ForwardPass, where: str, repeat: int, stream: Tensor) -> OperationBuilder:
         """A builder of layers that stand inside the current block, with a step and a residual stream of their own."""
@@ -149,16 +149,16 @@ class OperationBuilder:
 
         return OperationBuilder(step, storage_of, self.path(where), repeat, stream, self.kept, self.memory)
 
-    def enter(self, block: str, weights: Iterable[Weight] = ()) -> None:
-        """Name the block that the next operations belong to, and its weights."""
-        self._block = block
+    def enter(self, block: str, weights: Iterable[Weight] = (), kind: str = "") -> None:
+        """Name the block that the next operations belong to, its weights, and its kind: the name of its class."""
+        self._block, self._kind = block, kind
         self.weights = {weight.name: weight for weight in weights}
 
     def add(self, op: Op, part: str) -> None:
         """Append an operation as a part of the current block: named, placed in the model, repeated for its layers."""
         where, by_sequence = self.path(part), op.by_sequence or op.kind in BY_SEQUENCE
         name = part or self._block
-        placed = (self._repeat, where, op.note, op.options, self._where, op.phase, op.role, by_sequence)
+        placed = (self._repeat, where, op.note, op.options, self._where, op.phase, op.role, by_sequence, self._kind)
         self.ops.append(Op(name, op.kind, op.work, op.reads, op.writes, op.dims, *placed))
 
     def path(self, *parts: str) -> str:

@@ -178,7 +178,7 @@ def forward_pass(
             stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
         builder = OperationBuilder(at, of, where, count, stream, kept, layer.memory, layer.shared_as)
         for block in layer.blocks:
-            builder.enter(block.name, block.weights())
+            builder.enter(block.name, block.weights(), type(block).__name__)
             stream = block.run(builder, stream)
         ops += builder.ops
     if model.head and output:

@@ -393,7 +393,7 @@ class Encoder(Block):
         for where, count, blocks in self._groups():
             part = builder.inside(reading, where, count, stream)
             for block in blocks:
-                part.enter(block.name, block.weights())
+                part.enter(block.name, block.weights(), type(block).__name__)
                 stream = block.run(part, stream)
             builder.ops += part.ops
         builder.kept[_SOURCE] = [stream]

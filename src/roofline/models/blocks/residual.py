@@ -121,7 +121,7 @@ class ParallelBranches(Block):
         for branch in self.branches:
             end = x if self.inside else builder.stream
             for block in branch:
-                builder.enter(block.name, block.weights())
+                builder.enter(block.name, block.weights(), type(block).__name__)
                 end = block.run(builder, end)
             ends.append(end)
         total = ends[0]

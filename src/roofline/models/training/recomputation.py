@@ -46,19 +46,14 @@ CHECKPOINT_POLICIES: Mapping[str, Recomputation] = {
     "full": Recomputation("full", lambda op: True, "each layer keeps its input alone and is run again", 1),
 }  # fmt: skip
 
-#: What models call a router, the experts, and those that every token uses, with their gate.
-OF_EXPERTS = frozenset((
-    "experts", "gate", "router", "shared_experts", "shared_expert", "shared_expert_gate", "shared_mlp",
-))  # fmt: skip
-
 #: Names of kinds of module, as Megatron-LM has them, beside a model's own names.
 MODULES: Mapping[str, Callable[[Op], bool]] = {
     "core_attn": lambda op: op.kind == "attention",
     "layernorm": lambda op: op.kind == "norm",
     "mla_up_proj": lambda op: {"q_b_proj", "kv_b_proj"}.intersection(op.where.split(".")) != set(),
     "mlp_act": lambda op: op.where.endswith(".act"),
-    "moe_act": lambda op: op.where.endswith("experts.act"),
-    "moe": lambda op: not OF_EXPERTS.isdisjoint(op.where.split(".")),
+    "moe_act": lambda op: op.block == "MixtureOfExperts" and op.name.startswith("experts") and op.name.endswith(".act"),
+    "moe": lambda op: op.block == "MixtureOfExperts",
 }
 
 
