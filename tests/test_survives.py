@@ -16,14 +16,16 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import sympy
 
 import roofline
-from roofline import charts, models
+from roofline import charts, estimates, models
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
 from roofline.hardware.rate import find_level
 from roofline.models.config import load
 from roofline.models.sweeps import StepTable
+from roofline.quantity import parse
 
 ADD = "bf16[8] + bf16[8]"
 LLAMA = {
@@ -433,11 +435,21 @@ FP8 = {"quant_method": "modelopt", "quant_algo": "FP8"}
         (lambda: roofline.train(7e9, on="h100:8", tokens=1e9, power=DEEP), "is several figures"),
         (lambda: models.train(LLAMA, on="h100:8", batch_tokens=65536, tokens=1e9, price=2, power=DEEP), "is several"),
         (lambda: roofline.model({**LLAMA, "quantization_config": {**FP8, "kv_cache_scheme": DEEP}}), "keys and values"),
+        (lambda: estimates.held_accuracy([DEEP], "h100"), r"runs\[0\]"),
     ],
 )  # fmt: skip
 def test_a_dictionary_is_no_figure_however_deep_it_is(ask: Callable[[], Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         ask()
+
+
+def test_no_amount_is_minus_zero() -> None:
+    assert str(parse(-0.0, "FLOP", zero=True)) == "0.0"
+
+
+def test_an_override_by_a_function_of_sympy_is_refused() -> None:
+    with pytest.raises(InputError):
+        roofline.chip("h100", hbm=sympy.Function("f")(sympy.Symbol("x")))
 
 
 def test_a_value_inside_an_array_whose_own_method_raises_is_named() -> None:

@@ -278,7 +278,7 @@ def _checked(value: float, text: Any, unit: str, zero: bool) -> float:
         what, example = UNITS[unit]
         limit = "of at least 0" if zero else "above 0"
         raise QuantityError(f"{shown} is {wrong}", hint=f"expected {what} {limit}, such as {example!r}")
-    return value
+    return abs(value)  # of -0.0 too
 
 
 def _expected(unit: str) -> str:

@@ -123,7 +123,7 @@ def plain_number(value: Any) -> Any:
         value = of_python(value)
     if is_array(value) and not value.ndim:
         value = value[()]
-    elif type(value).__module__.partition(".")[0] in TENSORS:
+    elif str(type(value).__module__).partition(".")[0] in TENSORS:
         with suppress(Exception):  # a kind without dimensions, or a tensor that has no number yet
             value = value if value.ndim else value.tolist()
     if hasattr(value, "to_numpy") and len(shape_of(value)) == 1:  # a series or an index of a data frame

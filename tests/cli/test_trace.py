@@ -126,6 +126,10 @@ def test_a_size_that_stays_open(capsys, model):
     assert code == 0
     assert "32*B FLOP" in said.out
     assert "the formulas hold for whole B from 2 on" in said.out
+    code, said = run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--on", "h100", "--convention", "macs")
+    assert "16*B counted as macs" in said.out
+    for words in (["--convention", "macs"], ["--flat"], ["--depth", "1"], ["--explain"]):
+        assert run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--on", "h100", "--formula", *words)[0] == 2
     code, said = run(capsys, f"{model}:Net", "--input", "fp32[B, 4]", "--json")
     assert json.loads(said.out)["flops"]["flops"] == "32*B"
 

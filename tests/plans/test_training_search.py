@@ -182,6 +182,7 @@ def test_a_search_says_the_budget_and_the_step_to_ask_by_itself(capsys: pytest.C
         (["--estimate"], "--search compares floors, and --estimate is of one layout"),
         (["--memory"], "--search and --memory are two answers"),
         (["--on", "a100:8"], "--search is on one machine"),
+        (["--expert-exchange", "all-reduce"], "--expert-exchange says nothing of"),
     ],
 )
 def test_a_search_refuses_what_it_would_drop(

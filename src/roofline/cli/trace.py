@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
 from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
-from roofline.cli.command import argument, command_named
+from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.formula import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
@@ -216,9 +216,12 @@ def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -
 
 
 def _check_formula(machines: Sequence[str | None], language: str | None, as_json: bool) -> None:
-    """A closed form is that of a machine."""
+    """A closed form is that of a machine, and no list of operations."""
     if machines == [None]:
         raise InputError("a formula is that of a machine", hint="name one: --on h100")
+    idle = next(filter(not_default, ("convention", "flat", "depth", "explain")), None)
+    if idle is not None:
+        raise InputError(f"--{idle} is of the list of operations", hint="leave it or the formula out")
     check_one_answer(language, as_json)
 
 
@@ -304,9 +307,11 @@ def _operations(
     yield from rest
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
+        from roofline.sizes import is_number
 
         meaning = CONVENTIONS[convention].meaning
-        yield Sentences([f"{traced.flops(convention):,} counted as {convention}: {meaning}"])
+        count = traced.flops(convention)
+        yield Sentences([f"{format(count, ',') if is_number(count) else count} counted as {convention}: {meaning}"])
 
 
 def _time(bound: Any) -> Iterator[Section]:

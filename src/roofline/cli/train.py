@@ -235,6 +235,7 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
         if word in ("zero", "fsdp"):
             hint = "a target of several chips lists every stage: --on h100:8"
         raise InputError(f"--{word} says nothing about --memory", hint=hint)
+    not_alone({"checkpoint": ("batch_tokens",)})
     names = ("weights", "gradients", "moments", "master", "lora")
     figures = {name: options[name] for name in names if not_default(name)}
     policy = options["checkpoint"] if not_default("checkpoint") else "full"

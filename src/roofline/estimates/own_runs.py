@@ -293,8 +293,16 @@ def rows_of(runs: str | Path | Iterable[Any], example: str) -> Iterator[tuple[st
         if not isinstance(row, Mapping):
             hint = f'{example}; a frame has to_dict("records")'
             raise InputError(f"runs[{number}] is {quoted(row)}, and each row is a dict", hint=hint)
-        cells = ["" if each is None or each != each else str(each) for each in row.values()]
-        yield f"runs[{number}]", _named([str(word).strip().lower() for word in row], cells)
+        cells = ["" if each is None or each != each else _as_typed(each) for each in row.values()]
+        yield f"runs[{number}]", _named([_as_typed(word).strip().lower() for word in row], cells)
+
+
+def _as_typed(value: Any) -> str:
+    """A value as a file has it; of lists deep in each other the outer ones."""
+    try:
+        return str(value)
+    except RecursionError:
+        return quoted(value)
 
 
 def _csv_rows(path: str | Path) -> Iterator[tuple[str, dict[str, str]]]:

@@ -26,6 +26,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.models.config import load
 from roofline.models.description import Model
+from roofline.models.idle import TRAINING, refuse_idle
 from roofline.models.operations import network_resources
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
@@ -240,6 +241,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         tried = {name: values for name, values in tried.items() if name == "checkpoint"}
     if not has_experts(described):
         tried.pop("expert", None)
+        refuse_idle({"expert_exchange": options.get("expert_exchange")}, TRAINING, described)
     if (options.get("sequence") or 4096) < LONG_SEQUENCE:
         tried.pop("context_parallel", None)
     policies = tried.pop("checkpoint", None) or (options["checkpoint"],)
