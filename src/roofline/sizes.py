@@ -49,11 +49,11 @@ _HOLDING = (list, tuple, set, frozenset)
 #: Libraries whose kinds of these stay, or are numbers of arrays.
 _AS_THEY_ARE = ("roofline", "numpy")
 
-#: Libraries whose tensors without dimensions are numbers.
+#: Libraries whose tensors without dimensions are numbers inside a list or dict, but not as a program's arguments.
 TENSORS = ("torch", "jax", "jaxlib")
 
 #: Libraries whose numbers are Python's inside a list or dict.
-_OF_NUMBERS = ("numpy", "sympy", "fractions", "decimal", *TENSORS)
+_OF_NUMBERS = ("numpy", "sympy", "fractions", "decimal")
 
 #: Python's own kinds, and how a value of a kind below one becomes that, whatever its own methods do.
 _OWN_KINDS: dict[type, Callable[[Any], Any]] = {
@@ -123,9 +123,6 @@ def plain_number(value: Any) -> Any:
         value = of_python(value)
     if is_array(value) and not value.ndim:
         value = value[()]
-    elif str(type(value).__module__).partition(".")[0] in TENSORS:
-        with suppress(Exception):  # a kind without dimensions, or a tensor that has no number yet
-            value = value if value.ndim else value.tolist()
     if hasattr(value, "to_numpy") and len(shape_of(value)) == 1:  # a series or an index of a data frame
         return value.to_numpy()
     if isinstance(value, vars(sys.modules.get("numpy", _ABSENT)).get("generic", ())):
@@ -164,6 +161,9 @@ def of_python(value: Any, depth: int = 2) -> Any:
             plain.flat[at] = of_python(each, depth - 1)
         return plain
     library = str(own.__module__).partition(".")[0]
+    if depth < 2 and library in TENSORS:
+        with suppress(Exception):  # a kind without dimensions, or a tensor that has no number yet
+            value = value if value.ndim else value.tolist()
     if depth < 2 and library in _OF_NUMBERS:
         return plain_number(value)
     if library in _AS_THEY_ARE or (library == "pathlib" and depth == 2):
