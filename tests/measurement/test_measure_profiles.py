@@ -14,6 +14,7 @@ import roofline
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.measurement import points_of, profile, read_profile
+from roofline.measurement.points import time_by_operation
 from roofline.measurement.profiles.nsight import TIME
 from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
 from roofline.measurement.runs import AROUND
@@ -50,6 +51,26 @@ def test_the_outermost_operation_with_a_rule_counts_once(tmp_path):
     assert (linear.seconds, linear.dtype) == (1e-3, "fp32")
     assert softmax.flops == 5 * 256 * 1024
     assert found.unpriced == {"aten::cumsum": pytest.approx(50e-6), AROUND: pytest.approx(2e-6)}
+
+
+def test_equal_calls_stand_in_one_row_with_their_number_and_their_time_in_all(tmp_path, capsys):
+    layers = [call("aten::mm", 1000 * n, 90 + n, [[64, 512], [512, 512]]) for n in range(32)]
+    head = call("aten::mm", 50_000, 1500, [[64, 512], [512, 4096]])
+    path = written(tmp_path, {"traceEvents": [*layers, head]})
+    found = profile(path, on="spr")
+    assert [(point.run.calls, point.run.in_all) for point in found] == [
+        (32, pytest.approx(sum(90 + n for n in range(32)) * 1e-6)), (1, pytest.approx(1500e-6)),
+    ]  # fmt: skip
+    (layer, _) = found
+    assert layer.run.seconds == pytest.approx(layer.run.in_all / 32)
+    assert layer.lost == pytest.approx(32 * (layer.run.seconds - float(layer.bound.lower)))
+    assert sum(seconds for _, seconds, _ in time_by_operation(found)) == pytest.approx(4.876e-3)
+    assert main(["profile", str(path), "--on", "spr", "--top", "1", "--csv", str(tmp_path / "runs.csv")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "operation calls in all time at best" in shown
+    assert "mm 64x512 512x512 32 3.38 ms 105 µs" in shown
+    assert "1 shorter run is not shown" in shown
+    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + 33  # each call by itself
 
 
 def test_times_of_a_cpu_are_not_judged_under_the_roof_of_another_chip(tmp_path):
@@ -342,7 +363,7 @@ def test_rows_of_shapes_have_the_floor_and_expectation_of_their_expression() -> 
     assert lost == sorted(lost, reverse=True)
     frame = found.to_pandas()
     assert list(frame) == [
-        *("name", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by"),
+        *("name", "calls", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by"),
         *("expected", "low", "high", "of_expected"),
     ]
     assert frame["lost"].tolist() == lost

@@ -158,10 +158,10 @@ def split_chart(
     if not points:
         raise InputError("there are no runs to split the time of", hint="give points of a run or a profile")
     ruleless = dict(unpriced or {})
-    total = sum(point.run.seconds for point in points) + sum(ruleless.values())
+    total = sum(point.run.in_all for point in points) + sum(ruleless.values())
     least: dict[str, float] = dict.fromkeys(ruleless, 0.0)
     for point in points:
-        least[point.run.name] = least.get(point.run.name, 0.0) + float(point.bound.lower)
+        least[point.run.name] = least.get(point.run.name, 0.0) + point.least
     rows = time_by_operation(points, ruleless)
     shown = [
         _split_row(f"{name}, {format_percent(share)}", seconds, least[name], ruleless.get(name, 0.0))

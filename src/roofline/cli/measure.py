@@ -244,13 +244,14 @@ def profile_command(
     wanted = expectation_wanted(options)
     check_files((chart, split), (csv_file,))
     with working("reading the profile"):
-        kept = None if as_json or csv_file or split else top
+        kept = None if as_json or split else top
         points = profile(file, top=kept, **target_arguments(options), **wanted)
     longest = points.longest(top)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 
-        write_runs([point.run for point in points], csv_file)
+        runs = points.profile.runs if points.profile else ()
+        write_runs(sorted(runs, key=lambda run: -run.seconds), csv_file)  # each call by itself
     if chart is not None:
         from roofline.charts import plot
 

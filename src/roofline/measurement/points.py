@@ -40,7 +40,7 @@ from roofline.measurement.machine_file import read_machine_file
 from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
-from roofline.measurement.runs import AROUND, Measured, Profile, read_measured
+from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, read_measured
 from roofline.measurement.samples import SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
@@ -122,8 +122,13 @@ class MeasuredPoint:
 
     @property
     def lost(self) -> float:
-        """Seconds above the floor."""
-        return self.run.seconds - float(self.bound.lower)
+        """Seconds above the floor, of all calls."""
+        return self.run.in_all - self.least
+
+    @property
+    def least(self) -> float:
+        """The floor of all calls."""
+        return float(self.bound.lower) * self.run.calls
 
     @property
     def explained(self) -> float | None:
@@ -167,7 +172,7 @@ class MeasuredPoint:
         """Plain data under stable keys in SI units."""
         run = self.run
         return {
-            **attributes(run, "name", "dtype", "flops", "bytes", "seconds"),
+            **attributes(run, "name", "calls", "dtype", "flops", "bytes", "seconds"),
             "quartiles": None if self.summary is None else [self.summary.low, self.summary.high],
             "clean": None if self.summary is None else self.summary.clean,
             "doubts": [] if self.summary is None else list(self.summary.doubts),
@@ -246,12 +251,24 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
             yield from expected_sections(self, self.machine, self.library)
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """A row a run: what it took, its floor, the time lost, the share of the roof, and what is expected of it."""
+        """A row a run, or equal calls: the time of one, its floor, the time lost in all, the share of the roof."""
         if table is not None:
             return super().plain_table(table)
-        names = ("name", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by", "expected")
+        names = (
+            "name",
+            "calls",
+            "dtype",
+            "flops",
+            "bytes",
+            "seconds",
+            "lower",
+            "lost",
+            "fraction",
+            "bound_by",
+            "expected",
+        )
         ends = ("low", "high", "of_expected") if self.library else ()
-        shown = names[: 9 + bool(self.library)] + ends
+        shown = names[: 10 + bool(self.library)] + ends
         return plain_table(Table(list(map(Column, shown)), list(map(_row_as_data, self))))
 
     def to_dict(self) -> dict[str, Any]:
@@ -330,15 +347,17 @@ def _warm(machine: Machine, moved: float) -> Machine:
 def point_sections(points: Sequence[MeasuredPoint], title: str, doubt: str = "") -> Iterator[Section]:
     """Time, rate, share of the roof, what bounds, what explains the time; then what is odd, and what was assumed.
 
+    Equal calls stand in one row, which says how many they are and what they take in all, and the mean time of one.
+
     ``doubt`` is said first: why the times may not be those of this machine.
     """
-    columns = (
-        Column("operation", wrap="anywhere", least=22), *figures("time", "at best", "FLOP/s", "B/s", "of roof"),
-    )  # fmt: skip
+    several = any(point.run.calls > 1 for point in points)
+    names = (*["calls", "in all"] * several, "time", "at best", "FLOP/s", "B/s", "of roof")
+    columns = (Column("operation", wrap="anywhere", least=22), *figures(*names))
     yield from (Headline(title), BLANK)
     if doubt:
         yield from (Sentences([doubt], "warning", name="doubt"), BLANK)
-    yield Table((*columns, Column("bound by")), [Row(_cells(point)) for point in points], "points", gap=4)
+    yield Table((*columns, Column("bound by")), [Row(_cells(point, several)) for point in points], "points", gap=4)
     yield Sentences([] if doubt else _to_gain(points), "quiet", name="to gain")
     if explained := [f"{point.run.name}: {_explained(point)}" for point in points if point.effects]:
         yield from (BLANK, Sentences(["where the time goes"], "quiet"), Sentences(explained, name="effects"))
@@ -412,9 +431,9 @@ def _has_no_shapes(run: Measured, machine: Machine) -> bool:
 def _row_as_data(point: MeasuredPoint) -> Row:
     run, found = point.run, point.expected
     said = (
-        run.name, run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"), Amount(run.seconds, "s"),
-        Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"), percentage(point.fraction),
-        str(point.bound.bound_by or ""),
+        run.name, Amount(run.calls), run.dtype, Amount(run.flops, "FLOP"), Amount(run.bytes, "B"),
+        Amount(run.seconds, "s"), Amount(float(point.bound.lower), "s"), Amount(point.lost, "s"),
+        percentage(point.fraction), str(point.bound.bound_by or ""),
     )  # fmt: skip
     if found is None:
         return Row(said)
@@ -449,7 +468,7 @@ def profile_sections(
         *(Column(align="right", meaning=name) for name in ("time", "share")),
     )
     yield Table(columns, rows[:MOST_SPLIT], "time", headed=False, every=lambda: rows)
-    if (hidden := len(found.runs) - top) > 0:
+    if (hidden := (len(found.runs) if found.own else len(equal_calls(found.runs))) - top) > 0:
         runs, are = ("runs", "are") if hidden > 1 else ("run", "is")
         who = f"{runs} that lose{'s' * (hidden == 1)} less" if found.own else f"shorter {runs}"
         yield Sentences([f"{hidden} {who} {are} not shown ({spelled('top')})"], "quiet")
@@ -476,15 +495,17 @@ def time_by_operation(
 def _shares(runs: Iterable[Measured], unpriced: Mapping[str, float]) -> list[tuple[str, float, float]]:
     seconds = dict(unpriced)
     for run in runs:
-        seconds[run.name] = seconds.get(run.name, 0.0) + run.seconds
+        seconds[run.name] = seconds.get(run.name, 0.0) + run.in_all
     total = sum(seconds.values())
     return [(name, time, time / total) for name, time in sorted(seconds.items(), key=lambda item: -item[1])]
 
 
-def _cells(point: MeasuredPoint) -> tuple[str | Amount, ...]:
+def _cells(point: MeasuredPoint, several: bool) -> tuple[str | Amount, ...]:
     run = point.run
+    counted = (Amount(run.calls, "", f"{run.calls:,}"), Amount(run.in_all, "s")) if several else ()
     return (
         run.name,
+        *counted,
         Amount(run.seconds, "s"),
         Amount(float(point.bound.lower), "s"),
         Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
@@ -597,8 +618,9 @@ def profile(
     """Put what a profiler saw, or rows of your own, under a machine's roof; ``top`` keeps as many runs.
 
     ``path`` is what :func:`read_profile` reads, or a list of rows as :func:`roofline.calibrate` takes them. Of a
-    profiler's runs the longest come first, of rows those that lose most time above their floors. A run that says that
-    it ran on another machine is an error. The rest are options of the target, as in :func:`roofline.bound`.
+    profiler's runs equal calls are one, of their mean time, and those come first that take longest in all; of rows
+    those that lose most time above their floors. A run that says that it ran on another machine is an error. The rest
+    are options of the target, as in :func:`roofline.bound`.
 
     >>> rows = [{"m": 64, "n": 8192, "k": 8192, "us": 96}, {"m": 4096, "n": 4096, "k": 4096, "seconds": 6.2e-4}]
     >>> frame = profile(rows, on="a100", estimate=True).to_pandas()
@@ -614,4 +636,4 @@ def profile(
     if found.own:
         points = sorted(points_of(runs, machine), key=lambda point: -point.lost)
         return MeasuredPoints(points[:top], machine, found)
-    return MeasuredPoints(points_of(runs[:top], machine), machine, found)
+    return MeasuredPoints(points_of(equal_calls(runs)[:top], machine), machine, found)

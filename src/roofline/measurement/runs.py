@@ -58,6 +58,7 @@ class Measured:
     """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said.
 
     ``stated`` tells whether the source named the dtype, ``op`` is the operation, where the source tells its shapes.
+    Of several equal ``calls`` in one ``seconds`` is their mean.
     """
 
     name: str
@@ -68,6 +69,12 @@ class Measured:
     on: str = ""
     stated: bool = field(default=True, compare=False, repr=False)
     op: Op | None = field(default=None, compare=False, repr=False)
+    calls: int = field(default=1, compare=False, repr=False)
+
+    @property
+    def in_all(self) -> float:
+        """Seconds of all its calls."""
+        return self.seconds * self.calls
 
     @property
     def intensity(self) -> float:
@@ -78,6 +85,24 @@ class Measured:
     def rate(self) -> float:
         """FLOP/s reached."""
         return self.flops / self.seconds
+
+
+def equal_calls(runs: Iterable[Measured]) -> list[Measured]:
+    """Equal calls as one run of their mean time, with how many they are; those first that take longest in all.
+
+    >>> runs = [Measured("mm", 8.0, 4.0, seconds) for seconds in (1.0, 3.0)] + [Measured("mm", 9.0, 4.0, 3.5)]
+    >>> [(run.flops, run.calls, run.seconds, run.in_all) for run in equal_calls(runs)]
+    [(8.0, 2, 2.0, 4.0), (9.0, 1, 3.5, 3.5)]
+    """
+    groups: dict[tuple[Any, ...], list[Measured]] = {}
+    for run in runs:
+        dims = None if run.op is None else tuple(run.op.dims.items())
+        groups.setdefault((run.name, run.dtype, run.flops, run.bytes, run.on, dims), []).append(run)
+    each = [
+        replace(same[0], seconds=sum(run.seconds for run in same) / len(same), calls=len(same))
+        for same in groups.values()
+    ]
+    return sorted(each, key=lambda run: -run.in_all)
 
 
 @takes()
