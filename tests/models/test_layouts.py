@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -240,3 +241,18 @@ def test_the_ridge_of_attention_is_that_of_its_own_format(capsys: pytest.Capture
     bf16 = ridge(chip("h200"), "bf16")
     said = f"30.2 FLOP/B in attention against a ridge of {bf16:.0f} FLOP/B"
     assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_row_says_the_bytes_over_the_link_that_it_waits_for_and_what_keeps_matrices_from_computing() -> None:
+    asked = {"on": "h200:32", "expert": 32, "context": 4096}
+    found = llm("deepseek-v3", batch=1024, **asked)
+    (dispatch,) = [part for part in found.decode.ops if part.op.name == "dispatch.all_to_all"]
+    assert dispatch.bound_by == "nic"
+    assert dispatch.sent / dispatch.lower == pytest.approx(found.decode.machine.links[-1].bandwidth.value)
+    said = " ".join(str(found).split())
+    assert "the matrices alone at none, as nic takes longer for their tokens at any; memory" in said
+    far = llm("deepseek-v3", batch=2**30, **asked).decode
+    times: Counter[str] = Counter()
+    for part in far.ops:
+        times.update(part.times if part.op.kind != "attention" else {})
+    assert times.most_common(1)[0][0] == "nic"

@@ -161,8 +161,11 @@ class OpBound:
 
     @property
     def sent(self) -> Size:
-        """Bytes sent over links."""
-        return sum(use.amount for use in self.uses if use.quantity == "wire")
+        """Bytes sent over the link that takes longest with them; of open sizes the most over any."""
+        wires = [use for use in self.uses if use.quantity == "wire"]
+        if all(is_number(use.time) for use in wires):
+            return max(wires, key=lambda use: float(use.time)).amount if wires else 0
+        return maximum(*(use.amount for use in wires)) if wires[1:] else wires[0].amount
 
     @property
     def intensity(self) -> Size | None:

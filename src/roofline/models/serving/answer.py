@@ -34,7 +34,7 @@ from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
-from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_limit
+from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
@@ -399,9 +399,9 @@ class Serving(Comparable):
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
-        counted = {**self.formats, **_bytes_of(self.decode)}
+        counted = {**self.formats, **_bytes_of(self.decode), "context": context}
         return {
-            name: compute_bound_batch(self._local, self.decode.machine, context=context, attention=attention, **counted)
+            name: compute_bound_batch(self._local, self.decode.machine, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
@@ -440,7 +440,12 @@ class Serving(Comparable):
         never = f"at no batch: {grows} with it{self._attention_against_ridge()}"
         whole = never if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at none"
-        if flips["matrices"] is not None:
+        if flips["matrices"] is None:
+            decode: Any = self.decode
+            counted = {**self.formats, **_bytes_of(decode), "context": decode.sizes["context"]}
+            link = network_at_any_batch(self._local, decode.machine, **counted)
+            alone += f", as {link} takes longer for their tokens at any" if link else ""
+        else:
             each = f", {ceil_div(flips['matrices'], copies):,} on each of {copies:,} copies" if copies > 1 else ""
             alone = f"from {flips['matrices']:,}{each}"
         full = self.full_from()

@@ -89,11 +89,25 @@ def _compute_bound_batch(
     def excess(batch: int) -> float:
         """Seconds that computing takes longer than moving, in memory or between chips."""
         ops = decode(model, batch=batch, context=context, **choices)
-        moved = traffic(ops, policy, tile)
-        times = _times(ops, moved, machine, attention)
-        return float(times["flops"] - times["moving"])
+        units, moving = _times(ops, traffic(ops, policy, tile), machine, attention)
+        return float(max(units.values(), default=0) - max(moving.values(), default=0))
 
     return None if excess(_FAR) < 0 else _first(excess)
+
+
+def network_at_any_batch(
+    model: Model, machine: Machine, *, context: int, policy: str = "streamed", tile: Tile | None = None, **options: Any
+) -> str:
+    """The link that the matrices wait for at every batch, as tokens and products grow alike; empty where it is none.
+
+    >>> from roofline.models import load
+    >>> network_at_any_batch(load("llama-3-8b"), chip("h100"), context=8192)
+    ''
+    """
+    ops = decode(model, batch=_FAR, context=context, **options)
+    units, moving = _times(ops, traffic(ops, policy, tile), machine, attention=False)
+    slowest = max({**units, **moving}.items(), key=lambda each: each[1])[0]
+    return slowest if any(slowest == link.name for link in machine.links) else ""
 
 
 def _first(excess: Callable[[int], float]) -> int:
@@ -119,8 +133,10 @@ def _first(excess: Callable[[int], float]) -> int:
     return high
 
 
-def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention: bool) -> dict[str, Size]:
-    """Seconds of the busiest compute unit, and of memory or the busiest link."""
+def _times(
+    ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention: bool
+) -> tuple[dict[str, Size], dict[str, Size]]:
+    """Seconds of each compute unit, and of memory and each link."""
     units: dict[str, Size] = {}
     moving: dict[str, Size] = {}
     for op, traffic_of_op in zip(ops, moved, strict=True):
@@ -132,7 +148,7 @@ def _times(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, attention
                 continue
             times = units if key.quantity == "flops" else moving
             times[found.resource] = times.get(found.resource, 0) + amount / found.value
-    return {"flops": max(units.values(), default=0), "moving": max(moving.values(), default=0)}
+    return units, moving
 
 
 @dataclass(frozen=True, slots=True, repr=False)
