@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -269,9 +272,17 @@ def test_a_closed_form_stands_upright_whatever_its_names(names: tuple[str, str, 
 def test_a_solution_is_printed_in_other_languages(capsys: pytest.CaptureFixture[str]) -> None:
     line = "bf16[B, D] * int8[D, F]"
     found = solve(line, "B", on="v5e")
-    space = {"D": 4096, "F": 8192, "P_bf16": 1.97e14, "W_hbm": 8.2e11}
+    space: dict[str, Any] = {}
     exec(found.printed("python"), space)
-    assert space["B"] == pytest.approx(solve(line, "B", on="v5e", set={"hbm": 8.2e11}, D=4096, F=8192).value)
+    assert space["B"](D=4096, F=8192) == pytest.approx(solve(line, "B", on="v5e", D=4096, F=8192).value)
+    faster = solve(line, "B", on="v5e", set={"hbm": 8.2e11}, D=4096, F=8192).value
+    assert space["B"](D=4096, F=8192, W_hbm=8.2e11) == pytest.approx(faster)
+    assert math.isnan(space["B"](D=1, F=1))  # the sizes are too small for it to flip
+    took = solve(line, "B", on="v5e", D=4096, F=8192, time="1ms")
+    exec(took.printed("py"), space)
+    assert space["B"](**{name: {"D": 4096, "F": 8192}[name] for name in ("D", "F") if name in str(took.form)}) == (
+        pytest.approx(took.value)
+    )
     latex = found.printed("latex")
     assert latex.startswith("\\begin{aligned}\nB &= \\frac{D \\, F \\, P_{\\mathrm{bf16}}}{2")
     assert "\\text{while }" in latex

@@ -61,3 +61,15 @@ def _run(found, sizes, names, tmp_path):
 def test_an_unknown_language_names_those_there_are():
     with pytest.raises(InputError, match=r"a formula is not printed in 'rust'; one of python, javascript, c, latex"):
         roofline.formula("bf16[B, D] * bf16[D, F]", on="h100").printed("rust")
+
+
+def test_a_solution_is_a_function_of_the_sizes_that_are_open(tmp_path):
+    line = "bf16[B, D] * int8[D, F]"
+    found = roofline.solve(line, "B", on="v5e")
+    shown = 'printf("%.17g %.17g", B(4096, 8192), B(1, 1));'
+    (tmp_path / "it.c").write_text(f"{found.printed('c')}\n#include <stdio.h>\nint main(void) {{ {shown} }}\n")
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Werror", "-o", "it", "it.c", "-lm"], cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "it"], capture_output=True, text=True, check=True).stdout
+    flips, never = map(float, printed.split())
+    assert flips == pytest.approx(roofline.solve(line, "B", on="v5e", D=4096, F=8192).value, rel=1e-12)
+    assert math.isnan(never)

@@ -441,7 +441,9 @@ class Formula(Answer):
 
     def _columns(self) -> dict[str, Any]:
         """The columns of a program: times, the three bounds, memory."""
-        columns: dict[str, Any] = {f"time_{resource}": time for resource, time in self.in_letters().items()}
+        columns: dict[str, Any] = {
+            f"time_{resource.replace(' ', '_')}": time for resource, time in self.in_letters().items()
+        }
         whole = {"lower": Combined("largest", tuple(columns)), "upper": Combined("sum", tuple(columns))}
         columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
@@ -494,12 +496,13 @@ class Formula(Answer):
     def _latex_lines(self) -> Iterator[tuple[str, str]]:
         """What each line defines, and as what."""
         for term in self.terms:
-            sums = " + ".join(text(part.amount / part.rate, "latex") for part in term.parts)
+            sums = _over_lines([text(part.amount / part.rate, "latex") for part in term.parts])
             yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}", sums
         times = [rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms]
         whole = {"lower": rf"\max\left({', '.join(times)}\right)", "upper": " + ".join(times)}
         for name in BOUNDS:
-            form = text(self.forms[name], "latex") if name in self.forms else whole[name]
+            parts = self.forms[name].as_ordered_terms() if name in self.forms else []
+            form = _over_lines([text(part, "latex") for part in parts]) if parts else whole[name]
             yield rf"T_{{\mathrm{{{_escaped(name.replace('_', ' '))}}}}}", form
         yield from ((text(name, "latex"), text(form, "latex")) for name, form in self.definitions.items())
 
@@ -712,6 +715,20 @@ def _plain(value: Any) -> Any:
     """A figure at the point as JSON has it: whole numbers whole, and none where there is none."""
     known = plain_data(value)
     return int(known) if isinstance(known, float) and known.is_integer() else known
+
+
+#: The longest sum that stands in one line of LaTeX.
+_LONGEST_SUM = 400
+
+
+def _over_lines(parts: Sequence[str]) -> str:
+    """A sum in LaTeX: a line for each part where it is long.
+
+    >>> _over_lines(["a", "- b", "c"])
+    'a - b + c'
+    """
+    signed = [parts[0], *(part if part.startswith("-") else f"+ {part}" for part in parts[1:])]
+    return (" " if sum(map(len, parts)) <= _LONGEST_SUM else " \\\\\n& \\quad ").join(signed)
 
 
 def _escaped(name: str) -> str:

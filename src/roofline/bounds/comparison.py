@@ -199,7 +199,8 @@ class SideBySide(Answer):
         """Who is fastest, and on what it does not fit."""
         out = [who for who, fits in zip(self.names, self.fitting, strict=True) if not fits]
         beyond = f"; DOES NOT FIT on {', '.join(out)}" if out else ""
-        first = f"{self.fastest} of " if self.ranked and not self.is_even and len(set(self.policies)) == 1 else ""
+        ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
+        first = f"{self.fastest} {self._lead} of " if ranks else ""
         return f"SideBySide: {first}{', '.join(self.names)}{beyond}"
 
     @property
@@ -322,12 +323,14 @@ class SideBySide(Answer):
             where = f"{where} and that are timed whole" if where.startswith(" of") else f" of those timed whole{where}"
         if self.is_even:
             return f"{self.even_in_words()}{'' if fits else ', if it fitted'}"
-        lead = (
-            "has the lowest floor"
-            if self.answers[0].is_floor
-            else f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
-        )
-        return f"{self.fastest} {lead}{where}{self._why()}"
+        return f"{self.fastest} {self._lead}{where}{self._why()}"
+
+    @property
+    def _lead(self) -> str:
+        """What the best has of the headline, as a verb."""
+        if self.answers[0].is_floor:
+            return "has the lowest floor"
+        return f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
 
     @property
     def _may_be_beaten(self) -> bool:
@@ -728,8 +731,8 @@ class SideBySideBySize(Answer):
         return "\n\n".join(f"{_named(size)}\n\n{one.explain()}" for size, one in sizes)
 
     def one_line(self) -> str:
-        """Who stands side by side, and at how many sizes."""
-        return f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes"
+        """Who stands side by side at how many sizes, and who has the lowest floor."""
+        return f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes; {'; '.join(self._verdict())}"
 
     def sections(self) -> Iterator[Section]:
         """Who is fastest at which sizes; a table for each figure that they change: a row a size, a column an answer."""

@@ -60,7 +60,7 @@ from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import AboutQuestion, Question, has_arrays, refuse_idle, refuse_idle_on_plan
 from roofline.bounds.solve_time import FARTHEST, TimeSolution, Unknown, solve_time
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
-from roofline.formulas.printers import language_named, text
+from roofline.formulas.printers import language_named, number_source, text
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.meanings import SAID_IN_PYTHON
@@ -99,6 +99,7 @@ class Solution(AboutQuestion, NoTime):
         ``by_algorithm``   on several chips: where T_math = T_comms for every algorithm of the collectives
         ``assumptions``, ``incomplete``   what was assumed, and what could not be timed
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
+        ``rates``    that stand in the closed form, with their values
         ``fraction`` of a data-sheet rate that ``value`` is, where measured fractions are taken
     """
 
@@ -123,6 +124,7 @@ class Solution(AboutQuestion, NoTime):
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     fraction: float | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     def facts(self) -> Iterator[Fact]:
         """Where it flips, for a comparison; neither a low nor a high value is the better one."""
@@ -162,7 +164,7 @@ class Solution(AboutQuestion, NoTime):
         return self.question.with_sizes(**{self.unknown: self.pick}).answer()
 
     def printed(self, language: str) -> str:
-        """The closed form in ``python``, ``javascript``, ``c`` or ``latex``, there with where it holds and its limit.
+        """The closed form in LaTeX, with where it holds and its limit, or as a function in Python, JavaScript or C.
 
         >>> from roofline import solve
         >>> found = solve("bf16[B, D] * int8[D, F]", "B", on="v5e")
@@ -172,17 +174,20 @@ class Solution(AboutQuestion, NoTime):
         & \\quad \\text{while } 2 \\, D \\, F \\, W_{\\mathrm{hbm}} - ... > 0 \\\\
         & \\to \\frac{P_{\\mathrm{bf16}}}{2 \\, W_{\\mathrm{hbm}}} \\quad \\text{for large sizes}
         \\end{aligned}
-        >>> found.printed("python")
-        'B = (D*F*P_bf16/(D*F*W_hbm - D*P_bf16 - F*P_bf16))/2'
+        >>> print(found.printed("javascript"))
+        // Where it flips: bf16[B, D] * int8[D, F] -> bf16[B, F] on TPU v5e.
+        function B({D, F, P_bf16 = 197000000000000, W_hbm = 819000000000}) {
+          return ...
+        }
         """
         language = language_named(language, "a solution")
         if self.form is None:
             hint = "open the other sizes" if self.value is not None else "nothing flips"
             raise InputError(f"there is no closed form of {self.unknown}: {self.verdict}", hint=hint)
-        unknown, form = (text(each, language) for each in (symbol(self.unknown), self.form))
         if language != "latex":
-            return f"{unknown} = {form}"
-        lines = [f"{unknown} &= {form}"]
+            says = f"Where it flips: {self.question.expression} on {self.question.machine.name}."
+            return number_source(language, self.unknown, self.form, self.rates, says, self.valid)
+        lines = [" &= ".join(text(each, language) for each in (symbol(self.unknown), self.form))]
         if self.valid is not True:
             lines.append(rf"& \quad \text{{while }} {text(self.valid, language)}")
         if self.limit_form not in (None, self.form):  # no other size is open where the limit is the form itself
@@ -626,6 +631,7 @@ class _Search(Unknown):
             collectives=collectives_in_words(self.symbolic),
             assumptions=self.symbolic.assumptions,
             incomplete=self.symbolic.incomplete,
+            rates={str(rate): float(value) for rate, value in self.numbers.items()},
             **{**blank, **fields},
         )
 

@@ -23,8 +23,8 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import collectives_in_words, free_symbols, positive_number, put_numbers, roots_of
 from roofline.bounds.question import AboutQuestion, Question
 from roofline.errors import HardwareError, InputError
-from roofline.formulas.printers import language_named, text
-from roofline.frozen import dataclass
+from roofline.formulas.printers import language_named, number_source, text
+from roofline.frozen import dataclass, field
 from roofline.hardware import override
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
@@ -95,6 +95,7 @@ class TimeSolution(AboutQuestion, NoTime):
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
         ``least``     where no value does: the floor that is left, in seconds
         ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
+        ``rates``     that stand in the closed form, with their values
         ``answer``    the bound there, at ``pick`` of a size; None where that cannot be asked
     """
 
@@ -110,6 +111,7 @@ class TimeSolution(AboutQuestion, NoTime):
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     answer: Bound | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def plan(self) -> str | None:
@@ -134,12 +136,15 @@ class TimeSolution(AboutQuestion, NoTime):
         return f"at best {took} up to {self.unknown} = {format_number(self.value, 6)}, {self.bound_by} binds"
 
     def printed(self, language: str) -> str:
-        """The closed form in ``python``, ``javascript``, ``c`` or ``latex``, with ``t`` for the time."""
+        """The closed form in LaTeX, or as a function in Python, JavaScript or C, with ``t`` for the time."""
         language = language_named(language, "a solution")
         if self.form is None:
             raise InputError(
                 f"there is no closed form of {self.unknown}: {self.verdict}", hint="leave the language out"
             )
+        if language != "latex":
+            says = f"With which the floor takes t seconds: {self.question.expression} on {self.question.machine.name}."
+            return number_source(language, self.unknown, self.form, {**self.rates, "t": self.time}, says)
         return " = ".join(text(each, language) for each in (symbol(self.unknown), self.form))
 
     def facts(self) -> Iterator[Fact]:
@@ -203,6 +208,7 @@ def solve_time(unknown: Unknown, time: float) -> TimeSolution:
     said: dict[str, Any] = {
         "unknown": unknown.name, "question": unknown.any_plan, "time": time, "unit": unknown.unit,
         "assumptions": unknown.symbolic.assumptions, "incomplete": unknown.symbolic.incomplete,
+        "rates": {str(rate): float(value) for rate, value in unknown.numbers.items()},
     }  # fmt: skip
     networked = any(use.quantity in ("wire", "hops") for use in unknown.symbolic.uses)
     if unknown.unit and networked:  # with the rate, the fastest plan and algorithm change

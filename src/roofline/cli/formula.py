@@ -13,6 +13,7 @@ from roofline.cli.option_table import MESH, MODEL_QUESTION, SEVERAL, WORK, optio
 from roofline.cli.option_values import on_each, one_expression, question_arguments, split_words, targets
 from roofline.cli.output import show, show_answer, show_json, show_program
 from roofline.errors import InputError
+from roofline.formulas.printers import PRINTED
 from roofline.quantity import whole_number
 
 
@@ -46,10 +47,6 @@ def check_one_answer(language: str | None, as_json: bool) -> None:
         raise InputError("--json and a program are two answers", hint="leave one of them out")
 
 
-#: How a comment begins in each language.
-COMMENT = {"python": "#", "javascript": "//", "c": "//", "latex": "%"}
-
-
 def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> None:
     """Print closed forms, as programs of ``language`` where it is given; of several each has a name of its own."""
     if as_json:
@@ -61,7 +58,7 @@ def show_formulas(found: Sequence[Any], language: str | None, as_json: bool) -> 
                 click.echo()
             show(each)
             continue
-        head = f"{COMMENT[language]} {each.expression} on {each.of_chips}\n" if len(found) > 1 else ""
+        head = f"{PRINTED[language].comment} {each.expression} on {each.of_chips}\n" if len(found) > 1 else ""
         name = "bound" if len(found) == 1 else _name_of(each, index)
         show_program(f"{chr(10) * bool(index)}{head}{each.printed(language, name)}")
 
@@ -154,7 +151,9 @@ def solve_command(
         if not hasattr(answers[0], "printed"):
             raise InputError("only where one line flips is a formula", hint="leave the language out")
         for each in answers:
-            head = f"{COMMENT[language]} {each.question.expression} on {each.target}\n" if len(answers) > 1 else ""
+            head = (
+                f"{PRINTED[language].comment} {each.question.expression} on {each.target}\n" if len(answers) > 1 else ""
+            )
             show_program(f"{head}{each.printed(language)}")
     else:
         show_answer(found, as_json)

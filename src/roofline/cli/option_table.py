@@ -19,6 +19,7 @@ from roofline.bounds.conventions import settings
 from roofline.cli.command import Option
 from roofline.cli.option_values import FRACTION, READERS, prices, targets
 from roofline.errors import InputError
+from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
 from roofline.meanings import MEANINGS, MEANINGS_OF
 
@@ -297,10 +298,10 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--sort", "FIGURE", values="name peak bandwidth capacity ridge power price"),
         _row("--columns", "NAMES"),
         _flag("--formula", "The closed form in the open sizes: terms, flips, elasticities; sizes are its point."),
-        _row("--latex", "", "Print it in LaTeX.", name="language", flag_value="latex"),
-        _row("--js", "", "Print it as a function in JavaScript.", name="language", flag_value="javascript"),
-        _row("--c", "", "Print it as a function in C.", name="language", flag_value="c"),
-        _row("--python", "", "Print it as a function in Python.", name="language", flag_value="python"),
+        *(
+            _row(f"--{each.word}", "", f"Print it in {each.title}.", name="language", flag_value=language)
+            for language, each in PRINTED.items()
+        ),
         _row("--csv", "FILE", "Write name,dtype,flops,bytes,seconds.", "file", name="csv_file"),
         _row("-o --output-file", "FILE", "Write to a file.", "file", name="file"),
         _flag("--json", "Print the answer as JSON in SI units.", name="as_json"),

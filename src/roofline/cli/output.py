@@ -38,6 +38,7 @@ from roofline.cli.command import Command, Option, word_of
 from roofline.cli.option_table import option
 from roofline.errors import InputError
 from roofline.files import check_place
+from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
 from roofline.progress import watched
 from roofline.quantity import format_quantity
@@ -531,18 +532,10 @@ def _asked(meta: dict[str, Any], path: str) -> list[str]:
     return words
 
 
-#: How the name of a file ends that holds a formula in a language, and the option that asks for it.
-_PROGRAMS = {
-    ".py": ("python", "--python"),
-    ".js": ("javascript", "--js"),
-    ".c": ("c", "--c"),
-    ".tex": ("latex", "--latex"),
-}
-
-
 def check_language(path: str, language: str | None) -> None:
     """Refuse a file that is named as a program in another language than the one that is asked for."""
-    named, option = _PROGRAMS.get(os.path.splitext(path)[1].lower(), (language, ""))
+    ending = os.path.splitext(path)[1].lower()
+    named, option = next(((n, f"--{p.word}") for n, p in PRINTED.items() if p.ending == ending), (language, ""))
     if named != language:
         wrong, hint = "another language is asked for", "end the name in .txt, or ask for one language"
         if language is None:
@@ -557,7 +550,9 @@ def _write_program(text: str, path: str) -> None:
 
     ending = os.path.splitext(path)[1].lower()
     if ending in WRITERS and ending != ".txt":
-        hint = "end the name in .py, .js, .c, .tex or .txt, or leave the language out"
+        hint = (
+            f"end the name in {', '.join(each.ending for each in PRINTED.values())} or .txt, or leave the language out"
+        )
         raise InputError(f"a formula in another language is text, and {path} is not", hint=hint)
     write_text(path, f"{text}\n")
 

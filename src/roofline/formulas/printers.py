@@ -29,9 +29,23 @@ EXACT = 2**53
 #: Languages of :func:`text`.
 LANGUAGES = ("python", "javascript", "c", "latex", "numpy", "words")
 
-#: Languages that a whole formula is printed in, and short names of them.
-PRINTED = LANGUAGES[:4]
-SHORT = {"py": "python", "js": "javascript", "tex": "latex"}
+
+class Language(NamedTuple):
+    """A language of whole formulas: its title, the word of its option, how a file of it ends and a comment begins."""
+
+    title: str
+    word: str
+    ending: str
+    comment: str
+
+
+#: Languages that a whole formula is printed in.
+PRINTED = {
+    "python": Language("Python", "python", ".py", "#"),
+    "javascript": Language("JavaScript", "js", ".js", "//"),
+    "c": Language("C", "c", ".c", "//"),
+    "latex": Language("LaTeX", "latex", ".tex", "%"),
+}
 
 
 def language_named(language: str, what: str) -> str:
@@ -40,10 +54,10 @@ def language_named(language: str, what: str) -> str:
     >>> language_named("js", "a formula")
     'javascript'
     """
-    found = SHORT.get(language, language) if isinstance(language, str) else language
-    if found not in PRINTED:
+    words = {word: name for name, each in PRINTED.items() for word in (name, each.word, each.ending[1:])}
+    if not isinstance(language, str) or language not in words:
         raise InputError(f"{what} is not printed in {language!r}", hint=f"one of {', '.join(PRINTED)}")
-    return found
+    return words[language]
 
 
 def text(form: Any, language: str) -> str:
@@ -144,6 +158,9 @@ def _javascript() -> Any:
 
     class JavaScript(_exact(), JavascriptCodePrinter):  # type: ignore[misc]
         module, widest = "Math", False
+
+        def _print_NaN(self, form: Any) -> str:
+            return "NaN"
 
         def _print_Piecewise(self, form: Any) -> str:
             *cases, last = form.args
@@ -403,6 +420,47 @@ def javascript_source(
         lines.append(f"  const {names[key]} = {value};")
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
+
+
+def number_source(
+    language: str, name: str, form: Any, known: Mapping[str, float], says: str, holds: Any = True
+) -> str:  # fmt: skip
+    """A function that returns one number, of the open sizes in its form; no number where it does not hold.
+
+    ``known`` are rates and others with their values, which it takes too, in C as constants.
+
+    >>> import sympy
+    >>> D, W = sympy.symbols("D W_hbm", positive=True)
+    >>> print(number_source("javascript", "B", D / W, {"W_hbm": 2.0}, "Where it flips.", D > 3))
+    // Where it flips.
+    function B({D, W_hbm = 2}) {
+      return ...
+    }
+    >>> print(number_source("c", "B", D / W, {"W_hbm": 2.0}, "Where it flips."))
+    #include <math.h>
+    <BLANKLINE>
+    // Where it flips.
+    double B(double D) {
+      const double W_hbm = 2.0;
+      return D/W_hbm;
+    }
+    """
+    import sympy
+
+    names = sorted(map(str, form.free_symbols))
+    check_names([name, *names])
+    sizes, given = [each for each in names if each not in known], {each: known[each] for each in names if each in known}
+    value = text(form if holds is True else sympy.Piecewise((form, holds), (sympy.nan, True)), language)
+    if language == "python":
+        arguments = ", ".join([*sizes, *(f"{each}={value!r}" for each, value in given.items())])
+        head = ["import math", "", ""] * ("math." in value)
+        return "\n".join([*head, f"def {name}({arguments}):", f'    """{says}"""', f"    return {value}"])
+    if language == "javascript":
+        arguments = ", ".join([*sizes, *(f"{each} = {text(value, language)}" for each, value in given.items())])
+        return "\n".join([f"// {says}", f"function {name}({{{arguments}}}) {{", f"  return {value};", "}"])
+    constants = [f"  const double {each} = {text(value, language)};" for each, value in given.items()]
+    opens = f"double {name}({', '.join(f'double {size}' for size in sizes) or 'void'}) {{"
+    return "\n".join(["#include <math.h>", "", f"// {says}", opens, *constants, f"  return {value};", "}"])
 
 
 def fastest_source(
