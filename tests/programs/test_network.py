@@ -47,6 +47,17 @@ def test_an_axis_of_the_program_is_an_axis_of_the_torus(axes, place, sent):
     assert any("lie on v5p:4x4x4 in order" in line for line in answer.assumptions)
 
 
+def test_without_a_target_a_program_says_the_least_that_each_device_sends():
+    """By hand: a sum of V bytes among n devices sends 2·(n − 1)/n·V from each."""
+    traced = _summed("model")
+    assert traced.sent == traced.to_dict()["sent"] == 2 * 3 / 4 * BYTES
+    assert "; each device sends 25.2 MB at least" in str(traced)
+    assert "each device sends" not in "".join(map(str, traced.sections(under={"": traced.bound(on="v5p:4x4x4")})))
+    alone = trace(lambda x: x + 1, "bf16[64]", frontend="jax")
+    assert alone.sent == 0
+    assert "sends" not in str(alone)
+
+
 def test_a_sum_over_the_whole_mesh_uses_every_axis():
     """Over 16 chips: 2·15/16 of the array over four links of two rings, or trees of 15 of the 24 links of a grid."""
     traced = _summed(("data", "model"))

@@ -62,7 +62,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size, is_symbol, product
+from roofline.sizes import Size, is_symbol, is_zero, product
 from roofline.statements import Gap, assume
 from roofline.work import Op, Tensor
 
@@ -127,6 +127,11 @@ class Traced(Answer):
         """Bytes moved under a policy that needs no tile: ``each-op`` (unfused), ``fused``, ``minimal``."""
         loads = traffic(self.ops, policy)
         return sum(load.total("bytes") * op.repeat for op, load in zip(self.ops, loads, strict=True))
+
+    @property
+    def sent(self) -> Size:
+        """Bytes that each device sends at least in its collectives: one way over one link, of no network."""
+        return sum(op.work.total("wire") * op.repeat for op in self.ops)
 
     def intensity(self, policy: str = "each-op", convention: str = "flops") -> Size:
         """FLOPs a byte."""
@@ -250,6 +255,7 @@ class Traced(Answer):
             "inputs": list(self.inputs),
             "flops": {name: _plain(self.flops(name)) for name in CONVENTIONS},
             "bytes": {policy: _plain(self.bytes(policy)) for policy in SHOWN_POLICIES},
+            "sent": _plain(self.sent),
             "parameters": _plain(self.parameters()),
             "kinds": {kind: _plain(amount) for kind, amount in self.totals("all").items()},
             "modules": dict(self.modules),
@@ -276,7 +282,9 @@ class Traced(Answer):
         kinds = ", ".join(f"{kind} {format_amount(amount, 'FLOP')}" for kind, amount in self.totals("all").items())
         moved = ", ".join(f"{policy} {format_amount(self.bytes(policy), 'B')}" for policy in SHOWN_POLICIES)
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
-        yield Sentences([whole, f"bytes: {moved}"])
+        # of a network its bound says what is sent
+        sent = "" if under or is_zero(self.sent) else f"; each device sends {format_amount(self.sent, 'B')} at least"
+        yield Sentences([whole, f"bytes: {moved}{sent}"])
         # where a network prices collectives, what is said of the least that they send does not hold
         priced = under and not any(LEAST_SENT_NOTE in bound.assumptions for bound in under.values())
         yield assumes([line for line in self.assumptions if not (priced and line == LEAST_SENT_NOTE)])
