@@ -270,7 +270,7 @@ def test_help_says_what_a_parameter_of_this_function_means() -> None:
         if "options" not in inspect.signature(function).parameters:
             assert "``options``" not in (function.__doc__ or ""), name
     helps = {name: getattr(roofline, name).__doc__ for name in ("trace", "layout", "scaling", "sweep", "measure")}
-    assert "``batch``  The first size of every input that an ONNX file leaves open." in helps["trace"]
+    assert "``batch``  The first size of every input that an ONNX file leaves open;" in helps["trace"]
     assert "``device``  What a torch program is told" in helps["trace"]
     assert "``weights``  Positions of the inputs of a JAX function" in helps["trace"]
     assert "``tensor``  The tensor with the mesh axes of its dimensions" in helps["layout"]

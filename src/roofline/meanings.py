@@ -166,41 +166,157 @@ MEANINGS = {
 _TRAINED = "Format of weights and activations (default: the model's own); with lora of the frozen weights."
 _OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
 
-#: What parameters of single functions mean, where that differs.
-MEANINGS_OF = {
-    **{key: {"most": "How many rows."} for key in ("rows", "sections")},
-    **{key: {"runs": "Measured runs: a list of dicts, or a CSV."} for key in ("accuracy", "held_accuracy")},
-    "budget": {"tokens": "Tokens to train on, as in 15T."},
-    "chips": {"top": "Only so many: the first in the order."},
-    "solve": {"time": "Where the floor takes this time (1ms): the largest size, or the least rate."},
-    "expected_roof": {"dtype": "Format of the products."},
-    "llm": {"phase": "Only this phase, prefill or decode; by default both that the sizes say."},
+#: What parameters of single functions, and options of the commands of their names, mean where that differs.
+MEANINGS_OF: dict[str, dict[str, str]] = {
+    "accuracy": {
+        "runs": "Measured runs: a list of dicts, or a CSV.",
+        "library": "A library: vllm, trtllm, sglang, nccl, torch.",
+        "dtype": "A format of products or attention: bf16, fp8, nvfp4.",
+    },
+    "budget": {
+        "tokens": "Tokens to train on, as in 15T.",
+    },
+    "calibrate": {
+        "on": "The chip the runs are of.",
+        "library": "What ran, where rows do not say so.",
+        "tensor": "Chips that split each layer.",
+    },
+    "chips": {
+        "top": "Only so many: the first in the order.",
+        "dtype": "Which peak the list shows.",
+    },
+    "comm": {
+        "bytes": "With a collective's name: bytes of the array, all shards together.",
+        "bytes_per_chip": (
+            "Instead: bytes that each chip holds before: the array for an allreduce or a reduce-scatter, its "
+            "part of it for an allgather or an alltoall."
+        ),
+        "dtype": "Format of the array of so many bytes.",
+    },
+    "expected_roof": {
+        "dtype": "Format of the products.",
+    },
+    "explore": {
+        "workers": "Questions at once.",
+    },
+    "held_accuracy": {
+        "runs": "Measured runs: a list of dicts, or a CSV.",
+    },
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
+        "on": "Take the axes of a target's shape: v5e:4x4 has X=4,Y=4.",
     },
-    "run": {"on": "This machine as `roofline measure` wrote it: a machine file, or this (default)."},
-    "scaling": {"name": "The condition: tp, dp, mixed, 2d …"},
-    "nearest": {"machine": "The target."},
-    "network_limit": {"machine": "The target.", "phase": "prefill or decode."},
-    "outline": {"dtype": "Format of weights, activations, keys and values."},
-    "pool": {"machine": "The target."},
+    "llm": {
+        "phase": (
+            "Only this phase, prefill or decode (default: both that the sizes say; a picture of time is of the last)."
+        ),
+        "batch": "Sequences; a list or range gives a table.",
+        "algorithm": "Of the collectives: auto, two-shot, in-switch …",
+        "tpot": "Longest time a token may take (20ms): the best of several batches.",
+        "price": "Of a chip for an hour: cost of a million tokens; of several 3.5,6 or h200=3.5,b200=6.",
+    },
+    "measure": {
+        "chart": "Draw bandwidth over the working set: .svg, .png or .pdf.",
+        "csv_file": "Write every ceiling, curve and shape as CSV in SI units.",
+    },
+    "model": {
+        "batch": "Sequences of the prefill.",
+        "prompt": "Tokens of each (default 1024, or the most it takes).",
+        "context": "Tokens of a sequence whose keys and values are shown.",
+    },
+    "nearest": {
+        "machine": "The target.",
+    },
+    "network_limit": {
+        "machine": "The target.",
+        "phase": "prefill or decode.",
+    },
+    "outline": {
+        "dtype": "Format of weights, activations, keys and values.",
+    },
+    "plan": {
+        "on": "Chips to choose from: h100,h200,b200.",
+        "prompt": "Tokens of a prompt, on average.",
+        "output": "Tokens of an answer, the mean of their lengths.",
+        "draft": "Try drafts of so many tokens too: 2,4,8.",
+        "estimate": "Rank by what it will take (vllm).",
+        "explain": "What binds where, what figures are worth, and break-even prices.",
+        "view": "frontier, first-token.",
+    },
+    "plot": {
+        "machines": "A machine, or several.",
+        "bandwidths": "Roofline: coloured regions between two.",
+    },
+    "pool": {
+        "machine": "The target.",
+    },
+    "rows": {
+        "most": "How many rows.",
+    },
+    "run": {
+        "on": "This machine as `roofline measure` wrote it: a machine file, or this (default).",
+        "cold": "Data starts in the main memory: caches are emptied before every run; or where it lies (default).",
+    },
+    "scaling": {
+        "name": "The condition: tp, dp, mixed, 2d …",
+        "unknown": "Another size, or the number of chips along an axis (Y).",
+        "dtype": "Dtype of weights and activations.",
+        "weights": "Dtype of weights, where it is another.",
+    },
+    "sections": {
+        "most": "How many rows.",
+    },
     "servers_ratio": {
         "batch": "Sequences that a decode server has at once.",
         "prefill_batch": "Prompts that a prefill server takes at once.",
     },
-    "states": {"optimizer": _OPTIMIZERS},
-    "train": {"tokens": "A token budget, as in 15T.", "optimizer": _OPTIMIZERS, "weights": _TRAINED},
-    "training_memory": {"tokens": "Tokens whose hidden states layers keep.", "optimizer": _OPTIMIZERS},
+    "solve": {
+        "time": "Where the floor takes this time (1ms): the largest size, or the least rate.",
+        "for_": "A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
+        "bandwidths": "Where an intensity is solved for: one or more bandwidths.",
+    },
+    "states": {
+        "optimizer": _OPTIMIZERS,
+    },
+    "sweep": {
+        "kind": "What to draw; without -o in the terminal.",
+    },
     "trace": {
-        "batch": "The first size of every input that an ONNX file leaves open.",
+        "batch": "The first size of every input that an ONNX file leaves open; several stand side by side.",
         "dtype": "Format in which the fp32 tensors of an ONNX file are taken, as if it was converted.",
         "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",
-        "trips": "How often loops run that JAX or an ONNX file leaves open: a number, or {'step.py:12': 10}.",
+        "trips": (
+            "How often loops run that JAX or an ONNX file leaves open: a number, or one for each, repeated: "
+            "step.py:12=10, in Python {'step.py:12': 10}."
+        ),
         "weights": "Positions of the inputs of a JAX function that hold parameters.",
         "name": "What the answer calls the program.",
     },
-    "zones": {"dtype": "Format of the arithmetic."},
+    "train": {
+        "tokens": "A token budget, as in 15T.",
+        "optimizer": _OPTIMIZERS,
+        "weights": _TRAINED,
+        "data": "Copies of the model (default: what a given fsdp leaves).",
+        "pipeline": "Stages that hold some layers.",
+        "microbatches": (
+            "Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence)."
+        ),
+        "fsdp": "Chips that share the states of a copy, as zero says.",
+        "tensor": "Chips that split each layer; of several machines one each.",
+        "expert": "Chips that hold whole experts.",
+        "expert_exchange": "all-to-all (default where tokens are sent), per-expert, all-reduce.",
+        "sequence_parallel": "Tensor: tokens split between blocks.",
+        "algorithm": "Of the collectives (default: the fastest at each size).",
+        "checkpoint": "none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
+    },
+    "training_memory": {
+        "tokens": "Tokens whose hidden states layers keep.",
+        "optimizer": _OPTIMIZERS,
+    },
+    "zones": {
+        "dtype": "Format of the arithmetic.",
+    },
 }
 for _asked in ("bound", "comm", "llm", "scaling", "solve", "solve_dtypes", "solve_equal", "sweep", "trace", "train"):
     MEANINGS_OF.setdefault(_asked, {})["on"] = MEANINGS["on"].rstrip(".") + "; or several."

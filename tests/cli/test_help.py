@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import click
 import pytest
 
+import roofline.cli
 from roofline.cli import cli, main, reference
 from roofline.cli.command import Argument, Command, Option
+from roofline.meanings import MEANINGS_OF
 
 ENTRIES = list(reference())
 NAMES = [entry.name for entry in ENTRIES]
@@ -116,3 +119,14 @@ def test_help_says_what_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> N
     assert {name for name, says in listed.items() if "May be repeated." not in says} == {"measure", "calibrate"}
     said = "its table (.csv) or a picture (.svg, .png, .pdf). May be repeated."
     assert " ".join(shown(["bound", "--help"], capsys).split()).count(said) == 1
+
+
+def test_what_an_option_means_stands_in_one_place_for_commands_and_functions() -> None:
+    """No command words it by itself: of its own name ``MEANINGS_OF`` says it, else the table of options."""
+    for name, own in MEANINGS_OF.items():
+        if name in NAMES:
+            said = {each.name: each.help for each in command(name).params if isinstance(each, Option)}
+            assert {key: said[key] for key in own if key in said} == {key: own[key] for key in own if key in said}
+    worded = re.compile(r'^ +option\("(?!output-file).*help="', re.MULTILINE)
+    files = Path(roofline.cli.__file__).parent.glob("*.py")
+    assert [file.name for file in files if worded.search(file.read_text(encoding="utf-8"))] == []

@@ -15,15 +15,14 @@ from roofline.cli.output import is_kept, show, show_answer
 from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.hardware.catalog import machine_template
-from roofline.meanings import MEANINGS_OF
 
 
 @command_named("chips")
 @argument("names", nargs=-1, metavar="[CHIP]...", values="chip")
 @with_options(
     option("filter"),
-    option("dtype", default="bf16", help="Which peak the list shows."),
-    option("top", default=None, help=MEANINGS_OF["chips"]["top"]),
+    option("dtype", default="bf16"),
+    option("top", default=None),
     *options("sort ratio set chips template sources json"),
 )
 def chips_command(

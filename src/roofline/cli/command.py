@@ -25,6 +25,7 @@ import click
 from click.core import ParameterSource
 
 from roofline.frozen import NamedTuple
+from roofline.meanings import MEANINGS_OF
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -68,7 +69,12 @@ class Option(click.Option):
     ) -> None:
         super().__init__(*words, **more)
         self.group, self.rank, self.values, self.accepted = group, rank, values, tuple(older)
-        self.repeats = self.multiple and "," not in (self.metavar or "") and "repeat" not in (self.help or "")
+        self.means(self.help or "")
+
+    def means(self, text: str) -> None:
+        """Say what it means, where the table says something else."""
+        self.help = text
+        self.repeats = self.multiple and "," not in (self.metavar or "") and "repeat" not in text
 
     @property
     def words(self) -> list[str]:
@@ -240,8 +246,20 @@ def _help_all(hidden: bool) -> click.Option:
 
 
 def command_named(name: str, common: str = "") -> Callable[[Any], Any]:
-    """Make a command; ``common`` are the options that its help shows first."""
-    return click.command(name, cls=Command, common=common)
+    """Make a command; ``common`` are the options that its help shows first.
+
+    Of an option that means something else here than in other commands :data:`MEANINGS_OF` says what.
+    """
+
+    def make(function: Any) -> Any:
+        made = click.command(name, cls=Command, common=common)(function)
+        own = MEANINGS_OF.get(name, {})
+        for each in made.params:
+            if isinstance(each, Option) and each.name in own:
+                each.means(own[each.name])
+        return made
+
+    return make
 
 
 def argument(name: str, values: str = "", **more: Any) -> Callable[[Any], Any]:

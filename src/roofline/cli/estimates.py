@@ -12,11 +12,11 @@ from roofline.cli.output import show_answer, working
 @command_named("calibrate")
 @argument("file", required=False)
 @with_options(
-    option("on", required=True, multiple=False, metavar="TARGET", help="The chip the runs are of."),
-    option("library", help="What ran, where rows do not say so."),
+    option("on", required=True, multiple=False, metavar="TARGET"),
+    option("library"),
     option("from"),
     option("model"),
-    option("tensor", type=int, metavar="N", help="Chips that split each layer."),
+    option("tensor", type=int, metavar="N"),
     *options("data expert", type=int, metavar="N"),
     *options("weights activations kv"),
     option(
@@ -65,8 +65,8 @@ def calibrate_command(
 @argument("chip", values="chip", required=False)
 @with_options(
     option("op"),
-    option("dtype", help="A format of products or attention: bf16, fp8, nvfp4."),
-    option("library", default=None, show_default=False, help="A library: vllm, trtllm, sglang, nccl, torch."),
+    option("dtype"),
+    option("library", default=None, show_default=False),
     option("constants"),
     option(
         "constants",
@@ -74,7 +74,6 @@ def calibrate_command(
         older="--data",
         name="runs",
         multiple=False,
-        help="Your own runs, to hold constants against.",
     ),
     option("output-file", name="output", help="Write every group to a file: .csv, .json, .txt."),
     option("json"),

@@ -97,9 +97,8 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
     option(
         "for",
         required=True,
-        help="A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
     ),
-    option("bandwidth", help="With --for intensity: one or more bandwidths."),
+    option("bandwidth"),
     option("equal"),
     option("time"),
     *SEVERAL,

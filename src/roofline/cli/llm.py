@@ -55,15 +55,15 @@ if TYPE_CHECKING:
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL)
-@with_options(option("batch", default="1", help="Sequences; a list or range gives a table."))
+@with_options(option("batch", default="1"))
 @with_options(options("prompt past context images image-size all-logits"))
 @with_options(SERVED, SHARING)
-@with_options(option("algorithm", multiple=False, help="Of the collectives: auto, two-shot, in-switch …"))
+@with_options(option("algorithm", multiple=False))
 @with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
-@with_options(option("tpot", help="Longest time a token may take (20ms): the best of several batches."))
+@with_options(option("tpot"))
 @with_options(
     options("chunk fit advise"),
-    option("price", help="Of a chip for an hour: cost of a million tokens; of several 3.5,6 or h200=3.5,b200=6."),
+    option("price"),
 )
 @with_options(options("power draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
 @with_options(options("pool form"))
@@ -72,7 +72,6 @@ if TYPE_CHECKING:
     option(
         "phase",
         type=click.Choice(["prefill", "decode"]),
-        help="Only this phase (default: both; a picture of time is of the last).",
     ),
     option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
     *options("dark width explain json"),

@@ -60,7 +60,7 @@ def _without_raw(options: dict[str, Any]) -> dict[str, Any]:
 @argument("words", nargs=-1, metavar="TENSOR [SIZE=VALUE]...")
 @with_options(
     option("mesh", name="meshes"),
-    option("on", multiple=False, metavar="TARGET", help="Take the axes of a target's shape: v5e:4x4 has X=4,Y=4."),
+    option("on", multiple=False, metavar="TARGET"),
     *options("chips local uneven json"),
 )
 def layout_command(
@@ -91,13 +91,11 @@ def layout_command(
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, EXPECT)
 @with_options(
-    option("bytes", name="bytes", help="With a collective's name: bytes of the array, all shards together."),
+    option("bytes", name="bytes"),
     option(
         "bytes-per-chip",
-        help="Instead: bytes that each chip holds before: the array for an allreduce or a reduce-scatter, its part of "
-        "it for an allgather or an alltoall.",
     ),
-    option("dtype", default="bf16", help="Format of the array that --bytes is of."),
+    option("dtype", default="bf16"),
     *options("measured explain json"),
 )
 def comm_command(
@@ -147,9 +145,9 @@ def comm_command(
 @command_named("scaling")
 @argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...", values="condition")
 @with_options(
-    option("for", name="unknown", help="Another size, or the number of chips along an axis (Y)."),
-    option("dtype", default="bf16", help="Dtype of weights and activations."),
-    option("weights", help="Dtype of weights, where it is another."),
+    option("for", name="unknown"),
+    option("dtype", default="bf16"),
+    option("weights"),
     *options("compute torus-axes network"),
     *SEVERAL,
     *NETWORK,

@@ -13,7 +13,6 @@ from roofline.cli.option_values import expectation_wanted, split_words, target_a
 from roofline.cli.output import check_files, show_answer, working, wrote
 from roofline.errors import HardwareError, InputError
 from roofline.hardware.catalog import user_file
-from roofline.meanings import MEANINGS_OF
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine
@@ -30,9 +29,9 @@ STOPPED = ".stopped"
 @command_named("measure")
 @with_options(
     *options("quick seconds device no-library show"),
-    option("chart", help="Draw bandwidth over the working set: .svg, .png or .pdf."),
+    option("chart"),
     *options("roofline against"),
-    option("csv", help="Write every ceiling, curve and shape as CSV in SI units."),
+    option("csv"),
     option(
         "output-file",
         name="output",
@@ -160,7 +159,7 @@ def _measured(quick: bool, library: bool, seconds: float | None, device: str | N
 @command_named("run")
 @argument("words", nargs=-1, metavar="EXPRESSION... [SIZE=VALUE]...")
 @with_options(
-    option("on", older="--machine", multiple=False, metavar="FILE", values="file", help=MEANINGS_OF["run"]["on"]),
+    option("on", older="--machine", multiple=False, metavar="FILE", values="file"),
     options("threads backend"),
     option(
         "cold",
@@ -169,7 +168,6 @@ def _measured(quick: bool, library: bool, seconds: float | None, device: str | N
         flag_value=None,
         is_flag=True,
         default=False,
-        help="Data starts in the main memory: caches are emptied before every run; or where it lies (default).",
     ),
     EXPECT,
     options("chart split csv json"),

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 @command_named("model")
 @argument("names", nargs=-1, metavar="[MODEL]...", values="model")
 @with_options(
-    option("batch", default="1", help="Sequences of the prefill."),
-    option("prompt", help="Tokens of each (default 1024, or the most it takes)."),
-    option("context", help="Tokens of a sequence whose keys and values are shown."),
+    option("batch", default="1"),
+    option("prompt"),
+    option("context"),
     *FORMATS,
     *options("modules parts json"),
 )

@@ -1,7 +1,8 @@
 """Every option of every command, once: its words, what it means, its group, what its value may be.
 
-Commands take options by name. A word means one thing in all commands; a command may choose a type or a default, and say
-with ``help`` what the meaning comes to there. Help, the reference and completion follow from this table.
+Commands take options by name. A word means one thing in all commands; a command may choose a type or a default, and
+what the meaning comes to there stands beside that of functions (:data:`roofline.meanings.MEANINGS_OF`). Help, the
+reference and completion follow from this table.
 
 >>> [row.word for row in GROUPS["formats"] if isinstance(row, OptionRow)][:3]
 ['--weights', '--activations', '--kv']

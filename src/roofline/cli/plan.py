@@ -30,23 +30,23 @@ _BESIDE = {
 @command_named("plan", "rate prompt output on count ttft tpot price formats estimate why explain json")
 @argument("model", metavar="MODEL", values="model")
 @with_options(
-    option("on", required=True, metavar="CHIP[,CHIP]…", help="Chips to choose from: h100,h200,b200."),
+    option("on", required=True, metavar="CHIP[,CHIP]…"),
     *options("count set rate"),
-    option("prompt", help="Tokens of a prompt, on average."),
-    option("output", help="Tokens of an answer, the mean of their lengths."),
+    option("prompt"),
+    option("output"),
     *options("shared ttft tpot e2e percentile price objective formats lengths most disaggregate"),
-    option("draft", type=str, metavar="N[,N]…", help="Try drafts of so many tokens too: 2,4,8."),
+    option("draft", type=str, metavar="N[,N]…"),
     *options("accept draft-by draft-weights"),
     *SERVED,
-    option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY", help="Rank by what it will take (vllm)."),
+    option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY"),
     option("why"),
-    option("explain", help="What binds where, what figures are worth, and break-even prices."),
+    option("explain"),
     option("simulate"),
     WORKERS,
     option(
         "output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json, .txt: all; .csv."
     ),
-    option("view", type=ChartKind("plan"), help="frontier, first-token."),
+    option("view", type=ChartKind("plan")),
     *options("dark json"),
 )
 def plan_command(

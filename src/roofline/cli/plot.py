@@ -19,7 +19,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
 @with_options(
-    option("on", name="machines", metavar="TARGET[,TARGET]…", help="A machine, or several."),
+    option("on", name="machines", metavar="TARGET[,TARGET]…"),
     DESCRIBED,
     MESH,
     WORK,
@@ -27,7 +27,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 )
 @with_options(
     *options("name ceiling level"),
-    option("bandwidth", help="Roofline: coloured regions between two."),
+    option("bandwidth"),
     *options("points title dark"),
     option(
         "output-file",

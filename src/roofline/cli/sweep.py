@@ -49,7 +49,7 @@ MOST_JSON = 100_000
         older="--output",
         help="Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.",
     ),
-    option("kind", metavar="[time-map|limit-map|…]", help="What to draw; without -o in the terminal."),
+    option("kind", metavar="[time-map|limit-map|…]"),
     BLOCKS,
     option("json"),
 )

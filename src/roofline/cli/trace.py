@@ -52,8 +52,8 @@ _PICTURES = (".svg", ".png", ".pdf")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
 @with_options(
     *options("input jax"),
-    option("batch", help="Size of an ONNX file's symbolic batch; several stand side by side."),
-    option("dtype", help="Format in which the fp32 tensors of an ONNX file are taken (bf16)."),
+    option("batch"),
+    option("dtype"),
     *options("trips backward input-gradients"),
     option("optimizer"),
     *SEVERAL,

@@ -28,7 +28,6 @@ from roofline.cli.option_values import (
 from roofline.cli.output import show_answer, show_changed, show_json, working
 from roofline.counts import count, parse_size
 from roofline.errors import InputError
-from roofline.meanings import MEANINGS_OF
 from roofline.sizes import LARGEST, check, is_array
 
 #: Options that say nothing without another.
@@ -56,48 +55,42 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @argument("model", metavar="MODEL", values="model")
 @with_options(SEVERAL, options("batch-tokens sequence"))
-@with_options(
-    option("data", type=OF_EACH, metavar="N", help="Copies of the model (default: what a given --fsdp leaves).")
-)
-@with_options(option("pipeline", type=OF_EACH, default=1, metavar="N", help="Stages that hold some layers."))
+@with_options(option("data", type=OF_EACH, metavar="N"))
+@with_options(option("pipeline", type=OF_EACH, default=1, metavar="N"))
 @with_options(options("schedule chunks"))
 @with_options(
     option(
         "microbatches",
         type=str,
-        help="Parts of a step, or several numbers (default 1, or as many as it fits in; with stages one a sequence).",
     )
 )
-@with_options(option("fsdp", type=OF_EACH, help="Chips that share the states of a copy (--zero)."))
+@with_options(option("fsdp", type=OF_EACH))
 @with_options(
     option(
         "tensor",
         type=OF_EACH,
         default=1,
         metavar="N",
-        help="Chips that split each layer; of several machines one each.",
     ),
-    option("expert", type=OF_EACH, default=1, metavar="N", help="Chips that hold whole experts."),
-    option("expert-exchange", help="all-to-all (default where tokens are sent), per-expert, all-reduce."),
+    option("expert", type=OF_EACH, default=1, metavar="N"),
+    option("expert-exchange"),
     option("context-parallel", type=OF_EACH, default=1, metavar="N"),
     option(
         "sequence-parallel",
         default=True,
         words="--sequence-parallel/--no-sequence-parallel",
-        help="Tensor: tokens split between blocks.",
     ),
-    option("algorithm", multiple=False, help="Of the collectives (default: the fastest at each size)."),
+    option("algorithm", multiple=False),
     option("zero"),
     option(
         "checkpoint",
         default="selective",
-        help="none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
     ),
     *options("lora saved-activations unfused"),
-    option("optimizer", default="adam", values="adam adamw lion momentum sgd", help=MEANINGS_OF["train"]["optimizer"]),
-    option("weights", help=MEANINGS_OF["train"]["weights"]),
+    option("optimizer", default="adam", values="adam adamw lion momentum sgd"),
+    option("weights"),
     *options("gradients moments master tokens mfu measured days chip-hours price"),
-    option("power", callback=_power, help="Of one chip (default, or tdp: its data sheet's)."),
+    option("power", callback=_power),
     *BYTES["minimal"],
     option("full-attention"),
     *ESTIMATE,
