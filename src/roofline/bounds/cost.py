@@ -147,6 +147,15 @@ def power_asked(machine: Machine, power: Any) -> tuple[float | None, list[str]]:
     return watts, [upper] * is_tdp(power)
 
 
+def chip_hours(seconds: Size) -> Size:
+    """Hours of one chip for a million, of which each takes it so many seconds.
+
+    >>> chip_hours(0.0036)
+    1.0
+    """
+    return seconds * MILLION / HOUR
+
+
 def check_amounts(**amounts: Size) -> None:
     """Refuse an amount that is no number above 0, no array of them and no symbol."""
     for name, value in amounts.items():
@@ -173,4 +182,4 @@ def token_cost(
             raise InputError(
                 f"{name} is {quoted(value)}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
             )
-    return MillionCost(time * chips / tokens * MILLION / HOUR, price, power)
+    return MillionCost(chip_hours(time * chips / tokens), price, power)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
-from roofline.bounds.cost import COST, HOUR, MILLION
+from roofline.bounds.cost import COST, chip_hours
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
@@ -576,7 +576,7 @@ class StepTable(BlockTable):
             limit = f"{YES_NO['within']} of {format_quantity(self.limit or 0.0, 's')}"
             lacking = {YES_NO["fits"]: _fits(found, machine) == 0, limit: slow}
             lacking[f"no price of {machine.key} is listed"] = price is None
-            cost = MILLION / of_chip / HOUR * (np.nan if price is None else price)
+            cost = chip_hours(1 / of_chip) * (np.nan if price is None else price)
             is_open = ~np.isnan(found["lower"])
             for why, rows in lacking.items():
                 self._noted["no cost", why] += int((is_open & rows).sum())

@@ -18,7 +18,7 @@ import numpy as np
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
-from roofline.bounds.cost import COST, DOLLARS, ENERGY, HOUR, JOULES, MILLION
+from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES, chip_hours
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
@@ -150,7 +150,7 @@ class ParetoFront(Answer):
         """Dollars of a million output tokens of a choice; None without a price, and where it does not fit."""
         if self.price is None or choice.fits is False:
             return None
-        return MILLION / choice.tokens_per_second_per_chip / HOUR * self.price
+        return float(self.price * chip_hours(1 / choice.tokens_per_second_per_chip))
 
     def joules_per_token(self, choice: ServingChoice) -> float | None:
         """Joules of an output token of a choice; None without a power, and where it does not fit."""
