@@ -20,7 +20,7 @@ import sys
 from collections import ChainMap, UserDict, UserList, UserString
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -336,6 +336,23 @@ def multiple_of(form: Any) -> Any:
     return factor * getattr(rest, "multiple", 1)
 
 
+def has_more_operations(forms: Sequence[Any], most: int) -> bool:
+    """Whether closed forms have more operations than ``most``, all together.
+
+    A sum has at least one between its terms; sympy counts the others anew each time, and takes long.
+
+    >>> has_more_operations([2 * symbol("B") + 1], 1), has_more_operations([2 * symbol("B") + 1], 2)
+    (True, False)
+    """
+    least = sum(len(form.args) - 1 for form in forms if form.is_Add)
+    return least > most or sum(map(_operations, forms)) > most
+
+
+@lru_cache(4096)
+def _operations(form: Any) -> int:
+    return int(form.count_ops())
+
+
 class Definitions(dict[Any, Any]):
     """Long parts of closed forms, by the symbols that stand for them; of parts alike there is one.
 
@@ -352,7 +369,7 @@ class Definitions(dict[Any, Any]):
 
     def __call__(self, name: str, form: Size) -> Size:
         """The symbol that stands for a form, or a short form as it is."""
-        if not is_symbol(form) or form.count_ops() <= SHORT:
+        if not is_symbol(form) or not has_more_operations([form], SHORT):
             return form
         if form not in self._symbols:
             import sympy
@@ -545,10 +562,7 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     if any(is_symbol(v) for v in values):
         import sympy
 
-        kept = undominated([sympy.sympify(v) for v in values], largest=symbol_name == "Max")
-        # sympy looks long for an order of sums, or of times over rates of their own, of which nothing is known
-        short = sum(form.count_ops() for form in kept) <= SHORT and not _apart(kept)
-        return kept[0] if len(kept) == 1 else getattr(sympy, symbol_name)(*kept, evaluate=short)
+        return _open_extreme(symbol_name, *map(sympy.sympify, values))
     if any(is_array(v) for v in values):
         import numpy as np
 
@@ -558,6 +572,17 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
             result = function(result, value)
         return result
     return plain(values)
+
+
+@lru_cache(2048, typed=True)
+def _open_extreme(symbol_name: str, *values: Size) -> Size:
+    """The ``Max`` or ``Min`` of closed forms; most are asked for again, as layers are alike."""
+    import sympy
+
+    kept = undominated(values, largest=symbol_name == "Max")
+    # sympy looks long for an order of sums, or of times over rates of their own, of which nothing is known
+    short = not has_more_operations(kept, SHORT) and not _apart(kept)
+    return kept[0] if len(kept) == 1 else getattr(sympy, symbol_name)(*kept, evaluate=short)
 
 
 def is_surely(compare: Callable[[Any, Any], Any], a: Size, b: Size) -> bool:
@@ -586,11 +611,7 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
     if any(map(is_symbol, keys)):
         import sympy
 
-        cases = []
-        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
-            rest = [other for n, other in enumerate(keys) if n != index]
-            holds = sympy.Ge(key, sympy.Max(*rest), evaluate=False) if index < len(keys) - 1 else True
-            cases.append((value, holds))
+        cases = zip(values, _where_largest(*map(sympy.sympify, keys)), strict=True)
         return sympy.Piecewise(*cases, evaluate=False)
     if any(map(is_array, keys)):
         import numpy as np
@@ -599,6 +620,15 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
             np.argmax(np.broadcast_arrays(*keys), axis=0), np.broadcast_arrays(*keys, *values)[len(keys) :]
         )
     return values[keys.index(max(keys))]
+
+
+@lru_cache(64, typed=True)
+def _where_largest(*keys: Any) -> tuple[Any, ...]:
+    """Where each of several closed forms is the largest, of equal ones the first: it is asked of every part alike."""
+    import sympy
+
+    rest = [sympy.Max(*keys[:index], *keys[index + 1 :]) for index in range(len(keys) - 1)]
+    return (*(sympy.Ge(key, other, evaluate=False) for key, other in zip(keys, rest, strict=False)), True)
 
 
 def undominated(forms: Sequence[Any], *, largest: bool = True) -> list[Any]:

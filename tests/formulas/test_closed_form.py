@@ -30,7 +30,7 @@ from roofline.models.closed_form import formula, model_formula, step_function
 from roofline.models.sweeps import sweep
 from roofline.programs import trace
 from roofline.rendering.terminal import as_text
-from roofline.sizes import symbol
+from roofline.sizes import SHORT, has_more_operations, maximum, minimum, of_largest, symbol
 from tests.strategies import expressions, few, machines
 
 NODE = shutil.which("node")
@@ -381,3 +381,22 @@ def test_one_symbol_of_a_size_serves_answers_and_formulas(way: str) -> None:
     if way != "answer":
         assert found.sizes["B"] == B
         assert sum(found.times.values()).diff(B) == found.upper.diff(B)
+
+
+def test_what_is_kept_of_symbols_is_what_it_was_made_of() -> None:
+    """Largest parts, where each is the largest, and numbers of operations are kept: each is that of its own forms."""
+    B, C = symbol("B"), symbol("C")
+    for _ in range(2):
+        assert [str(function(B, bound)) for function in (maximum, minimum) for bound in (2, 2.5, 2)] == [
+            "Max(2, B)", "Max(2.5, B)", "Max(2, B)", "Min(2, B)", "Min(2.5, B)", "Min(2, B)",
+        ]  # fmt: skip
+        for keys in ((B, 6, 2 * B - 8), (B, 2 * B - 8, 6)):
+            form = of_largest(keys, [10, 20, 30])
+            for size in (3, 6, 7, 8, 20):
+                numbers = [key if key == 6 else key.subs(B, size) for key in keys]
+                assert form.subs(B, size) == (10, 20, 30)[numbers.index(max(numbers))], (keys, size)
+        for form in (B, 2 * B + 1, -B / C - 3, sum(B**n for n in range(SHORT + 3)), B * C * maximum(B, C) / 7):
+            count = form.count_ops()
+            assert [has_more_operations([form], most) for most in (count - 1, count)] == [True, False]
+            assert not has_more_operations([form, B, form], 2 * count)
+            assert has_more_operations([form, B, form], 2 * count - 1)

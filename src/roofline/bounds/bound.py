@@ -7,6 +7,7 @@ Every field may hold a number, an array (one entry a configuration) or a symboli
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import (
@@ -659,17 +660,22 @@ def ratio(a: Size, b: Size) -> Size | None:
     if isinstance(b, int | float) and b == 0:
         return None
     if is_symbol(a) and is_symbol(b):
-        import sympy
-
-        found = sympy.cancel(a / b)
-        whole = {x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()}
-        return found.xreplace(whole)
+        return _cancelled(a, b)
     if is_array(b):
         import numpy as np
 
         with np.errstate(all="ignore"):
             return a / b
     return a / b
+
+
+@lru_cache(512)
+def _cancelled(a: Any, b: Any) -> Any:
+    """A closed form over another without what both are multiples of, which sympy looks for long."""
+    import sympy
+
+    found = sympy.cancel(a / b)
+    return found.xreplace({x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()})
 
 
 def bounds_in_words(answer: Bound) -> list[str]:

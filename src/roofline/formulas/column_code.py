@@ -38,7 +38,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
-from roofline.sizes import undominated
+from roofline.sizes import has_more_operations, undominated
 
 #: Axes of arrays that all have the same rows.
 ALIKE = frozenset(("rows",))
@@ -425,7 +425,7 @@ def _flat(form: Any) -> Any:
     """A form multiplied out, unless that makes it long."""
     import sympy
 
-    if form.is_Atom or form.count_ops() > LONG:
+    if form.is_Atom or has_more_operations([form], LONG):
         return form
     return sympy.expand(form, power_base=False, power_exp=False, log=False)
 
