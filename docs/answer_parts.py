@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from inspect import getattr_static, getdoc, isclass, isfunction, unwrap
 from pathlib import Path
@@ -57,6 +57,7 @@ def documented() -> list[Any]:
     return found
 
 
+@cache
 def parts() -> dict[type, list[str]]:
     """Every class of the package that what is documented leads to, with the places that give it."""
     known = documented()

@@ -152,7 +152,7 @@ def undocumented(source: str, documented: Mapping[str, set[str]] = MappingProxyT
         yield "the module"
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            is_overload = any(ast.unparse(each) == "overload" for each in node.decorator_list)
+            is_overload = any(isinstance(each, ast.Name) and each.id == "overload" for each in node.decorator_list)
             if ast.get_docstring(node) is None and not is_overload:
                 yield node.name
             bases = node.bases if isinstance(node, ast.ClassDef) else ()
