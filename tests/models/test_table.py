@@ -9,7 +9,8 @@ import pytest
 
 from roofline.errors import RooflineError
 from roofline.models import load, serve_bound, serve_table
-from roofline.models.closed_form import COLUMNS
+from roofline.models.closed_form import COLUMNS, formula
+from roofline.models.sweeps import sweep_steps
 from roofline.sizes import BLOCK
 from tests.models.tiny import TINY
 from tests.strategies import some
@@ -72,6 +73,17 @@ def test_sizes_broadcast_and_columns_are_lists() -> None:
     assert data["columns"]["batch"] == [1, 1, 1, 2, 2, 2]
     assert data["columns"]["context"] == [10, 20, 30] * 2
     assert {len(values) for values in data["columns"].values()} == {6}
+
+
+def test_warm_data_has_no_closed_form_and_long_arrays_of_it_are_what_short_ones_are() -> None:
+    asked: dict[str, Any] = {"on": "h100", "over": "warm", "context": 64}
+    for ask in (sweep_steps, formula):
+        with pytest.raises(
+            RooflineError, match="the bandwidth of warm data follows the sizes, so a step has no closed"
+        ):
+            ask("gpt2", **asked, batch=1)
+    few, many = (serve_bound("gpt2", "decode", **asked, batch=np.arange(1, n)) for n in (3, BLOCK + 3))
+    assert (few.lower == many.lower[:2]).all()
 
 
 MESSAGES: list[tuple[dict[str, Any], str]] = [

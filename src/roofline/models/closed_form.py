@@ -33,6 +33,7 @@ from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.open_counts import numbered_counts, open_counts, open_shape
+from roofline.hardware.rate import WARM
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -284,10 +285,13 @@ def _function(model: Model, phase: str, on: Any, options: tuple[tuple[str, Any],
 def step_over_arrays(model: Model, phase: str, sizes: Mapping[str, Any], asked: Mapping[str, Any]) -> ArrayBound | None:
     """A step over long arrays of sizes by its closed form, its columns worked out when they are looked up.
 
-    What it assumes is what the steps of the smallest and of the largest sizes do. None where a row is out of range.
+    What it assumes is what the steps of the smallest and of the largest sizes do. None where a row is out of range, or
+    where there is no closed form.
     """
     import numpy as np
 
+    if _is_warm(asked["on"], asked):
+        return None
     rest = {name: value for name, value in asked.items() if name not in sizes and value is not None}
     opened: dict[str, Any] = {**rest, **dict.fromkeys(sizes, 1)}
     function = step_function(model, phase, **opened)
@@ -314,7 +318,14 @@ def _fixed(name: str, value: Any) -> Any:
 
 def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
     """The closed form of a step in each way that may be the fastest."""
+    if _is_warm(on, options):
+        hint = "leave warm out here; llm and train take it, at sizes that are given"
+        raise InputError("the bandwidth of warm data follows the sizes, so a step has no closed form", hint=hint)
     return [_training(model, on, options)] if phase == "train" else _serving(model, phase, on, options)
+
+
+def _is_warm(on: str | Machine, options: Mapping[str, Any]) -> bool:
+    return target(on, **{name: options[name] for name in TARGET_OPTIONS if name in options}).over == WARM
 
 
 def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
