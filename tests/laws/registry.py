@@ -16,7 +16,7 @@ import roofline
 from roofline.bounds.api import question
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.traffic import traffic
-from roofline.errors import UntimedError
+from roofline.errors import InputError, UntimedError
 from roofline.hardware import override
 from roofline.sizes import is_symbol, symbol
 from tests.strategies import CHIPS, KINDS
@@ -301,6 +301,59 @@ def advice(rng: random.Random) -> int:
         if line["change"].startswith(("B = ", "D = ", "F = ")):
             assert close(roofline.bound(line["expression"], on=found.machine).lower, line["lower_after"])
     return len(lines)
+
+
+MODELS = ("gpt2", "llama-3-8b", "qwen3-30b-a3b", "deepseek-v3", "gpt-oss-20b")
+LAYOUTS: tuple[dict[str, int], ...] = (
+    {"tensor": 8}, {"data": 8}, {"pipeline": 4, "tensor": 2}, {"context_parallel": 2, "tensor": 4}, {"expert": 8},
+    {"expert": 8, "tensor": 2}, {"kv_parallel": 2, "tensor": 8}, {"pipeline": 2, "expert": 4},
+)  # fmt: skip
+
+
+def a_step(rng: random.Random) -> tuple[str, dict[str, Any]]:
+    """A model and a layout of it on eight chips, some of them in other formats."""
+    formats = rng.choice(({}, {"weights": "fp8"}, {"kv": "fp8"}, {"kv_block": 16}))
+    on = f"{rng.choice(('a100', 'h100', 'h200', 'b200'))}:8"
+    return rng.choice(MODELS), {"on": on, "context": int(10 ** rng.uniform(0, 4)), **rng.choice(LAYOUTS), **formats}
+
+
+@law("a step of a model alone = an entry of several = a row of a sweep")
+def step_by_any_route(rng: random.Random) -> int:
+    model, asked = a_step(rng)
+    batches = sorted(rng.sample(range(1, 300), 3))
+    try:
+        alone = [roofline.llm(model, **asked, batch=batch) for batch in batches]
+    except InputError:
+        return 0
+    several = roofline.llm(model, **asked, batch=batches)
+    table = roofline.sweep(model, **asked, batch=batches, columns="lower,op_by_op,upper,memory")
+    for row, one in enumerate(alone):
+        for name in ("lower", "op_by_op", "upper"):
+            time = getattr(one.decode, name)
+            assert close(time, getattr(several.decode, name)[row])
+            assert close(time, table[name][row])
+        assert close(one.memory.total, table["memory"][row])
+    return len(batches)
+
+
+@law("a step of a model is no slower on a better machine, and no faster with more to do")
+def steps_in_order(rng: random.Random) -> int:
+    model, asked = a_step(rng)
+    batch, made = rng.randint(1, 300), 0
+    try:
+        before = roofline.llm(model, **asked, batch=batch)
+    except InputError:
+        return 0
+    for figure in ("hbm", "link", "bf16"):
+        after = roofline.llm(model, **asked, batch=batch, set={figure: f"+{rng.randint(1, 99)}%"})
+        made += sum(getattr(after.decode, each) <= getattr(before.decode, each) * ROOM for each in ("lower", "upper"))
+    more = [{**asked, "batch": batch + 1}, {**asked, "batch": batch, "context": 2 * asked["context"]}]
+    for each in more:
+        after = roofline.llm(model, **each)
+        made += before.decode.lower <= after.decode.lower * ROOM
+        made += before.memory.total <= after.memory.total
+    assert made == 2 * 5
+    return made
 
 
 @law("an estimate is not below its bound, where data is cold")
