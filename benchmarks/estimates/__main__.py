@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.estimates.borrowed import with_lenders
 from benchmarks.estimates.eager import fitted_eager
 from benchmarks.estimates.fits import Outcome, kept_family
 from benchmarks.estimates.page import SUMMARY
@@ -46,20 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", type=Path, required=True, help="folder to write constants to")
     options = parser.parse_args(arguments)
     lint = Lint()
-    left: list[Outcome] = []
-    apart = versions(options.data)
-    for key, groups in groups_by_family(read(options.data, lint)):
+    families: dict[str, list[list[Outcome]]] = defaultdict(list)
+    apart, measured = versions(options.data), read(options.data, lint)
+    for key, groups in groups_by_family(measured):
         others = options.library and not {group.library for group in groups} & set(options.library)
         if others or (options.only and key[0] not in options.only):
             continue
         start = time.perf_counter()
         found = kept_family(key[0], groups, apart)
-        left += found
+        families[key[0]].append(found)
         middle = defaultdict(list)
         for one in found:
             middle[one.group.chip].append(one.constants.error["mdape"])
         shown = ", ".join(f"{chip} {100 * float(np.median(each)):.1f}" for chip, each in middle.items())
         print(f"{' '.join(key)}: {shown}  ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    left = [one for mine in families.values() for one in with_lenders(mine, measured)]
     # residuals of chips that were left out are those of all libraries together
     moved = [] if options.library else [*another_generation(left), *outside_sizes(left)]
     if not options.only or "contraction" in options.only:

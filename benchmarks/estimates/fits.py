@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.estimates import baselines as baselined
+from benchmarks.estimates import shared_constants
 from benchmarks.estimates.baselines import baselines
 from benchmarks.estimates.rows import KEPT, LEAST, Group, stated_for
 from benchmarks.estimates.shared_constants import fit_family
@@ -79,6 +80,13 @@ def halves(group: Group, count: int) -> tuple[Any, Any]:
     return np.sort(shuffled[::2]), np.sort(shuffled[1::2])
 
 
+def parted(group: Group, rows: Rows) -> tuple[Rows, Rows, Rows]:
+    """Rows of a group that are fitted, those of the first half that are not, and the other half."""
+    first, second = halves(group, len(rows))
+    taken = np.arange(len(first)) % max(1, len(rows) // MOST_ROWS) == 0
+    return rows.take(first[taken]), rows.take(first[~taken]), rows.take(second)
+
+
 def quantiles(estimated: Any, measured: Any) -> tuple[tuple[float, ...], tuple[tuple[float, float], ...]]:
     """Edges of thirds of estimated time, and in each the split-conformal quantiles of measured ÷ estimated."""
     count = 3 if len(estimated) >= LEAST_FOR_THIRDS else 1
@@ -105,6 +113,7 @@ def kept_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions) -
         fitting,
         kernel_model,
         transfer,
+        shared_constants,
         sys.modules[KERNELS[kernel].parts.__module__],
         baselined,
         sys.modules[__name__],
@@ -134,14 +143,7 @@ def fitted_family(kernel: str, groups: Mapping[Group, Rows], versions: Versions)
     Each chip is also left out in turn, and fitted again with ten of its rows.
     """
     model = KERNELS[kernel]
-    parts = {group: halves(group, len(rows)) for group, rows in groups.items()}
-    steps = [max(1, len(rows) // MOST_ROWS) for rows in groups.values()]
-    train = [rows.take(parts[group][0][::step]) for (group, rows), step in zip(groups.items(), steps, strict=True)]
-    spare = [
-        rows.take(parts[group][0][np.arange(len(parts[group][0])) % step > 0])
-        for (group, rows), step in zip(groups.items(), steps, strict=True)
-    ]
-    test = [rows.take(parts[group][1]) for group, rows in groups.items()]
+    train, spare, test = zip(*(parted(*one) for one in groups.items()), strict=True)
     stated = [stated_for(group) for group in groups]
     kin = [
         group.chip if policy else versions.get((group.chip, kernel, group.library), "")

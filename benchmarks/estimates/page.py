@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from benchmarks.estimates.served import NAMED, OTHERS
 from roofline.estimates.accuracy import KINDS, is_core
 from roofline.estimates.attention import BEYOND
-from roofline.estimates.constants import TAILS, KernelConstants, shipped
+from roofline.estimates.constants import KERNELS, TAILS, KernelConstants, shipped
 from roofline.estimates.transfer import OUTSIDE, SAME, transfers
 
 SUMMARY = Path(__file__).with_name("served_summary.json")
@@ -73,7 +75,8 @@ REASONS = {
     ("products, bf16", "b60"): (
         "tested on the first half: a third of its rows take what the host needs to start a kernel, 28 to 38 µs, which "
         "no shape tells; depths of 12,288 take 1.3 times as long, likely because such rows start in the same of twelve "
-        "memory channels: a constant for them gives 5.7 for 5.9, and no other chip has rows that ask for it"
+        "memory channels: a constant for them gives 5.7 for 5.9, and no other chip has rows that ask for it; with all "
+        "constants its own 6.4"
     )
 }
 
@@ -127,10 +130,12 @@ def coverage(records: Sequence[KernelConstants]) -> list[str]:
     large = [r for r in records if r.error["n_test"] >= 200 and "coverage" in r.error]
     out = [r for r in large if not 0.75 <= r.error["coverage"] <= 0.87]
     said = [f"{len(large) - len(out)} of {len(large)} groups with 200 test rows or more have between 75 and 87%."]
-    low, middle, high = by_chance(large)
+    outside = by_chance(large)
+    low, middle, high = np.quantile(outside, [0.05, 0.5, 0.95])
     said.append(
         "So few rows spread the coverage of exact intervals by chance: with the sizes of these groups, "
-        f"{middle:.0f} lie outside ({low:.0f} to {high:.0f} in 90% of {TRIALS:,} simulations). Those that do here:"
+        f"{middle:.0f} lie outside ({low:.0f} to {high:.0f} in 90% of {TRIALS:,} simulations); {len(out)} or more in "
+        f"{100 * np.mean(outside >= len(out)):.0f}%. Those that do here:"
     )
     return [*said, "", *(f"- {r.name}: {percent(r.error['coverage'])}" for r in out), "", *outside_sizes()]
 
@@ -156,8 +161,8 @@ def outside_sizes() -> list[str]:
     return [said, "", *table(head, rows)]
 
 
-def by_chance(records: Sequence[KernelConstants]) -> tuple[float, float, float]:
-    """How many groups an exact interval of 80% leaves outside 75 to 87%: 5th percentile, median and 95th.
+def by_chance(records: Sequence[KernelConstants]) -> Any:
+    """How many groups an exact interval of 80% leaves outside 75 to 87%, in each of many simulations.
 
     Between two order statistics, k places apart, of n rows lies a share ``Beta(k, n + 1 − k)`` of all rows, whatever
     their distribution; the test rows of a third of times, as many, are a binomial sample of it.
@@ -171,8 +176,7 @@ def by_chance(records: Sequence[KernelConstants]) -> tuple[float, float, float]:
         shares = draw.beta(apart, rows + 1 - apart, (TRIALS, parts))
         covered = draw.binomial(rows, shares).sum(axis=1) / (rows * parts)
         outside += (covered < 0.75) | (covered > 0.87)
-    low, middle, high = np.quantile(outside, [0.05, 0.5, 0.95])
-    return float(low), float(middle), float(high)
+    return outside
 
 
 def unseen(records: Sequence[KernelConstants]) -> list[str]:
@@ -340,6 +344,17 @@ def forest_wins(records: Sequence[KernelConstants]) -> str:
     tried = [r for r in records if "by_forest" in r.error]
     better = sum(r.error["by_forest"] < r.error["mdape"] for r in tried)
     return f"A forest of trees on the same rows does better in {better} of {len(tried)} groups."
+
+
+def alone(records: Sequence[KernelConstants]) -> list[KernelConstants]:
+    """Groups of kernels that share none of their constants with another, though not all are a group's own."""
+    sharing: dict[tuple[Any, ...], list[KernelConstants]] = defaultdict(list)
+    for record in records:
+        own = KERNELS[record.kernel].own(record.policy)
+        common = tuple((name, value) for name, value in sorted(record.values.items()) if name not in own)
+        if own and common:
+            sharing[record.kernel, common].append(record)
+    return [members[0] for members in sharing.values() if len(members) == 1]
 
 
 def tables(records: Sequence[KernelConstants]) -> str:

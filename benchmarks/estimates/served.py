@@ -8,6 +8,9 @@ Which terms a step has is chosen anew for each fold, on the other configurations
 that nothing about a fold's estimates has seen it. For steps each model is left out in turn there: a user's model is
 another one, and runs of one model cannot tell the host's time of a step from that of its kernels. First tokens of
 dense models are of one model: for them four folds of configurations are taken.
+
+Steps of a mixture that was not fitted take constants of a wider kind, as those of a chip and a format are of the one or
+two mixtures that were measured there. How wide a kind is chosen with the form, in the same way.
 """
 
 from __future__ import annotations
@@ -75,6 +78,8 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 #: Fewest rows that move constants from those of the wider kind.
 LEAST, LEAST_FOR_INTERVAL = 3, 20
+#: The kind of model whose steps take constants of a wider kind where it was not fitted.
+MIXTURE = "mixture"
 NO_CHIP = ChipFigures(1, 1, 1, 1)
 #: Runs that are named as the reason of a miss, and the others.
 NAMED, OTHERS = "trtllm on b200", "all but trtllm on b200"
@@ -179,9 +184,13 @@ def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
         members, used = members_of(kernel, runs, everything)
         caches = best_caches(tuple(runs)) if kernel == "served_step" else {}
         values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
+        form, width = best_kind(kernel, runs, everything, MIXTURE)
+        wide = hierarchy(kernel, [members[i] for i in used], levels[:width], form)
         for one in _records(kernel, values, members, used, estimated[kernel], fold):
             kind = (one.library, one.path, one.chip, one.dtype)
-            found.append(replace(one, policy=f"{caches[kind]} cache") if kind in caches else one)
+            record = replace(one, policy=f"{caches[kind]} cache") if kind in caches else one
+            wider = one.path == MIXTURE and width < len(levels)
+            found.append(replace(record, other_model=wide[kind[:width]]) if wider else record)
     return found
 
 
@@ -203,9 +212,11 @@ def _nested(runs: tuple[Run, ...], by_model: bool) -> dict[str, Any]:
     fold = models_of(runs) if by_model else folds(runs)
     found = {kernel: np.zeros(len(runs)) for kernel in LEVELS}
     for one in np.unique(fold):
-        for kernel in LEVELS:
-            left_out = best_form(kernel, runs, fold != one)
-            found[kernel] += _estimated(kernel, runs, fold != one, fold == one, left_out)
+        for kernel, levels in LEVELS.items():
+            form, width = best_form(kernel, runs, fold != one), len(levels)
+            if by_model:
+                form, width = best_kind(kernel, runs, fold != one, runs[int(np.argmax(fold == one))].key["path"])
+            found[kernel] += _estimated(kernel, runs, fold != one, fold == one, form)[width]
     return found
 
 
@@ -222,32 +233,47 @@ def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
 
     An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
     """
-    return _best_form(kernel, tuple(runs[i] for i in np.flatnonzero(fits)))
+    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), (len(LEVELS[kernel]),))[0]
+
+
+def best_kind(kernel: str, runs: Sequence[Run], fits: Any, path: str) -> tuple[tuple[str, ...], int]:
+    """For a model that was not fitted the form, and how many levels tell apart the kinds whose constants it takes."""
+    whole = len(LEVELS[kernel])
+    if kernel != "served_step" or path != MIXTURE:
+        return best_form(kernel, runs, fits), whole
+    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), tuple(range(whole + 1)))
 
 
 @cache
-def _best_form(kernel: str, mine: tuple[Run, ...]) -> tuple[str, ...]:
-    fold, errors = models_of(mine) if kernel == "served_step" else folds(mine, INNER_FOLDS), {}
-    for name, left_out in FORMS[kernel].items():
-        parts = (_estimated(kernel, mine, fold != one, fold == one, left_out) for one in np.unique(fold))
-        estimated = np.sum(list(parts), axis=0)
-        seconds = np.array([run.first if kernel == "first_token" else run.token for run in mine])
-        known = estimated > 0
-        errors[name] = float(np.abs(np.log(estimated[known] / seconds[known])).mean())
-    best = min(errors, key=lambda name: (round(errors[name], 4), -len(FORMS[kernel][name])))
+def _best(kernel: str, mine: tuple[Run, ...], widths: tuple[int, ...]) -> tuple[tuple[str, ...], int]:
+    seconds = np.array([run.first if kernel == "first_token" else run.token for run in mine])
+    errors = {}
+    for name, form in FORMS[kernel].items():
+        estimated = _of_folds(kernel, mine, form)
+        for width in widths:
+            known = estimated[width] > 0
+            errors[name, width] = float(np.abs(np.log(estimated[width][known] / seconds[known])).mean())
+    best = min(errors, key=lambda each: (round(errors[each], 4), -len(FORMS[kernel][each[0]])))
     print(f"{kernel}, {len(mine)} runs: {best} of {errors}", file=sys.stderr, flush=True)
-    return FORMS[kernel][best]
+    return FORMS[kernel][best[0]], best[1]
+
+
+@cache
+def _of_folds(kernel: str, mine: tuple[Run, ...], form: tuple[str, ...]) -> Any:
+    """Estimates of runs by width, each by constants that its fold had no part in: of steps folds are of models."""
+    fold = models_of(mine) if kernel == "served_step" else folds(mine, INNER_FOLDS)
+    return np.sum([_estimated(kernel, mine, fold != one, fold == one, form) for one in np.unique(fold)], axis=0)
 
 
 def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_out: Sequence[str]) -> Any:
-    """Estimates of the tested runs by constants of the fitted ones, zero elsewhere."""
+    """Estimates of the tested runs by constants of the fitted ones, zero elsewhere: a row a width of kinds."""
     levels = LEVELS[kernel]
     members, used = members_of(kernel, runs, fits)
     values = hierarchy(kernel, [members[i] for i in used if fits[i]], levels, left_out)
-    found = np.zeros(len(runs))
-    for i in used:
-        if tested[i]:
-            found[i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels))
+    found = np.zeros((len(levels) + 1, len(runs)))
+    for i in (i for i in used if tested[i]):
+        for width in range(len(levels) + 1):
+            found[width, i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels[:width]))
     return found
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.estimates.page import GOALS, PAGE, page
+from benchmarks.estimates.page import GOALS, PAGE, alone, page
 
 from roofline.estimates.accuracy import KINDS, accuracy
-from roofline.estimates.constants import shipped
+from roofline.estimates.constants import KERNELS, shipped
 
 
 def test_tables_are_those_of_the_shipped_constants() -> None:
@@ -18,6 +18,15 @@ def test_constants_of_attention_stand_in_one_row_each() -> None:
     for record in (r for r in shipped() if r.kernel in ("prefill_attention", "decode_attention")):
         rows = [kind.name for kind in KINDS if record.kernel in kind.kernels and kind.picks(record)]
         assert len(rows) == 1, (record.name, rows)
+
+
+def test_a_group_has_fifteen_constants_six_of_them_its_own() -> None:
+    """A quantiser in front of a product is an operation of its own, with three more."""
+    for record in (one for one in shipped() if one.kernel not in ("served_step", "first_token")):
+        quantiser = 3 * (record.kernel == "quantised_contraction")
+        assert len(record.values) <= 15 + quantiser, record.name
+        assert len(KERNELS[record.kernel].own(record.policy)) <= 6 + quantiser, record.name
+    assert [record.name for record in alone(shipped())] == []
 
 
 def test_every_goal_is_of_a_kind_that_there_is() -> None:

@@ -109,6 +109,7 @@ class KernelConstants:
     """The constants of one kind of kernel on one chip with one library.
 
     ``path`` tells kernels of a library apart that the format does not ("grouped heads", "block scales").
+    ``other_model`` are values of steps for models that were not measured, where these differ.
     """
 
     chip: str
@@ -129,6 +130,7 @@ class KernelConstants:
     figures: Mapping[str, float] = field(default_factory=dict)
     #: The format of the steps that were measured and that of those it stands for, where they differ.
     stand_in: tuple[str, ...] = ()
+    other_model: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
@@ -198,9 +200,11 @@ class KernelConstants:
         )
         plain = {name: getattr(self, name) for name in names if getattr(self, name)}
         ranges = {name: list(ends) for name, ends in self.valid.items()}
+        wider = {name: four_digits(value) for name, value in self.other_model.items()}
         return {
             **plain,
             "values": {name: four_digits(value) for name, value in self.values.items()},
+            **({"other_model": wider} if wider else {}),
             "error": {name: int(v) if name in COUNTS else four_digits(v) for name, v in self.error.items()},
             "edges": [four_digits(edge) for edge in self.edges],
             "interval": [[four_digits(end) for end in ends] for ends in self.interval],
@@ -240,19 +244,9 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     kernel = entry["kernel"]
     if kernel not in models:
         raise InputError(f"{where}: no kernel {kernel!r}", hint=suggest(kernel, models, what="kernels"))
-    model, values = models[kernel], entry.get("values")
-    if not isinstance(values, Mapping):
-        raise InputError(f"{where} has no values", hint="[constants.values]")
-    known = {constant.name: constant for constant in model.constants}
-    for name, value in values.items():
-        if name not in known:
-            raise InputError(f"{where}: {kernel} has no constant {name!r}", hint=suggest(name, known, what="constants"))
-        low, high = known[name].low, known[name].high
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low * 0.999 <= value <= high * 1.001:
-            raise InputError(f"{where}: {name} is {quoted(value)}", hint=f"a number from {low:g} to {high:g}")
-    missing = [name for name in known if name not in values]
-    if missing:
-        raise InputError(f"{where} lacks {missing[0]}", hint=f"{kernel} has {', '.join(known)}")
+    model = models[kernel]
+    values = _values(entry.get("values"), model, where)
+    other_model = _values(entry["other_model"], model, where) if "other_model" in entry else {}
     policy = entry.get("policy", "")
     policies = (*model.policies, *model.stated)
     if policy not in policies:
@@ -271,7 +265,8 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     figures = dict(zip(held, _figures(list(held.values()), where, "figures"), strict=True))
     return KernelConstants(
         **plain,
-        values=dict(values),
+        values=values,
+        other_model=other_model,
         policy=policy,
         error=error,
         edges=edges,
@@ -280,6 +275,24 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
         figures=figures,
         stand_in=(),
     )
+
+
+def _values(values: Any, model: KernelModel, where: str) -> dict[str, float]:
+    """The constants of a model, each within its range."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{where} has no values", hint="[constants.values]")
+    known = {constant.name: constant for constant in model.constants}
+    for name, value in values.items():
+        if name not in known:
+            hint = suggest(name, known, what="constants")
+            raise InputError(f"{where}: {model.name} has no constant {name!r}", hint=hint)
+        low, high = known[name].low, known[name].high
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low * 0.999 <= value <= high * 1.001:
+            raise InputError(f"{where}: {name} is {quoted(value)}", hint=f"a number from {low:g} to {high:g}")
+    missing = [name for name in known if name not in values]
+    if missing:
+        raise InputError(f"{where} lacks {missing[0]}", hint=f"{model.name} has {', '.join(known)}")
+    return dict(values)
 
 
 def _is_figure(value: Any) -> bool:

@@ -554,8 +554,22 @@ class Estimator:
             every = dict.fromkeys(one.path for one in self.records_of(run.kernel, dtype=dtype))
             yield from (path for path in every if ("no gate" in path) == ("no gate" in run.path))
 
-    def step_record(self, kernel: str, dtype: str, path: str, machine: Machine) -> KernelConstants | None:
-        """Constants of this framework's steps: of this format and kind of model, else of another format."""
+    def step_record(
+        self, kernel: str, dtype: str, path: str, machine: Machine, kernels: float = 0.0
+    ) -> KernelConstants | None:
+        """Constants of this framework's steps: of this format and kind of model, else of another format.
+
+        Steps of another number of ``kernels`` than those measured are of another model: for it constants are those of
+        the framework with all models, where the record has them.
+        """
+        found = self._step_record(kernel, dtype, path, machine)
+        if found is None or not found.other_model or not kernels or not found.outside({"kernels": kernels}):
+            return found
+        whose = f"values of all models that {found.library} was measured with"
+        said = ", ".join(filter(None, (found.transferred_from, whose)))
+        return replace(found, values=found.other_model, transferred_from=said)
+
+    def _step_record(self, kernel: str, dtype: str, path: str, machine: Machine) -> KernelConstants | None:
         mine = self.records_of(kernel, library=self.library, path=path)
         formats = dict.fromkeys((dtype, *STEP_FORMATS))
         for only_here in (True, False):

@@ -239,7 +239,7 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
         return None
     machine = serving.decode.machine
     token = first = None
-    record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine)
+    record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
     if record is not None:
         token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)

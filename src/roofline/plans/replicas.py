@@ -518,7 +518,9 @@ def expected_steps(
     alone = float(prompt.value)
     machine = prefill.machine
     path = "mixture" if has_experts(model) else "dense"
-    step, first = (estimator.step_record(name, dtype, path, machine) for name in ("served_step", "first_token"))
+    runs = kernels[-1].runs
+    step = estimator.step_record("served_step", dtype, path, machine, float(runs))
+    first = estimator.step_record("first_token", dtype, path, machine)
     value = float(values[-1])
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
     said: list[str] = [*assumptions_of([*kernels, prompt])]
@@ -534,7 +536,6 @@ def expected_steps(
         return ExpectedSteps(
             floors * ratio, alone / copies, alone - alone / copies, low, high, tuple(dict.fromkeys(said))
         )
-    runs = kernels[-1].runs
     shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
     mixed = {"batch": 0.0, "decode": 0.0, "mixed": alone, "kernels": 0.0}
