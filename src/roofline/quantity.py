@@ -383,17 +383,17 @@ def format_percent(fraction: Any, decimals: int | None = None) -> str:
 
     >>> format_percent(0.834), format_percent(0.0123), format_percent(5.1e-9), format_percent(-0.004)
     ('83%', '1.2%', 'under 0.01%', '-0.4%')
-    >>> format_percent(0.2831, 1), format_percent(0.01, 1), format_percent(4e-4, 1), format_percent(0.0, 1)
+    >>> format_percent(0.2831, 1), format_percent(0.01, 1), format_percent(4e-4, 1), format_percent(-4e-4, 1)
     ('28.3%', '1.0%', '<0.1%', '0.0%')
     """
     if is_array(fraction):
         return " … ".join((format_percent(fraction.min()), format_percent(fraction.max())))
     if decimals is not None:
         least = 0.1**decimals
-        return f"<{least:.{decimals}f}%" if 0 < 100 * fraction < least / 2 else f"{float(fraction):.{decimals}%}"
+        return f"<{least:.{decimals}f}%" if 0 < 100 * fraction < least / 2 else f"{float(fraction):z.{decimals}%}"
     if 0 < fraction < 1e-4:
         return "under 0.01%"
-    return f"{float(fraction):,.0%}" if abs(fraction) >= 0.1 else f"{100 * float(fraction):.2g}%"
+    return f"{float(fraction):,.0%}" if abs(fraction) >= 0.1 else f"{100 * float(fraction):z.2g}%"
 
 
 def format_count(number: int) -> str:

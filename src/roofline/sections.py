@@ -54,10 +54,10 @@ class Amount(NamedTuple):
 def percentage(share: float, *, signed: bool = False) -> Amount:
     """A share as percent, which is a part of 1 as data; ``signed`` with a digit and its sign.
 
-    >>> str(percentage(0.0525)), str(percentage(-0.0144, signed=True)), percentage(0.0525).value
-    ('5.2%', '-1.4%', 0.0525)
+    >>> str(percentage(0.0525)), str(percentage(-0.0144, signed=True)), str(percentage(-1e-4, signed=True))
+    ('5.2%', '-1.4%', '+0.0%')
     """
-    return Amount(share, "", f"{100 * share:+.1f}%" if signed else format_percent(share))
+    return Amount(share, "", f"{100 * share:+z.1f}%" if signed else format_percent(share))
 
 
 class ShareBar(NamedTuple):

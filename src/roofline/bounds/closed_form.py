@@ -707,7 +707,7 @@ class Formula(Answer):
 
 
 def _both_sides(found: Elasticity) -> Amount | str:
-    at, below, above = (f"{round(slope, 3) + 0.0:.3f}" for slope in found)  # no -0.000
+    at, below, above = (f"{slope:z.3f}" for slope in found)
     return f"{below} below, {above} above" if found.tied else Amount(float(found.at), "", at)
 
 

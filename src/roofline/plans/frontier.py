@@ -242,7 +242,7 @@ def frontier_sections(
         words.append(f"decode tends to {format_number(at.tends_to)} tokens/s a replica without end")
         lines.append(f"{curve.replica}: {', '.join(words)}")
     if worth:
-        shown = ", ".join(f"{name} {round(value, 2) + 0.0:+.2f}%" for name, value in worth.items())
+        shown = ", ".join(f"{name} {value:+z.2f}%" for name, value in worth.items())
         lines.append(f"1% more is worth, in requests within the limits: {shown}")
     for name, price in even:
         lines.append(f"{name} would cost the same at ${format_number(price)} a chip an hour")
