@@ -435,6 +435,8 @@ FP8 = {"quant_method": "modelopt", "quant_algo": "FP8"}
         (lambda: roofline.train(7e9, on="h100:8", tokens=1e9, power=DEEP), "is several figures"),
         (lambda: models.train(LLAMA, on="h100:8", batch_tokens=65536, tokens=1e9, price=2, power=DEEP), "is several"),
         (lambda: roofline.model({**LLAMA, "quantization_config": {**FP8, "kv_cache_scheme": DEEP}}), "keys and values"),
+        *[(lambda field=field: roofline.model({**LLAMA, field: DEEP}), "nested too deeply")
+          for field in ("model_type", "dtype", "hidden_act", "tie_word_embeddings")],
         (lambda: estimates.held_accuracy([DEEP], "h100"), r"runs\[0\]"),
     ],
 )  # fmt: skip

@@ -125,6 +125,13 @@ def _from_catalog(path: str, name: str) -> Model:
 
 def from_fields(data: Mapping[str, Any], name: str) -> Model:
     """Read a configuration that is in memory already."""
+    try:
+        return _from_fields(data, name)
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply", hint="some hundred lists within lists at most") from None
+
+
+def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields = Fields(data, name)
     if not fields.kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
