@@ -447,6 +447,8 @@ def test_a_dictionary_is_no_figure_however_deep_it_is(ask: Callable[[], Any], sa
 
 def test_no_amount_is_minus_zero() -> None:
     assert str(parse(-0.0, "FLOP", zero=True)) == "0.0"
+    served = models.serve(LLAMA, on="h100", batch=2, context=64, overhead=-0.0)
+    assert "-0.0" not in json.dumps(served.to_dict())
 
 
 def test_an_override_by_a_function_of_sympy_is_refused() -> None:

@@ -311,6 +311,8 @@ def _plain(value: Any, annotation: str) -> Any:
                 "Size" in _alternatives(annotation) and is_array(plain) and plain.ndim and plain.dtype.kind in "iuf"
             ):  # products in float64 do not overflow
                 plain = own_array(plain)
+        if plain.__class__ is float and not plain:
+            plain = 0.0
         if plain.__class__ is float and plain.is_integer() and "int" in annotation and "float" not in annotation:
             return int(plain) if "int" in _alternatives(annotation) else plain
         return plain
@@ -530,6 +532,8 @@ def _is_plainly(value: Any, annotation: str) -> bool:
         return _is_own(own, annotation)
     if own is str:
         return value.isascii() and len(value) <= MOST_LETTERS
+    if own is float and not value:  # it may be -0.0
+        return False
     return own is not int or -_LARGEST <= value <= _LARGEST
 
 
