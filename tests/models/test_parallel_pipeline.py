@@ -94,6 +94,17 @@ def test_a_micro_batch_is_a_part_of_the_batch() -> None:
     assert found.footprint.parts["kv"] == pytest.approx(held)
 
 
+@pytest.mark.parametrize("batch", [8, 64])
+def test_stages_are_cut_by_the_times_of_a_micro_batch(batch: int) -> None:
+    """One of a sequence reads few experts, so that the head weighs more: a cut of its own is the fastest."""
+    asked: dict[str, Any] = {"on": "v5p:4x2", "pipeline": 4, "balance": "time", "kv": "fp8", "context": 4096}
+    alone = staged("llama-4-scout", "decode", batch=batch, **asked)
+    for other in (1, 16, 512):
+        several = serve_bound("llama-4-scout", "decode", batch=[batch, other], **asked)
+        assert alone.lower <= several.lower[0] * (1 + 1e-9)
+    assert max(stage.lower for stage in alone.stages) < 1.07 * alone.latency / 4
+
+
 def test_stages_balanced_by_time_are_no_slower() -> None:
     for name, stages in (("llama-3-8b", 3), ("gpt-2", 5), ("qwen3.5-35b-a3b", 4)):
         options: dict[str, Any] = {"on": f"h100:{stages}", "pipeline": stages, "batch": 64, "context": 500}

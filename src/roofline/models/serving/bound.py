@@ -231,8 +231,7 @@ def pipelined(asked: ServingStep) -> Bound:
     if ways.balance == "time" and any(map(is_symbol, options.values())):
         hint = "give every size a value, or balance='layers'"
         raise SizeError("stages are cut by their times, and a size is open", hint=hint)
-    costs = _costs(asked) if ways.balance == "time" else None
-    parts, named = local_stages(asked.model, asked.machine, ways, costs)
+    parts, named = local_stages(asked.model, asked.machine, ways)
     local = parts[0].share.local(parts[0].share.group(options["batch"]))
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
     few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
@@ -241,6 +240,8 @@ def pipelined(asked: ServingStep) -> Bound:
         return stack_parts(lambda **some: pipelined(asked.vary(**some)), sizes, few)
     pieces = wanted if (few.all() if is_array(few) else few) else 1
     turns = 1 if pieces > 1 else minimum(wanted, local)
+    if ways.balance == "time":
+        parts, named = local_stages(asked.model, asked.machine, ways, _costs(asked, turns))
     if not is_one(turns):
         parts = tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
     chunks = _chunks(options, pieces) if pieces > 1 else [{}]
@@ -313,13 +314,17 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
 
-def _costs(asked: ServingStep) -> Costs:
-    """What each layer takes, what comes before the first and after the last, each operation by itself."""
+def _costs(asked: ServingStep, turns: Size) -> Costs:
+    """What each layer takes of one of so many micro-batches, what comes before the first and after the last.
+
+    Each operation counts by itself.
+    """
     from roofline.models.parallelism.block_splitting import split_by_layout
 
     ways = asked.ways
     named = name_axes(asked.machine, {name: size for name, size in ways.axes.items() if not is_one(size)})
     local = split_by_layout(asked.model, replace(ways, pipeline=1), named)
+    local = replace(local, share=local.share._replace(turns=turns))
     layers, beside = [0.0] * len(asked.model.layers), [0.0, 0.0]
     numbers = {label: found for label, found, _ in local.layer_groups()}
     for part in replace(asked, model=local, machine=named).bound().ops:
