@@ -437,6 +437,7 @@ FP8 = {"quant_method": "modelopt", "quant_algo": "FP8"}
         (lambda: roofline.model({**LLAMA, "quantization_config": {**FP8, "kv_cache_scheme": DEEP}}), "keys and values"),
         *[(lambda field=field: roofline.model({**LLAMA, field: DEEP}), "nested too deeply")
           for field in ("model_type", "dtype", "hidden_act", "tie_word_embeddings")],
+        (lambda: roofline.bound(flops=1e9, dtype="bf16", on={"hbm": 1e12, "B": DEEP["B"]}), "unknown key 'B'"),
         (lambda: estimates.held_accuracy([DEEP], "h100"), r"runs\[0\]"),
     ],
 )  # fmt: skip

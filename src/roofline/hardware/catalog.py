@@ -701,7 +701,7 @@ def _check_levels(tables: Mapping[str, Any]) -> None:
         if near is None:
             continue
         hint = f"did you mean {near!r}?" if near else f"levels and links are {', '.join(levels)};"
-        hint += f" a level of memory of that name is a dictionary, as in {{{name!r}: {{'bandwidth': {held!r}}}}}"
+        hint += f" a level of memory of that name is a dictionary, as in {{{name!r}: {{'bandwidth': {quoted(held)}}}}}"
         if isinstance(held, Mapping) or near in CHIP_KEYS or dtypes.is_dtype(near):
             hint = f"did you mean {near!r}? a level of memory of that name goes into the list 'memory'"
         elif name in COUNTS:
