@@ -109,6 +109,19 @@ def test_training_is_three_forwards(m, k, n):
     assert traced.only(phase="forward").flops() == 2 * m * k * n
 
 
+def test_gradients_of_the_weights_alone_are_those_of_grad():
+    def loss(p, x, y):
+        return jnp.mean((jnp.tanh(x @ p["w"]) @ p["v"] - y) ** 2)
+
+    inputs = ({"w": _shape(16, 32), "v": _shape(32, 16)}, _shape(8, 16), _shape(8, 16))
+    step, every = (trace(loss, *inputs, backward=True, **options) for options in ({"weights": 0}, {}))
+    assert step.flops() == trace(jax.value_and_grad(loss), *inputs).flops() == every.flops() - 2 * 8 * 16 * 32
+    assert "the backward pass gives gradients of the weights alone, input 0" in step.assumptions
+    assert "the backward pass gives gradients of every floating input: weights=0" in " ".join(every.assumptions)
+    with pytest.raises(InputError, match="weights: no input stands at 3; inputs are at 0 to 2"):
+        trace(loss, *inputs, backward=True, weights=3)
+
+
 def test_recomputing_adds_a_forward():
     def loss(x, w):
         return jnp.sum(jnp.sin(jnp.tanh(x @ w) @ w))

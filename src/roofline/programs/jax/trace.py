@@ -82,8 +82,9 @@ def trace(
     ``inputs``    arrays, ``jax.ShapeDtypeStruct`` or specifications in the notation, in any pytree; what is neither
                   (a number, a string of options) is passed on as it is. One with values (``"int32[2] = 0, 1"``) is a
                   numpy constant of the program, which may look at it
-    ``backward``  also the gradient of every floating input, from a gradient of each result
-    ``weights``   positions of inputs that hold parameters
+    ``backward``  also gradients, from one of each result: of ``weights`` where they are named, else of every floating
+                  input
+    ``weights``   positions of inputs that hold parameters, as ``argnums`` of ``jax.grad``
     ``trips``     how often ``while`` loops run: a number, or one for each source line (``{"step.py:12": 10}``)
     ``sizes``     sizes of named dimensions; a name without one stays a symbol
 
@@ -96,19 +97,21 @@ def trace(
     given, names = _leaves(inputs, kwargs or {}, sizes or {})
     leaves, tree = jax.tree.flatten(given)
     slots = [place for place, leaf in enumerate(leaves) if hasattr(leaf, "shape") and hasattr(leaf, "dtype")]
-    given_values = {i: leaf.written for i, leaf in enumerate(leaves) if isinstance(leaf, _Stated)}
     seen = [leaves[i] for i in slots]
     stated = [leaf.sharding if isinstance(leaf, jax.ShapeDtypeStruct) else None for leaf in seen]
     shapes = [jax.ShapeDtypeStruct(v.shape, v.dtype, sharding=s) for v, s in zip(seen, stated, strict=True)]
-    closed = _jaxpr(program, leaves, tree, dict(zip(slots, shapes, strict=True)), backward)
+    held = _positions(weights, len(inputs))
+    wanted = [not held or names[i][0] in held for i in slots] if backward else None
+    closed = _jaxpr(program, leaves, tree, dict(zip(slots, shapes, strict=True)), wanted)
     typed = _typed_by_jit(closed.jaxpr, shapes)
     if typed != shapes:
         with suppress(InputError):  # where JAX cannot tell a result's sharding from these, they stay the compiler's
-            closed = _jaxpr(program, leaves, tree, dict(zip(slots, typed, strict=True)), backward)
+            closed = _jaxpr(program, leaves, tree, dict(zip(slots, typed, strict=True)), wanted)
             shapes = typed
     pruned, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars), instantiate=True)
     walker = JaxprWalker(REGIONS.find, trips)
-    held = {weights} if isinstance(weights, int) else set(weights)
+    if wanted is not None:
+        walker.assume(_gradients_in_words(held, shapes, [names[i][0] for i in slots]))
     tensors = [
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
         for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=False)
@@ -135,7 +138,8 @@ def trace(
             walker.assume(f"{shape.dtype} is {var.aval.dtype} to JAX unless jax_enable_x64 is set")
     amounts = _amounts(pruned, closed.consts, tensors)
     ops = needed_at_most(picked_together(walker.settled(results), amounts, (*PICKING, "slice")), amounts)
-    written = given_values | {place: _written(shape) for place, shape in zip(slots, shapes, strict=True)}
+    written = {i: leaf.written for i, leaf in enumerate(leaves) if isinstance(leaf, _Stated)}
+    written |= {place: _written(shape) for place, shape in zip(slots, shapes, strict=True)}
     return Traced(
         name or str(getattr(program, "__name__", type(program).__name__)).strip("<>"),
         ops,
@@ -230,8 +234,34 @@ def _dtype(name: str) -> Any:
         raise DTypeError(f"JAX has no dtype for {name}", hint="give an array, or a dtype that JAX has") from None
 
 
-def _jaxpr(program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, Any], backward: bool) -> Any:
-    """The function as JAX writes it down: of inputs of these shapes, by their positions among all leaves."""
+def _positions(weights: int | Sequence[int], count: int) -> set[int]:
+    """The positions of parameters; one at which no input stands is refused."""
+    held = {weights} if isinstance(weights, int) else set(weights)
+    wrong = next((place for place in held if not isinstance(place, int) or not 0 <= place < count), None)
+    if wrong is not None:
+        inputs = "the only input is at 0" if count == 1 else f"inputs are at 0 to {count - 1}"
+        raise InputError(f"weights: no input stands at {wrong!r}", hint=inputs)
+    return held
+
+
+def _gradients_in_words(held: set[int], shapes: Sequence[Any], places: Sequence[int]) -> str:
+    """Of which inputs the backward pass gives gradients, and how another choice is asked."""
+    if held:
+        at = ", ".join(map(str, sorted(held)))
+        return f"the backward pass gives gradients of the weights alone, input{'s' * (len(held) > 1)} {at}"
+    floating = {at for at, shape in zip(places, shapes, strict=True) if jnp.issubdtype(shape.dtype, jnp.inexact)}
+    which = "of every floating input" if len(floating) > 1 else "of the input"
+    more = either("", ": weights=0 has that of the first alone") if len(floating) > 1 else ""
+    return f"the backward pass gives gradients {which}{more}"
+
+
+def _jaxpr(
+    program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, Any], wanted: Sequence[bool] | None
+) -> Any:
+    """The function as JAX writes it down: of inputs of these shapes, by their positions among all leaves.
+
+    ``wanted`` says of each whether its gradient is asked for; None: only the function.
+    """
 
     def called(*values: Any) -> Any:
         filled = [leaf.array if isinstance(leaf, _Stated) else leaf for leaf in leaves]
@@ -242,11 +272,11 @@ def _jaxpr(program: Any, leaves: Sequence[Any], tree: Any, shapes: Mapping[int, 
 
     try:
         with without_a_device():
-            if not backward:
+            if wanted is None:
                 return jax.make_jaxpr(called)(*shapes.values())
             results = jax.tree.leaves(jax.eval_shape(called, *shapes.values()))
             gradients = [result for result in results if result.shape and jnp.issubdtype(result.dtype, jnp.inexact)]
-            return jax.make_jaxpr(_both(called, len(shapes)))(*shapes.values(), *gradients)
+            return jax.make_jaxpr(_both(called, wanted))(*shapes.values(), *gradients)
     except Exception as error:
         raise own_error(error) or _explained(error) from error
 
@@ -262,15 +292,16 @@ def _typed_by_jit(jaxpr: Any, shapes: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _both(called: Any, inputs: int) -> Any:
-    """A function and the gradient of its floating inputs, from a gradient of each result, given after the inputs.
+def _both(called: Any, wanted: Sequence[bool]) -> Any:
+    """A function and the gradients of its floating inputs that are wanted, from one of each result, behind the inputs.
 
     The gradient of a result without dimensions, a loss, is one.
     """
 
     def run(*given: Any) -> Any:
-        values, gradients = given[:inputs], iter(given[inputs:])
-        floating = [jnp.issubdtype(value.dtype, jnp.inexact) for value in values]
+        values, gradients = given[: len(wanted)], iter(given[len(wanted) :])
+        asked = zip(values, wanted, strict=True)
+        floating = [is_wanted and jnp.issubdtype(value.dtype, jnp.inexact) for value, is_wanted in asked]
         if not any(floating):
             raise InputError("no input has a gradient: none is floating", hint="trace without backward")
 
