@@ -47,6 +47,7 @@ CAPABILITIES = {
     "Answer.plot": "roofline.charts.answer_charts:plot_answer",
     "Answer.save": "roofline.web.report:save",
     "Comparable.compare": "roofline.bounds.comparison:compare",
+    "Comparable.facts": "roofline.bounds.comparison:facts_of_one",
     "Comparable.operations": "roofline.bounds.bound:operations_as_data",
     "Bound.advise": "roofline.bounds.advise:advise",
     "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
@@ -154,7 +155,9 @@ class Answer(ABC):
         """Its operations as a data frame of pandas, where it has any, else its first table; or the one named ``table``.
 
         Of several answers side by side it is a row an answer, and ``to_pandas("operations")`` a row an operation.
-        ``attrs["units"]`` has the units. The columns of operations are the same in every answer.
+        ``attrs["units"]`` has the units. The columns of operations are the same in every answer. ``"facts"`` is the
+        answer in one row, as one of several side by side: its times, what was expected and measured, rates and memory.
+        A column of figures without any holds NaN.
 
         >>> from roofline import bound
         >>> answer = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
@@ -163,6 +166,9 @@ class Answer(ABC):
         (40.7, 's', ['hbm'])
         >>> answer.to_pandas("resources")["resource"].tolist()
         ['tensor', 'hbm']
+        >>> each = [bound("bf16[64, 8192] * bf16[8192, 8192]", on=chip, estimate=True) for chip in ("h100", "a100")]
+        >>> [round(float(one.to_pandas("facts")["expected"][0]) * 1e6, 1) for one in each]
+        [51.1, 102.8]
         """
         names, rows, units = self.plain_table(table)
         try:
@@ -170,6 +176,9 @@ class Answer(ABC):
         except ImportError:
             raise InputError("pandas is not installed", hint="pip install pandas, or save('answer.csv')") from None
         frame = pandas.DataFrame(rows, columns=names)
+        for at, name in enumerate(names):
+            if rows and all(row[at] is None for row in rows):
+                frame[name] = float("nan")
         frame.attrs["units"] = units
         return frame
 
@@ -341,20 +350,22 @@ class Comparable(Answer):
         return found
 
     def tables_as_data(self) -> Mapping[str, Table]:
-        """``memory`` is what a chip holds, a row a part.
+        """``facts`` is a row of what it says; ``memory`` is what a chip holds, a row a part.
 
         >>> from roofline import llm
         >>> llm("llama-3-8b", on="h100", context=8192).to_pandas("memory")["part"].tolist()
         ['weights', 'kv', 'activations']
         """
+        said = capability("Comparable.facts")(self)
+        found = {} if said is None else {"facts": said}
         needed = self.needed()
         if needed is None or is_array(needed.total) or is_symbol(needed.total):
-            return {}
+            return found
         has = needed.capacity
         rows = [
             Row((part, Amount(size, "B"), ShareBar(size / has) if has else "")) for part, size in needed.parts.items()
         ]
-        return {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
+        return found | {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
 
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
@@ -420,7 +431,19 @@ NAMES_AS_DATA = {
     "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
     "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",
     "KV per token": "kv_per_token", "peak of": "peak_of",
-    "expected, 80% from": "low", "expected, 80% to": "high",
+    "main memory": "main_memory", "all links of a chip": "links",
+    "network of a chip": "network", "a hop takes": "hop_latency",
+    **{
+        f"{of}expected{end}": f"{prefix}{name}"
+        for of, prefix in (
+            ("", ""), ("decode, ", ""), ("a step, ", ""), ("prefill, ", "prefill_"), ("whole answers, ", "total_"),
+        )
+        for end, name in (("", "expected"), (", 80% from", "low"), (", 80% to", "high"))
+    },
+    "whole answers at best": "total", "their tokens/s at best": "total_tokens_per_second",
+    **{f"$ a million {of} tokens": f"{of}_cost_per_million" for of in ("input", "output")},
+    "$ a million runs": "cost_per_million",
+    "decode, measured": "measured", "a step, measured": "measured", "prefill, measured": "prefill_measured",
 }  # fmt: skip
 
 
@@ -459,6 +482,8 @@ def plain_table(table: Table) -> tuple[list[str], list[list[Any]], dict[str, str
         names.append(name if name not in names else f"{name} {at + 1}")
     width, cells = range(len(names)), [[*row.cells, *[None] * (len(names) - len(row.cells))] for row in table.rows]
     figured = {at for row in cells for at in width if isinstance(row[at], _FIGURES)}
+    right = (at for at in range(len(table.columns)) if table.columns[at].align == "right")
+    figured |= {at for at in right if all(row[at] in ("", None) for row in cells)}
     rows = [[None if at in figured and row[at] == "" else _plain_cell(row[at]) for at in width] for row in cells]
     found = {at: dict.fromkeys(filter(None, (_unit(row[at]) for row in cells))) for at in width}
     mixed = [at for at in width if len(found[at]) > 1]

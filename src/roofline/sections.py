@@ -307,7 +307,7 @@ MOST_ROWS = 40
 #: Columns of words; others hold figures.
 _WORDS = ("bound by", "fits")
 #: Columns that a narrow terminal leaves out, the highest first.
-_SPARE = {"each user": 2, "bound by": 1}
+_SPARE = {"low": 3, "high": 3, "each user": 2, "bound by": 1}
 #: Units whose figures are written without one: the head says it.
 _PLAIN = ("", "token/s", "token", "USD")
 

@@ -502,6 +502,23 @@ def test_answers_on_one_chip_are_named_by_what_is_asked_and_ranked_where_the_wor
     assert "times the least" not in str(other)
 
 
+def test_answers_are_named_by_what_differs() -> None:
+    def served(model: str = "llama-3-8b", **asked: Any) -> Any:
+        return roofline.llm(model, **{"on": "h100", "context": 8192, **asked})
+
+    chip, one = "NVIDIA H100 SXM5 80GB", served(batch=8)
+    assert one.compare(served(batch=64)).names == (f"{chip} batch 8", f"{chip} batch 64")
+    assert one.compare(served(batch=8, weights="int8")).names == (chip, f"{chip} weights int8")
+    both = one.compare(served("llama-3-70b", on="h200", batch=8))
+    assert both.names == (f"llama-3-8b on {chip}", "llama-3-70b on NVIDIA H200 SXM")
+    assert both.to_pandas()["on"].tolist() == list(both.names)
+    layouts = (served(on="h100:4", tensor=ways, pipeline=4 // ways) for ways in (4, 2))
+    assert compare(*layouts).names == tuple(f"4 x {chip} tensor {4 // n}, pipeline {n}" for n in (1, 2))
+    assert one.compare(one).names == (f"{chip} (1)", f"{chip} (2)")
+    sent = (roofline.comm("allreduce", bytes=1e9, on="h100:8", algorithm=way) for way in (None, "ring"))
+    assert [name.removeprefix(chip) for name in compare(*sent).names] == ["", " algorithm ring"]
+
+
 def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
     sizes = {"B": 4096, "D": 8192, "F": 8192}
     found = bound("fp64[B, D] * fp64[D, F]", on=["h100", "v5e", "l4"], **sizes)

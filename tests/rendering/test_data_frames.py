@@ -267,6 +267,55 @@ def test_columns_of_answers_side_by_side_have_the_names_of_attributes() -> None:
         assert frame[name].tolist() == [getattr(answer, name) for answer in trained.answers]
 
 
+def test_a_column_without_any_figure_holds_nan() -> None:
+    """A chip without a vector unit has no time for a step; of several, one may have."""
+    mine = chip({"bf16": 2.5e14, "hbm": 1.2e12, "capacity": 48e9})
+    frame = roofline.llm("llama-3-8b", on=[mine, chip(mine, hbm=2.4e12)], context=64).to_pandas()
+    assert frame["time_per_token"].dtype == frame["tokens_per_second"].dtype == float
+    assert frame["time_per_token"].isna().all()
+    large = roofline.llm("llama-3-70b", on=["h100", "a100"], context=64, price=2).to_pandas()
+    assert large["output_cost_per_million"].isna().all()
+    assert "binds" not in roofline.bound("bf16[B, 1024] * bf16[1024, 1024]", on="h100").to_pandas()
+    several = roofline.bound("bf16[B, 1024] * bf16[1024, 1024]", on="h100", B=[1, 2])
+    assert [column.name for column in several.table().named("resources").columns] == ["resource", "time"]
+
+
+def test_a_formula_as_a_frame_has_its_term_and_total_in_every_row() -> None:
+    frame = roofline.formula("llama-3-8b", on="h100").to_pandas()
+    totals = frame.groupby("T")["time"].sum()
+    assert totals.to_dict() == pytest.approx(frame.groupby("T")["total"].first().to_dict())
+    assert frame[frame["binds"]]["T"].unique().tolist() == [totals.idxmax()] == ["hbm"]
+    symbolic = roofline.formula("bf16[B, D] * bf16[D, F]", on="h100").to_pandas()
+    assert symbolic["total"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda **asked: roofline.bound(LINE, on="h100", **asked),
+        lambda **asked: roofline.llm("llama-3-8b", on="h100", context=8192, **asked),
+        lambda **asked: roofline.train("llama-3-8b", on="h100:8", batch_tokens=65536, **asked),
+    ],
+)
+def test_what_is_expected_and_measured_has_one_name_in_every_frame(ask: Any) -> None:
+    names = ["expected", "low", "high"]
+    one = ask(estimate=True)
+    frame = one.to_pandas("facts")
+    low, expected, high = (float(frame[name][0]) for name in ("low", "expected", "high"))
+    assert low <= expected <= high
+    assert one.compare(one).to_pandas()[names].iloc[0].tolist() == frame[names].iloc[0].tolist()
+    assert ask(measured="900 ms").to_pandas("facts")["measured"].tolist() == [0.9]
+
+
+def test_configurations_say_where_they_are_expected() -> None:
+    frame = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=8192, estimate=True).to_pandas()
+    one = roofline.llm("llama-3-8b", on="h100", batch=8, context=8192, estimate=True).to_pandas("facts")
+    for name in ("expected", "low", "high"):
+        assert frame[name][1] == pytest.approx(one[name][0])
+    sent = roofline.comm("allreduce", bytes=1e9, on="h100:8", measured="3 ms").to_pandas("facts")
+    assert (sent["measured"][0], sent["on"][0], sent["hops"].dtype) == (0.003, "h100:8", int)
+
+
 def test_columns_of_configurations_and_plans_have_the_names_of_attributes() -> None:
     several = roofline.llm("llama-3-8b", on="h100", batch=[1, 2], prompt=64, front=True)
     frame = several.to_pandas()

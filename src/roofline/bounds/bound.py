@@ -811,6 +811,9 @@ def _resources(answer: Bound) -> Table:
 
     The bar gives way first where a terminal is narrow. Formulas are long: they go over several lines.
     """
+    if is_array(answer.lower):
+        times = [Row((name, Amount(time, "s"))) for name, time in answer.times.items()]
+        return Table((Column("resource"), *figures("time")), times, "resources", headed=False)
     wrap = "words" if is_symbol(answer.lower) else "never"
     columns = (
         Column("resource"),
@@ -821,11 +824,8 @@ def _resources(answer: Bound) -> Table:
         Column(wrap="words", most=_BAR, meaning="share"),
         Column(meaning="binds"),
     )
-    if is_array(answer.lower):
-        rows = [Row((name, "", "", "", Amount(time, "s"))) for name, time in answer.times.items()]
-    else:
-        rows = [Row(_resource_cells(answer, use)) for use in answer.uses]
-    return Table(columns, rows, "resources", headed=False)
+    rows = [Row(_resource_cells(answer, use)) for use in answer.uses]
+    return Table(columns[: 5 if is_symbol(answer.lower) else None], rows, "resources", headed=False)
 
 
 #: What runs on a unit that serves for both kinds.
@@ -839,15 +839,15 @@ def _resource_cells(answer: Bound, use: ResourceUse) -> tuple[Cell, ...]:
     twice = len({other.place for other in alike if other.dtype == use.dtype}) > 1
     unit, per_second = UNITS[use.quantity]
     share = 0.0 if is_symbol(answer.lower) or not answer.lower else float(use.time) / float(answer.lower)
-    return (
+    cells = (
         use.resource,
         f"{use.dtype} {_WORDS_OF_PLACES.get(use.place, '')}".strip() if twice else use.dtype,
         Amount(use.amount, unit),
         Amount(use.rate.plain or use.rate.value, per_second),
         Amount(use.time, "s"),
-        "" if is_symbol(answer.lower) else ShareBar(share, "alert" if binds else ""),
-        "" if is_symbol(answer.lower) else YesNo(binds, "binds", "", "alert"),
     )
+    binding = (ShareBar(share, "alert" if binds else ""), YesNo(bool(binds), "binds", "", "alert"))
+    return cells if is_symbol(answer.lower) else (*cells, *binding)
 
 
 def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:

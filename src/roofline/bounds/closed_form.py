@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from roofline.answers import Answer, heading, plain_data
+from roofline.answers import Answer, heading, plain_data, plain_table
 from roofline.bounds.bound import Bound
 from roofline.bounds.crossing import first_where, rises, roots_of
 from roofline.bounds.formula_terms import (
@@ -54,6 +54,7 @@ from roofline.sections import (
     Sentences,
     Table,
     Words,
+    YesNo,
     assumes,
     figures,
     incomplete,
@@ -641,6 +642,28 @@ class Formula(Answer):
                 )  # fmt: skip
                 rows.append(Row(cells[: len(columns)]))
         return Table(columns, rows, "terms")
+
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """A row a part of a term: the time of the part and the total of its term in seconds, and whether that binds.
+
+        >>> from roofline import formula
+        >>> frame = formula("bf16[64, 8192] * bf16[8192, 8192]", on="h100").to_pandas()
+        >>> frame["T"].tolist(), frame["binds"].tolist(), round(float(frame["total"][1]) * 1e6, 1)
+        (['tensor', 'hbm', 'hbm'], [False, True, True], 40.7)
+        """
+        if table not in (None, "terms"):
+            return Answer.plain_table(self, table)
+        values = self.values() if self.is_numeric else {}
+        columns = [*map(Column, ("T", "part", "amount", "over")), *figures("time", "total", "binds"), Column("from")]
+        rows = []
+        for term in self.terms:
+            total = values.get(f"time.{term.resource}")
+            binds = YesNo(term.resource == self.binding) if values else ""
+            for part in term.parts:
+                seconds = ("" if time is None else Amount(time, "s") for time in (self._time_of(part), total))
+                said = (term.resource, part.label, written_amount(part.amount), str(part.rate))
+                rows.append(Row((*said, *seconds, binds, ", ".join(part.operations))))
+        return plain_table(Table(columns, rows, "terms"))
 
     @property
     def _has_several_operations(self) -> bool:

@@ -325,6 +325,8 @@ class Communication(Comparable):
         yield Fact("at best", self.time, "s", "less", timed=True)
         yield Fact("at worst", self.bound.upper, "s", "less", timed=True)
         yield from expected_facts("expected", self.bound.estimate, self.bound.expectation)
+        if self.bound.measured is not None:
+            yield Fact("measured", self.bound.measured, "s", "less")
         yield Fact("bound by", next(iter(_times_on_network(self)), None))
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)

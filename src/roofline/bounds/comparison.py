@@ -18,6 +18,7 @@ At several sizes there is a row a batch or a context, a column an answer, the be
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -25,7 +26,17 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from roofline.answers import OPERATIONS, TIMES, Answer, Comparable, Fact, numbered, plain_data, plain_table
+from roofline.answers import (
+    NAMES_AS_DATA,
+    OPERATIONS,
+    TIMES,
+    Answer,
+    Comparable,
+    Fact,
+    numbered,
+    plain_data,
+    plain_table,
+)
 from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
@@ -68,6 +79,9 @@ FACTS = "comparison"
 
 #: What the fact of the rate that binds begins with, and its words, by what a bound is bound by.
 _RATES = {"compute-bound": ("matrix", ""), "memory-bound": ("main memory", "memory bandwidth")}
+
+#: What is asked that the subject and the machine of an answer say, or that follows from the rest.
+_SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
 
 #: Operations of a phase that are shown.
 SHOWN = 16
@@ -384,8 +398,12 @@ class SideBySide(Answer):
             if found is None:
                 raise InputError("these answers have no operations", hint=f"their table is {FACTS}")
             return plain_table(found)
-        if table is not None:
+        if table not in (None, "facts"):
             return Answer.plain_table(self, table)
+        return plain_table(self._facts_as_data())
+
+    def _facts_as_data(self) -> Table:
+        """A row an answer and a column a fact, whether it ``fits`` last; NaN where an answer has no such figure."""
         said = self.facts
         fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
         last = ["fits"] if any(each is not None for each in fits) else []
@@ -393,13 +411,13 @@ class SideBySide(Answer):
             Row(
                 (
                     who,
-                    *(_as_cell(facts[at]) for facts in said.values()),
+                    *(_as_cell(facts)[at] for facts in said.values()),
                     *["" if fits[at] is None else YesNo(bool(fits[at]))] * len(last),
                 )
             )
             for at, who in enumerate(self.names)
         ]
-        return plain_table(Table([Column("on"), *map(Column, [*said, *last])], rows))
+        return Table([Column("on"), *(Column(name, meaning=_as_data(name)) for name in [*said, *last])], rows)
 
     def operations_as_data(self) -> Table | None:
         """The operations of every answer, a row each, with the name of the answer in place of the machine's."""
@@ -427,13 +445,29 @@ class SideBySide(Answer):
         }
 
 
-def _as_cell(fact: Fact | None) -> Any:
-    """A fact as data: a number with its unit, or words."""
-    if fact is None or fact.value is None:
-        return ""
-    if fact.data is not None:
-        return str(fact.data)
-    return Amount(float(fact.value), fact.unit) if is_number(fact.value) else str(fact.value)
+def _as_data(name: str) -> str:
+    """The name of a fact as that of a column: ``matrix_bf16``."""
+    return NAMES_AS_DATA.get(name) or re.sub(r"\W+", "_", name).strip("_")
+
+
+def _as_cell(facts: Sequence[Fact | None]) -> list[Any]:
+    """What answers say of one fact as data: numbers with their unit, else words."""
+    given = [fact for fact in facts if fact is not None]
+    if not any(fact.unit or fact.better or is_number(fact.value) for fact in given):
+        return ["" if fact is None else str(fact.data or fact.value or "") for fact in facts]
+    return [
+        Amount(fact.value if isinstance(fact.value, int) else float(fact.value), fact.unit)
+        if fact is not None and is_number(fact.value)
+        else Amount(float("nan"))
+        for fact in facts
+    ]
+
+
+def facts_of_one(answer: Comparable) -> Table | None:
+    """What one answer says as a row of data; None of one over arrays or with open sizes."""
+    if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
+        return None
+    return SideBySide(tuple(told_apart([_machine(answer)])), (answer,))._facts_as_data()
 
 
 class OperationBeside(NamedTuple):
@@ -535,8 +569,8 @@ def _is_saved(answer: Any) -> bool:
 def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySide:
     """Put answers of one kind side by side: bounds, servings or trainings, on several machines or under several terms.
 
-    ``names`` are the heads of the columns: by default the machines, with what was asked of each where one stands twice,
-    or else a number. An answer with open or several sizes is an error: :func:`roofline.sweep` compares those.
+    ``names`` are the heads of the columns: by default what differs of the subject, the machine and what was asked, or
+    else a number. An answer with open or several sizes is an error: :func:`roofline.sweep` compares those.
     """
     if any(_is_saved(answer) for answer in answers):
         hint = "pickle.load gives back an answer that pickle.dump kept; or ask for both at once, as in on='h100,h200'"
@@ -564,12 +598,7 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
                 raise InputError("a comparison is of plain numbers", hint=hint)
             hint = "sweep takes several machines, formats and sizes, and draws them"
             raise InputError(f"answers side by side take one value of {several}, and several are given", hint=hint)
-    chosen = list(names) or told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
-    subjects = [answer.subject for answer in answers]
-    if not names and len(set(chosen)) < len(chosen) and len(set(subjects)) == len(subjects):
-        chosen = subjects
-    elif not names and len(set(chosen)) < len(chosen):
-        chosen = [" ".join(filter(None, each)) for each in zip(chosen, _asked_apart(answers), strict=True)]
+    chosen = list(names) or _names_apart(answers)
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
     return SideBySide(tuple(numbered(chosen)), answers)
@@ -577,18 +606,48 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
 
 def _machine(answer: Comparable) -> Any:
     """The machine that an answer is about, or its question, or its first step."""
-    about = (answer, getattr(answer, "question", None), *answer.steps().values())
+    about = (answer, *(getattr(answer, name, None) for name in ("question", "bound")), *answer.steps().values())
     return next((each.machine for each in about if hasattr(each, "machine")), None)
 
 
+def _names_apart(answers: Sequence[Any]) -> list[str]:
+    """What differs of the subjects, the machines and what was asked; the machines where nothing does.
+
+    >>> from roofline import llm
+    >>> one, other = (llm("llama-3-8b", on="h100", batch=batch, context=8192) for batch in (8, 64))
+    >>> _names_apart([one, other]), _names_apart([one, llm("llama-3-70b", on="h200", batch=8, context=8192)])
+    (['NVIDIA H100 SXM5 80GB batch 8', 'NVIDIA H100 SXM5 80GB batch 64'], \
+['llama-3-8b on NVIDIA H100 SXM5 80GB', 'llama-3-70b on NVIDIA H200 SXM'])
+    """
+    machines = told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
+    subjects = [answer.subject for answer in answers]
+    heads = machines
+    if len(set(subjects)) > 1:
+        several = len(set(machines)) > 1
+        heads = [f"{what} on {who}" if several else what for what, who in zip(subjects, machines, strict=True)]
+    return [" ".join(filter(None, each)) for each in zip(heads, _asked_apart(answers), strict=True)]
+
+
 def _asked_apart(answers: Sequence[Any]) -> list[str]:
-    """What each question asks in another way than the others, in words; empty where the answers have none."""
-    questions = [getattr(answer, "question", None) for answer in answers]
-    if any(not is_dataclass(each) for each in questions):
-        return [""] * len(questions)
-    told = [{**_plain_fields(each), **_plain_fields(getattr(each, "conventions", None))} for each in questions]
-    apart = [name for name in told[0] if len({each.get(name) for each in told}) > 1 and name not in ("on", "measured")]
-    return [", ".join(f"{name} {each[name]}" for name in apart if each.get(name) not in (None, False)) for each in told]
+    """What each question asks in another way than the others, in words."""
+    told = list(map(_asked, answers))
+    names = dict.fromkeys(name for each in told for name in each if name not in _SAID_ELSEWHERE)
+    apart = [name for name in names if len({each.get(name) for each in told}) > 1]
+    shown = ([(name, each[name]) for name in apart if each.get(name) not in (None, False)] for each in told)
+    return [", ".join(name if value is True else f"{name} {value}" for name, value in each) for each in shown]
+
+
+def _asked(answer: Any) -> dict[str, Any]:
+    """What was asked that is a number, a word or nothing: of its question, or of a step with its sizes."""
+    question = getattr(answer, "question", None)
+    if is_dataclass(question):
+        return {**_plain_fields(question), **_plain_fields(getattr(question, "conventions", None))}
+    asked = [step.sizes for phase, step in answer.steps().items() if phase]
+    asked += [getattr(each, "request", {}) for each in (answer, getattr(answer, "bound", None))]
+    told = {name: value for each in (*asked, getattr(answer, "asked", {})) for name, value in each.items()}
+    ways = told.get("algorithm")
+    told |= {"algorithm": " ".join(ways.values())} if isinstance(ways, Mapping) else {}
+    return {name: value for name, value in told.items() if value is None or isinstance(value, str | int | float)}
 
 
 def _plain_fields(question: Any) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class MillionCost:
         for unit, given, amount in asked:
             if given is not None:
                 fact = Fact("", amount, "", "less", timed=True)
-                fact = fact if self.reason is None else Fact("", "none: does not fit")
+                fact = fact if self.reason is None else Fact("", "none: does not fit", better="less")
                 yield fact._replace(name=f"{unit} a million {of}")
 
     def in_words(self, of: str) -> list[str]:

@@ -293,6 +293,8 @@ class Serving(Comparable):
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less", timed=True)
             yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)
+            if phase.measured is not None:
+                yield Fact(f"{name}, measured", phase.measured, "s", "less")
             yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})", data=phase.bound_by)
         if self.decode is not None:
             rate = self.tokens_per_second
@@ -686,12 +688,12 @@ def _configurations(found: Serving) -> Table:
     times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in asked.items():
         whose = f"{name} " if len(asked) > 1 else ""
+        times_expected = {} if phase.expectation is None else {"expected": "value", "low": "low", "high": "high"}
         columns += [
             SizeColumn(f"{name} at best", phase.lower, "s", times[name]),
             *(
-                []
-                if phase.expectation is None
-                else [SizeColumn("expected", phase.expectation.value, "s", f"{whose}expected")]
+                SizeColumn(head, getattr(phase.expectation, at), "s", "prefill_" * (name == "prefill") + head)
+                for head, at in times_expected.items()
             ),
             SizeColumn("bound by", names_that_bind(phase), meaning=f"{whose}bound by"),
         ]

@@ -277,6 +277,8 @@ class Training(Measurable, Comparable):
         yield Fact("a step at best", self.lower, "s", "less", timed=True)
         if self.expectation is not None:
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
+        if self.measured is not None:
+            yield Fact("a step, measured", self.measured, "s", "less")
         yield Fact(
             "bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})", data=self.bound.bound_by
         )
@@ -286,7 +288,7 @@ class Training(Measurable, Comparable):
             yield Fact("days", self.days, "", "less", timed=True)
             none = self.price is not None and self.cost is None
             cost = Fact("cost", self.cost, "USD", "less", timed=True)
-            yield Fact("cost", "none: does not fit") if none else cost
+            yield Fact("cost", "none: does not fit", better="less") if none else cost
         yield from self.bound.rates_used()
         yield from (self.memory.needs, self.memory.has)
 
