@@ -17,6 +17,7 @@ from typing import Any
 from roofline.answers import Answer, Part, attributes, chosen_table, figures_of, plain_data, plain_table, price_of_each
 from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
+from roofline.bounds.comparison import EQUAL
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.estimates.served import refuse_unmeasured
@@ -242,22 +243,27 @@ class DeploymentPlan(Answer):
             found += [BLANK, head, Pairs(tuple(self.settings().items()), indent=4)]
         return Part(found)
 
-    def why(self, spec: str | Deployment) -> Reason | None:
+    def why(self, spec: str | Deployment | Assessment) -> Reason | None:
         """Why a deployment is not taken, asked afresh; None where it is the one to take.
 
-        ``spec`` is as in :meth:`assess`.
+        ``spec`` is as in :meth:`assess`, or one of ``choices``.
+
+        >>> from roofline import plan
+        >>> found = plan("llama-3-8b", on="h100,h200", rate=4, prompt=1024, output=128, formats="bf16", price="table")
+        >>> found.why(found.choices[1]).text[:62]
+        'beaten by h100:1 bf16: $3.59 an hour against $2.69 an hour; it'
         """
         return self.assess(spec).reason
 
-    def assess(self, spec: str | Deployment) -> Assessment:
+    def assess(self, spec: str | Deployment | Assessment) -> Assessment:
         """A deployment asked afresh, with the reason why it is not taken; None: it is the one to take.
 
         ``spec`` is as in the table: ``"h100:8 tensor 8 fp8"``, with ``chunk 2048`` or ``whole``, and ``batch 64``; or
         ``"prefill h100:4 fp8, decode h200:2 fp8"``. What it leaves out is open, as in ``"h100:8"``, ``"h100"`` or
         ``"tensor 4"``: the answer is the best of all that it may mean, or the nearest miss.
         """
-        if isinstance(spec, Deployment):
-            found = best_of_ways([spec], self.search)
+        if isinstance(spec, Deployment | Assessment):
+            found = best_of_ways([spec if isinstance(spec, Deployment) else spec.deployment], self.search)
         else:
             words = DeploymentWords.read(spec, self.asked)
             found = best_of_words(words, self.search)
@@ -296,19 +302,22 @@ class DeploymentPlan(Answer):
         >>> found.to_pandas("rejected")[["chip", "chips", "formats", "reason"]].values.tolist()
         [['v5e', 2, 'bf16', 'rate'], ['v5e', 1, 'bf16', 'fit']]
         >>> plan("llama-3-8b", on="h100", rate=40, prompt=1024, output=128, formats="bf16").to_pandas().columns.tolist()
-        ['chip', 'chips', 'formats', 'prompts', 'load', 'bound_by', 'why', 'deployment', 'cost_per_hour', ...]
+        ['chip', 'chips', 'tensor', 'formats', 'prompts', 'load', 'decode_bound_by', 'prefill_bound_by', 'why', \
+'deployment', 'cost_per_hour', 'time_to_first_token_p95', 'time_per_token_p95']
         """
         if chosen_table(table or "choices", ["choices", "rejected"]) == "choices":
-            own, rows = "prompts load bound_by why", list(map(self._choice_row, self.choices))
+            own, rows = "prompts load decode_bound_by prefill_bound_by why", list(map(self._choice_row, self.choices))
         else:
             own, rows = "reason text excess", list(map(_rejected_row, self.rejected()))
-        names = f"chip chips formats {own} deployment cost_per_hour first_token per_token".split()
+        share = f"p{self.asked.limits.percentile:g}"
+        times = f"time_to_first_token_{share} time_per_token_{share}"
+        names = f"chip chips tensor formats {own} deployment cost_per_hour {times}".split()
         return plain_table(Table(list(map(Column, names)), rows))
 
     def _choice_row(self, found: Assessment) -> Row:
         load = self.asked.load.rate / found.largest_rate
-        own = (found.deployment.takes_prompts, Amount(load, ""), found.bound_by, self._against(found))
-        return _plain_row(found, *own)
+        binds = (found.bound_by, found.prompt_bound_by)
+        return _plain_row(found, found.deployment.takes_prompts, Amount(load, ""), *binds, self._against(found))
 
     def _beaten(self, found: Assessment) -> Reason | None:
         """Why a deployment that keeps the limits is not taken; None where it is the one to take."""
@@ -325,8 +334,11 @@ class DeploymentPlan(Answer):
             text = f"beaten by {best.deployment}: {self._cost(found)} against {self._cost(best)}"
             kept = f"; it keeps the limits itself: {self._times(found)} of the rate it can serve"
             return Reason("beaten", text + self._cheaper_below(found) + kept, found.cost / best.cost)
-        text = f"beaten by {best.deployment}: as dear, and {format_percent(found.tightness)} of a limit or of the "
-        text += f"rate it can serve against {format_percent(best.tightness)}"
+        much, less, share = (format_percent(each) for each in (found.tightness, best.tightness, EQUAL))
+        text = f"beaten by {best.deployment}: as dear, and {much} of a limit or of the rate it can serve against {less}"
+        if found.tightness - best.tightness <= EQUAL * best.tightness:
+            text = f"as good as {best.deployment}: as dear, and equal within {share} in the share of a limit or of the "
+            text += f"rate it can serve, {less}"
         return Reason("beaten", text + self._cheaper_below(found), found.tightness / best.tightness)
 
     @property
@@ -545,7 +557,7 @@ class DeploymentPlan(Answer):
             Column("deployment", wrap="words", least=20),
             Column("prompts", wrap="words", spare=2),
             *numbers,
-            Column("bound by", spare=1),
+            Column("decode\nbound by", spare=1),
             Column("why", wrap="words"),
         )
         why = f"no constants of {self.asked.library}"
@@ -1024,7 +1036,7 @@ def _plain_row(found: Assessment, *own: Cell) -> Row:
     hourly = float("nan") if found.cost_per_hour is None else found.cost_per_hour
     times = (float("nan") if time is None else time.percentile for time in (found.first_token, found.per_token))
     return Row((
-        found.chip, Amount(found.chips, ""), each.replica.formats, *own,
+        found.chip, Amount(found.chips, ""), Amount(each.replica.tensor, ""), each.replica.formats, *own,
         str(each), Amount(hourly, "USD/h"), *(Amount(time, "s") for time in times),
     ))  # fmt: skip
 
