@@ -139,7 +139,7 @@ class Answer(ABC):
         return f"{type(self).__name__}: {subject}"
 
     def table(self) -> Part:
-        """Its tables alone, with every row, under what it is about.
+        """Its tables alone, with every row, under what it is about; of an answer that shows none that of its data.
 
         >>> from roofline import bound
         >>> [each.name for each in bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100").table().tables()]
@@ -147,6 +147,7 @@ class Answer(ABC):
         """
         said = list(self.sections_in_full())
         tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
+        tables = tables or [*self.tables_as_data().values()][:1]
         if not tables:
             raise InputError(f"{a_or_an(type(self).__name__)} has no table", hint="to_dict() gives its figures")
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])

@@ -329,7 +329,7 @@ def test_columns_of_configurations_and_plans_have_the_names_of_attributes() -> N
     plan = roofline.plan("llama-3-8b", on="h100", rate="1/s", prompt=100, output=100, count=1, price=2)
     frame = plan.to_pandas()
     assert frame["cost_per_hour"].tolist() == [choice.cost_per_hour for choice in plan.choices]
-    assert frame["bound_by"].tolist() == [choice.bound_by for choice in plan.choices]
+    assert frame["decode_bound_by"].tolist() == [choice.bound_by for choice in plan.choices]
 
 
 def test_frames_of_all_answers_call_a_thing_by_one_name_and_give_its_unit() -> None:
@@ -348,3 +348,28 @@ def test_collectives_of_a_training_step_name_the_layers_that_they_belong_to() ->
     collectives = frame[frame["kind"] == "collective"]
     assert set(collectives["module"]) == {"layers.0-31", "other weights"}
     assert set(collectives["operation"]) >= {"weights for forward", "gradients"}
+
+
+def test_what_is_solved_for_is_a_row_with_the_same_columns_for_one_machine_and_several() -> None:
+    """Also where nothing flips, and numbers have their units beside them."""
+    one, three = (roofline.solve("bf16[B, D] * bf16[D, F]", "B", on=on, D=8192, F=8192) for on in ("h100", "h100,v5e"))
+    assert one.to_pandas().columns.tolist() == three.to_pandas().columns.tolist()
+    assert one.to_pandas()["B_to_take"].tolist() == [one.pick] == three.to_pandas()["B_to_take"].tolist()[:1]
+    assert three.to_pandas().attrs["units"] == dict.fromkeys(("intensity_there", "critical_intensity"), "FLOP/B")
+    never = roofline.solve("bf16[B, D] + bf16[B, D]", "B", on="h100,a100", D=8192).to_pandas()
+    assert never["B_exactly"].isna().all()
+    formats = roofline.solve_dtypes("bf16[64, 8192] * bf16[8192, 8192]", 1, on="h100").to_pandas()
+    assert formats.columns.tolist() == ["dtype", "lower", "bound_by", "kind"]
+    assert (
+        roofline.solve("bf16[B, 8192] * bf16[8192, 8192]", "B", on="h100", time="1 ms").to_pandas()["B_to_take"][0] > 0
+    )
+    assert len(roofline.scaling("fsdp", on="v5e:8").to_pandas()) == 1
+
+
+def test_a_plan_as_a_frame_says_what_binds_decode_and_prefill_and_the_percentile() -> None:
+    asked = {"rate": 4, "prompt": 1024, "output": 128, "formats": "bf16", "price": "table", "percentile": 99}
+    found = roofline.plan("llama-3-8b", on="h100,h200", **asked)
+    frame = found.to_pandas()
+    assert frame["time_to_first_token_p99"].tolist() == [each.first_token.percentile for each in found.choices]
+    assert frame[["tensor", "decode_bound_by", "prefill_bound_by"]].values.tolist()[0] == [1, "hbm", "tensor"]
+    assert found.why(found.choices[1]) == found.why(str(found.choices[1].deployment))

@@ -417,7 +417,7 @@ class SideBySide(Answer):
             )
             for at, who in enumerate(self.names)
         ]
-        return Table([Column("on"), *(Column(name, meaning=_as_data(name)) for name in [*said, *last])], rows)
+        return Table([Column("on"), *(Column(name, meaning=_as_data(name)) for name in [*said, *last])], rows, "facts")
 
     def operations_as_data(self) -> Table | None:
         """The operations of every answer, a row each, with the name of the answer in place of the machine's."""
@@ -453,7 +453,8 @@ def _as_data(name: str) -> str:
 def _as_cell(facts: Sequence[Fact | None]) -> list[Any]:
     """What answers say of one fact as data: numbers with their unit, else words."""
     given = [fact for fact in facts if fact is not None]
-    if not any(fact.unit or fact.better or is_number(fact.value) for fact in given):
+    texts = any(fact.data or isinstance(fact.value, str) for fact in given)
+    if texts and not any(fact.unit or fact.better or is_number(fact.value) for fact in given):
         return ["" if fact is None else str(fact.data or fact.value or "") for fact in facts]
     return [
         Amount(fact.value if isinstance(fact.value, int) else float(fact.value), fact.unit)
@@ -467,7 +468,9 @@ def facts_of_one(answer: Comparable) -> Table | None:
     """What one answer says as a row of data; None of one over arrays or with open sizes."""
     if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
         return None
-    return SideBySide(tuple(told_apart([_machine(answer)])), (answer,))._facts_as_data()
+    machine = _machine(answer)
+    names = ("",) if machine is None else tuple(told_apart([machine]))
+    return SideBySide(names, (answer,))._facts_as_data()
 
 
 class OperationBeside(NamedTuple):

@@ -66,7 +66,7 @@ from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
-from roofline.sections import Section, named, word_pairs
+from roofline.sections import Amount, Column, Row, Section, Table, figures, named, word_pairs
 from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_symbol, symbol
 
@@ -137,12 +137,12 @@ class Solution(AboutQuestion, NoTime):
             Fact("binds above", self.after),
             Fact("closed form", None if self.form is None else str(self.form)),
             Fact("for large sizes", self.limit, self.unit),
-            Fact("intensity → FLOP/B", self.intensity_limit),
-            Fact("ridge, FLOP/B", self.critical_intensity),
+            Fact("intensity there", self.intensity_limit, "FLOP/B"),
+            Fact("ridge", self.critical_intensity, "FLOP/B"),
             Fact("changes", len(self.flips) if len(self.flips) > 1 else None),
             Fact("incomplete", "; ".join(self.incomplete) or None),
         )
-        yield from (fact for fact in known if fact.value is not None)
+        yield from (fact._replace(is_shown=fact.value is not None) for fact in known)
 
     @property
     def local(self) -> float | None:
@@ -745,6 +745,17 @@ class DTypeSolution(AboutQuestion):
         pairs = [("answer", self.verdict), *pairs, *named("incomplete", self.incomplete)]
         subject = f"{self.question.expression}, {self.operand} stored in other formats"
         return word_pairs(subject, self.question.machine.name, pairs)
+
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """``formats`` has a row a format: the time in it at best, and what binds.
+
+        >>> solve_dtypes("bf16[64, 8192] * bf16[8192, 8192]", 1, on="h100").to_pandas()["dtype"].tolist()[:3]
+        ['fp64', 'fp32', 'bf16']
+        """
+        columns = [Column("dtype"), *figures("at best"), *map(Column, ("bound by", "kind"))]
+        each = ((row.dtype, row.bound) for row in self.rows)
+        rows = [Row((name, Amount(b.lower, "s"), str(b.bound_by), str(b.kind))) for name, b in each]
+        return {"formats": Table(columns, rows, "formats"), **AboutQuestion.tables_as_data(self)}
 
     def one_line(self) -> str:
         """Where it flips."""

@@ -157,7 +157,7 @@ class TimeSolution(AboutQuestion, NoTime):
             Fact("closed form", None if self.form is None else str(self.form)),
             Fact("incomplete", "; ".join(self.incomplete) or None),
         )
-        yield from (fact for fact in known if fact.value is not None)
+        yield from (fact._replace(is_shown=fact.value is not None) for fact in known)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution-time/1``)."""
