@@ -346,6 +346,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "one answer of 101,000 steps (by batch=, context=), and at most 100,000 are taken; give fewer values, or ask "
         "roofline.sweep(), which takes millions of combinations; arrays that go together: roofline.formula(model, …)",
     ),
+    (lambda: roofline.layout("llama-3-8b", on="h100:8"), "llama-3-8b is a model, and this is about one tensor; what"),
+    (lambda: roofline.comm("allreduce", bytes=[1e6, 1e8], on="h100:8"), "bytes= takes one amount; a line takes sev"),
+    (
+        lambda: within("bounds.comparison", "compare")(roofline.chip("h100"), roofline.chip("v5p")),
+        "machines are no answers; roofline.chips('h100', 'v5p') compares them",
+    ),
+    (lambda: roofline.model(["a", "b"]), "is not a model; give one; `roofline model llama-3-8b llama-3-70b` shows"),
+    (
+        lambda: roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=3, F=4, measured=1.0),
+        "a measured time is of one configuration; give each size one number; roofline.profile([{",
+    ),
     (
         lambda: roofline.sweep("llama-2-7b", on="h100", batch=range(1, 10**6), context=range(1, 10**6)),
         "a table of 999,998,000,001 rows is too large for memory; give fewer values; keep='front,top=100' holds only",

@@ -109,6 +109,9 @@ _SAID_BY = {
     ),
 }
 
+#: Attributes that are steps of an answer, which have what the answer has not itself.
+_PARTS = ("decode", "prefill", "bound")
+
 _TABLES = (Table, CrossTable)
 
 
@@ -147,7 +150,7 @@ class Answer(ABC):
         """
         said = list(self.sections_in_full())
         tables = [each.in_full() if isinstance(each, Table) else each for each in said if isinstance(each, _TABLES)]
-        tables = tables or [*self.tables_as_data().values()][:1]
+        tables += [] if tables else [*self.tables_as_data().values()][:1]
         if not tables:
             raise InputError(f"{a_or_an(type(self).__name__)} has no table", hint="to_dict() gives its figures")
         return Part([*(each for each in said[:1] if isinstance(each, Headline)), *tables])
@@ -243,7 +246,10 @@ class Answer(ABC):
                 there = [each for each in _TIMES if each in dir(type(self))]
                 hint = f"its times are {', '.join(there)}" if there else "table() has its times"
                 raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {hint}")
-            said = _SAID_BY.get(name) or SAID_IN_PYTHON.get(name)
+            asked = () if name.startswith("_") else _PARTS
+            parts = (each for each in asked if each in dir(type(self)) and hasattr(getattr(self, each, None), name))
+            within = next((f"it is of a step: answer.{each}.{name}" for each in parts), "")
+            said = _SAID_BY.get(name) or SAID_IN_PYTHON.get(name) or within
             if said:
                 raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {said}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

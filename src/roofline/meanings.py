@@ -336,6 +336,7 @@ SAID_IN_PYTHON = {
     "json": "plain data are answer.to_dict()",
     "expected": "what it will take is answer.estimate, with its interval answer.expectation, where estimate=True",
     "solve": "where it flips is roofline.solve(line, 'B', on=...)",
+    "symbols": "a size of a formula is roofline.sizes.symbol('B'), positive and whole: answer.lower.diff(symbol('B'))",
     "closed_form": "a closed form is answer.formula(), of a solution its form and printed('latex')",
     **dict.fromkeys(
         ("python", "javascript", "latex", "language"),

@@ -301,13 +301,16 @@ def spread(count: int, most: int) -> list[int]:
     return sorted({round(index * (count - 1) / (most - 1)) for index in range(most)})
 
 
+#: The name of their table.
+CONFIGURATIONS = "configurations"
+
 #: Configurations that are shown.
 MOST_ROWS = 40
 
 #: Columns of words; others hold figures.
 _WORDS = ("bound by", "fits")
 #: Columns that a narrow terminal leaves out, the highest first.
-_SPARE = {"low": 3, "high": 3, "each user": 2, "bound by": 1}
+_SPARE = {"each user": 2, "bound by": 1}
 #: Units whose figures are written without one: the head says it.
 _PLAIN = ("", "token/s", "token", "USD")
 
@@ -344,7 +347,7 @@ def configurations(columns: Sequence[SizeColumn]) -> Table:
         )
         for each in columns
     ]
-    return Table(heads, rows(MOST_ROWS), "configurations", indent=0, every=lambda: rows(flat[0].size))
+    return Table(heads, rows(MOST_ROWS), CONFIGURATIONS, indent=0, every=lambda: rows(flat[0].size))
 
 
 def _cell(value: Any, unit: str) -> Cell:

@@ -278,6 +278,19 @@ def _own(name: str, value: Any, annotation: str) -> Any:
     return _plain(value, annotation)
 
 
+#: Libraries whose data frames are taken where a list of rows is.
+FRAMES = ("pandas", "polars")
+
+
+def _rows(value: Any, annotation: str) -> Any:
+    """A data frame as a list of rows, cells without a value left out, where a list is taken; others as they are."""
+    takes_rows = any(kind.startswith(("Sequence", "Iterable")) for kind in _alternatives(annotation))
+    if not takes_rows or not hasattr(value, "columns"):
+        return value
+    rows = value.to_dicts() if hasattr(value, "to_dicts") else value.to_dict("records")
+    return [{name: cell for name, cell in row.items() if cell is not None and cell == cell} for row in rows]
+
+
 def _plain(value: Any, annotation: str) -> Any:
     """A number of other libraries as Python's, an int where whole numbers are taken alone; several as an array of ours.
 
@@ -291,6 +304,8 @@ def _plain(value: Any, annotation: str) -> Any:
     if _is_plainly(value, annotation):
         return value
     try:
+        if type(value).__module__.partition(".")[0] in FRAMES:
+            value = _rows(value, annotation)
         if type(value).__module__.partition(".")[0] in TENSORS:
             kinds = _alternatives(annotation)
             is_taken = any(kind in _NUMBERS or (kind in _NUMBER and not value.ndim) for kind in kinds)

@@ -373,3 +373,35 @@ def test_a_plan_as_a_frame_says_what_binds_decode_and_prefill_and_the_percentile
     assert frame["time_to_first_token_p99"].tolist() == [each.first_token.percentile for each in found.choices]
     assert frame[["tensor", "decode_bound_by", "prefill_bound_by"]].values.tolist()[0] == [1, "hbm", "tensor"]
     assert found.why(found.choices[1]) == found.why(str(found.choices[1].deployment))
+
+
+def test_a_frame_of_runs_is_taken_where_rows_are() -> None:
+    """Cells without a value say nothing, as in a row without that key."""
+    pandas = pytest.importorskip("pandas")
+    rows: list[dict[str, Any]] = [{"m": 64 * (1 + at), "n": 8192, "k": 8192, "us": 96 + 20 * at} for at in range(10)]
+    frame = pandas.DataFrame([{**rows[0], "dtype": "fp16"}, *rows[1:]])
+    assert frame["dtype"].isna().sum() == 9
+    seen = roofline.profile(frame, on="a100")
+    assert sorted(point.run.dtype for point in seen) == ["bf16"] * 9 + ["fp16"]
+    assert (
+        roofline.calibrate(frame, "a100").to_dict()
+        == roofline.calibrate([{**rows[0], "dtype": "fp16"}, *rows[1:]], "a100").to_dict()
+    )
+    points = roofline.points_of(frame, "a100")
+    assert len(points.to_pandas()) == len(points) == 10
+    assert repr(points) == "<10 points on NVIDIA A100 SXM4 80GB>"
+
+
+def test_accuracy_of_a_kind_that_was_not_measured_has_a_frame_and_names_the_steps_with_it() -> None:
+    found = roofline.accuracy("h200", op="moe")
+    assert found.to_pandas()["kernel"].tolist() == ["experts"]
+    assert "of whole served steps with it there, median error" in " ".join(str(found).split())
+    assert "roofline.accuracy('h200')" in str(found)
+
+
+def test_what_an_answer_has_in_a_step_is_told() -> None:
+    served = roofline.llm("llama-3-8b", on="h100", context=64)
+    for name in ("ops", "bytes", "flops", "total_bytes"):
+        with pytest.raises(AttributeError, match=f"a Serving has no {name}: it is of a step: answer.decode.{name}"):
+            getattr(served, name)
+    assert repr(served.decode.ops[0]) == "<OpBound embed_tokens: 2.44 ns at best, hbm>"

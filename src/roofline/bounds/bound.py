@@ -135,6 +135,10 @@ class OpBound:
     upper: Size
     kernel: int | None = None
 
+    def __repr__(self) -> str:
+        binds = f", {self.bound_by}" if isinstance(self.bound_by, str) else ""
+        return f"<OpBound {self.op.name}: {format_amount(self.lower, 's')} at best{binds}>"
+
     @property
     def bound_by(self) -> Any:
         """The resource that takes longest."""
@@ -380,7 +384,11 @@ class Bound(Measurable, Comparable):
         (1.48, True)
         """
         if is_array(self.lower) or is_symbol(self.lower):
-            raise InputError("a measured time is of one configuration", hint="give each size one number")
+            rows = either(
+                "`roofline profile runs.csv`", 'roofline.profile([{"m": 64, "n": 8192, "k": 8192, "us": 96}, …])'
+            )
+            hint = f"give each size one number; {rows} takes many runs"
+            raise InputError("a measured time is of one configuration", hint=hint)
         if self.is_rate_only:
             raise InputError("a measured time is of an amount of work", hint="give FLOPs and bytes, not an intensity")
         return replace(self, measured=parse(measured, "s"))

@@ -686,6 +686,9 @@ def comm(
     name, _, amount = expression.strip().partition(" ")
     if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
         expression, bytes = name, amount.strip()
+    if isinstance(bytes, list | tuple | range) or is_array(bytes):
+        hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
+        raise InputError(f"{spelled('bytes')} takes one amount", hint=hint)
     by_bytes = (bytes is not None or bytes_per_chip is not None) and dtype == "bf16"
     exchange = _token_exchange(expression, dtype, arguments)
     if exchange is not None:

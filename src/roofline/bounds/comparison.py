@@ -41,6 +41,7 @@ from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
+from roofline.hardware.machine import Machine
 from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent, format_range
 from roofline.sections import (
     BLANK,
@@ -58,7 +59,7 @@ from roofline.sections import (
     assumes,
     figures,
 )
-from roofline.signatures import either, spelled, takes
+from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_array, is_number
 from roofline.statements import kind_of, without
 
@@ -583,6 +584,8 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
         raise InputError("a comparison is of answers, not of what is asked", hint=hint)
     if len(answers) < 2:
         raise InputError("a comparison needs two answers or more", hint="compare(first, second)")
+    if all(isinstance(answer, Machine) for answer in answers):
+        raise InputError("machines are no answers", hint=f"{call('chips', *(m.key for m in answers))} compares them")
     kinds = {type(answer).__name__ for answer in answers}
     if len(kinds) > 1 or not isinstance(answers[0], Comparable):
         usual = "compare bounds with bounds, and servings with servings"

@@ -20,7 +20,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Comparable, Fact, attributes
-from roofline.bounds.api import target
+from roofline.bounds.api import refuse_model, target
 from roofline.bounds.conventions import named_axes
 from roofline.bounds.question import axis_size, resolve_sizes
 from roofline.counts import typed_sizes
@@ -33,7 +33,7 @@ from roofline.ops import formula_names
 from roofline.ops.sharding.layout import Layout, axis_hint, check_uneven, local_size
 from roofline.quantity import format_amount
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import takes
+from roofline.signatures import call, takes
 from roofline.sizes import Size, check, is_array, is_one, product, symbol
 
 
@@ -230,6 +230,7 @@ def layout(
            ^
     """
     check_uneven(uneven)
+    refuse_model(tensor, "one tensor", f"what each chip holds of it: {call('llm', tensor, on='h100:8', tensor=8)}")
     node, shape = _tensor(tensor), named_axes(mesh)
     twice = sorted({*(sizes or {})} & {*named})
     if twice:

@@ -132,7 +132,8 @@ class Borrowed:
 class Accuracy(Answer):
     """Records of constants with their errors, and kinds of kernels that other chips' constants stand for.
 
-    ``subject`` says what was asked, ``on`` the chip. Of kinds ``without`` constants only bounds are known on the chip.
+    ``subject`` says what was asked, ``on`` the chip. Of kinds ``without`` constants only bounds are known on the chip;
+    ``served`` are whole steps that were measured there and hold the kind that was asked.
     """
 
     records: tuple[KernelConstants, ...]
@@ -140,6 +141,7 @@ class Accuracy(Answer):
     borrowed: tuple[Borrowed, ...] = ()
     without: tuple[str, ...] = ()
     on: str = ""
+    served: tuple[KernelConstants, ...] = ()
 
     def sections(self) -> Iterable[Section]:
         """What kinds of kernels are off, a table with a row a record, and how the errors were taken."""
@@ -211,7 +213,7 @@ class Accuracy(Answer):
         held = [one.error["coverage"] for one in self.records if "coverage" in one.error]
         errors = {(name, chip): each[0] for name, row in self.kinds.items() for chip, each in row.items()}
         if self.on and all(one.chip == "any" for one in self.records):
-            return "; ".join(["no measurements of this kind on this chip", *self._elsewhere()])
+            return "; ".join(["no measurements of this kind on this chip", *self._in_steps(), *self._elsewhere()])
         if not errors:
             known = sorted(one.error["mdape"] for one in self.records if "mdape" in one.error)
             said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
@@ -224,6 +226,13 @@ class Accuracy(Answer):
             said += ", of the middle group of each kind"
         intervals = f"; intervals of 80% hold {format_percent(median(held))}" if held else ""
         return f"median error {said}{intervals}"
+
+    def _in_steps(self) -> Iterator[str]:
+        """The errors of whole steps that hold this kind, and what shows them."""
+        errors = sorted(one.error["mdape"] for one in self.served if "mdape" in one.error)
+        if errors:
+            said = " to ".join(dict.fromkeys(map(format_percent, (errors[0], errors[-1]))))
+            yield f"of whole served steps with it there, median error {said}: {call('accuracy', self.on)}"
 
     def _elsewhere(self) -> Iterator[str]:
         """The errors that were measured on other chips: with constants of others, of another kind, of any chip."""
@@ -244,8 +253,8 @@ class Accuracy(Answer):
                 yield f"of a {kernel} on other chips, median error {format_percent(published.error['mdape'])}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
-        """The records, a row each, or the table named; ``kinds`` has the median errors alone."""
-        return super().plain_table("accuracy" if table is None else table)
+        """The records, a row each, else what stands for them, or the table named; ``kinds`` has the medians alone."""
+        return super().plain_table("accuracy" if table is None and self.records else table)
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""
@@ -390,7 +399,9 @@ def accuracy(
     without = tuple(sorted(kinds - known))
     ordered = sorted(records, key=lambda one: (one.chip, one.kernel, one.dtype, one.library, one.path))
     on_chip = "" if machine is None else machine.key
-    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without, on_chip)
+    steps = (one for one in everything if one.chip == on_chip and one.kernel == "served_step")
+    served = tuple(one for one in steps if op is not None and ("mixture" in one.path or wanted != "experts"))
+    return Accuracy(tuple(ordered), " · ".join(["accuracy of estimates", *asked]), borrowed, without, on_chip, served)
 
 
 def _check_used(

@@ -219,9 +219,9 @@ def calibrate(
     """Fit constants of a chip to measured kernels, from the nearest known constants.
 
     ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or a list of rows: ``{"m": 64, "n": 8192, "k":
-    8192, "dtype": "bf16", "us": 51.2}``. ``library`` names what ran, unless rows say so. ``start`` names the library
-    whose constants are the prior, or one chip and the library (``h100+vllm``): by default that of the rows where it has
-    constants, else vLLM, of the nearest chips.
+    8192, "dtype": "bf16", "us": 51.2}``, or a data frame of such. ``library`` names what ran, unless rows say so.
+    ``start`` names the library whose constants are the prior, or one chip and the library (``h100+vllm``): by default
+    that of the rows where it has constants, else vLLM, of the nearest chips.
     """
     machine = chip(on)
     rejected: Rejected = defaultdict(list)

@@ -358,11 +358,11 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
     given = tuple(dict.fromkeys([*machine.given, path]))
     warnings = machine.warnings
     if old is not None and old.basis != "given" and new.source == GIVEN:
-        odd = ""
+        odd, whose = "", "the catalog's" if is_chip(machine.key) else "its own"
         if abs(new.value / (2 * old.value) - 1) <= 0.01:
-            odd = "exactly twice the catalog's figure: a sparse (or duplex) figure?"
+            odd = f"exactly twice {whose} figure: a sparse (or duplex) figure?"
         elif new.value * 1000 <= old.value:
-            odd = "below a thousandth of the catalog's figure: is its unit missing?"
+            odd = f"below a thousandth of {whose} figure: is its unit missing?"
         if odd:
             warnings = (*warnings, Assumption("machine", f"given {path} is {odd}"))
     return replace(machine, given=given, warnings=warnings)

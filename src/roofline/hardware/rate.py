@@ -113,7 +113,7 @@ def _in_passes(machine: Machine, place: str, unit: Unit, dtype: str) -> str:
     able = [(u.peaks[name].value / n, n, name, u.name) for u in machine.units if u.kind == "matrix"
             for name, n in PASSES[dtype].items() if name in u.peaks]  # fmt: skip
     reached, passes, name, where = max(able, default=(0.0, 0, "", ""))
-    if reached <= unit.peaks[dtype].value:
+    if reached <= unit.peaks[dtype].value * 1.001:  # the same figure, written with fewer digits
         return ""
     speed = format_quantity(reached, "FLOP/s")
     if passes == 1:

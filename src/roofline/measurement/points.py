@@ -288,7 +288,7 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
 
 @takes()
-def points_of(runs: Iterable[Any], machine: str | Machine) -> list[MeasuredPoint]:
+def points_of(runs: Iterable[Any], machine: str | Machine) -> MeasuredPoints:
     """Put runs beside what ``machine`` allows; one that says it ran on another machine is an error.
 
     Runs are those of a profile, or rows as :func:`~roofline.measurement.runs.read_measured` takes them. Where the
@@ -299,7 +299,7 @@ def points_of(runs: Iterable[Any], machine: str | Machine) -> list[MeasuredPoint
     for run in runs:
         check_ran_on(run, machine)
     answers = bounds_of([(run, machine) for run in runs])
-    return [MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)]
+    return MeasuredPoints((MeasuredPoint(run, answer) for run, answer in zip(runs, answers, strict=False)), machine)
 
 
 def bounds_of(runs: Sequence[tuple[Measured, Machine]]) -> list[Bound]:
@@ -617,10 +617,10 @@ def profile(
 ) -> MeasuredPoints:
     """Put what a profiler saw, or rows of your own, under a machine's roof; ``top`` keeps as many runs.
 
-    ``path`` is what :func:`read_profile` reads, or a list of rows as :func:`roofline.calibrate` takes them. Of a
-    profiler's runs equal calls are one, of their mean time, and those come first that take longest in all; of rows
-    those that lose most time above their floors. A run that says that it ran on another machine is an error. The rest
-    are options of the target, as in :func:`roofline.bound`.
+    ``path`` is what :func:`read_profile` reads, or rows as :func:`roofline.calibrate` takes them: a list of dicts, or a
+    data frame of pandas or polars. Of a profiler's runs equal calls are one, of their mean time, and those come first
+    that take longest in all; of rows those that lose most time above their floors. A run that says that it ran on
+    another machine is an error. The rest are options of the target, as in :func:`roofline.bound`.
 
     >>> rows = [{"m": 64, "n": 8192, "k": 8192, "us": 96}, {"m": 4096, "n": 4096, "k": 4096, "seconds": 6.2e-4}]
     >>> frame = profile(rows, on="a100", estimate=True).to_pandas()

@@ -85,7 +85,10 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         named = (source.get(field) for field in ("_name_or_path", "model_type"))
         return from_fields(source, name or next((each for each in named if isinstance(each, str) and each), "model"))
     if not isinstance(source, str | os.PathLike):
-        raise InputError(f"{quoted(source)} is not a model", hint="give a shipped name, a config.json, or its fields")
+        several = isinstance(source, list | tuple)
+        hint = "give one; `roofline model llama-3-8b llama-3-70b` shows several" if several else ""
+        usual = "give a shipped name, a config.json, or its fields"
+        raise InputError(f"{quoted(source)} is not a model", hint=hint or usual)
     text = os.fsdecode(source)
     if is_program(text):
         raise InputError(f"{text} is a program, not a model's configuration", hint=f"{call('trace')} reads it")

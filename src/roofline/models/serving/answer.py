@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, whole, with_formulas
+from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, plain_table, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.bounds.footprint import Footprint
@@ -39,6 +39,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
+    CONFIGURATIONS,
     Headline,
     Section,
     Sentences,
@@ -311,6 +312,14 @@ class Serving(Comparable):
             yield Fact("longest context", longest.context, "", "more")
         yield from {fact.name: fact for phase in self.phases.values() for fact in phase.rates_used()}.values()
         yield from (self.memory.needs, self.memory.has)
+
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """Over lists a row a configuration; of one the operations, a row each."""
+        if table in (None, CONFIGURATIONS) and self.varying:
+            asked = self.table().named(table, tuple(self.tables_as_data()))
+            if asked.name == CONFIGURATIONS:
+                return plain_table(_configurations(self, as_data=True).in_full())
+        return Comparable.plain_table(self, table)
 
     def explain(self) -> str:
         """The arithmetic of each phase line by line, with the source of every figure used."""
@@ -680,15 +689,16 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
             yield Sentences([f"instead: {_choices(near)}"], indent=4)
 
 
-def _configurations(found: Serving) -> Table:
-    """One row a configuration where sizes are arrays."""
+def _configurations(found: Serving, *, as_data: bool = False) -> Table:
+    """One row a configuration where sizes are arrays; ``as_data`` with the ends of the interval that is expected."""
     phases = {"prefill": found.prefill, "decode": found.decode}
     asked = {name: phase for name, phase in phases.items() if phase is not None}
     columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
     times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in asked.items():
         whose = f"{name} " if len(asked) > 1 else ""
-        times_expected = {} if phase.expectation is None else {"expected": "value", "low": "low", "high": "high"}
+        ends = {"low": "low", "high": "high"} if as_data else {}
+        times_expected = {} if phase.expectation is None else {"expected": "value", **ends}
         columns += [
             SizeColumn(f"{name} at best", phase.lower, "s", times[name]),
             *(
