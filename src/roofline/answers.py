@@ -662,7 +662,7 @@ def machines_in(on: Any) -> Any:
     """Several machines in a text as a list, a description of a chip as that machine; anything else as it is.
 
     >>> machines_in("h100, a100:8"), machines_in("h100"), machines_in(["h100", {"bf16": 4e14, "hbm": 3e12}])
-    (['h100', 'a100:8'], 'h100', ['h100', Machine(chip)])
+    (['h100', 'a100:8'], 'h100', ['h100', Machine(chip: bf16 400 TFLOP/s, hbm 3 TB/s)])
     """
     if isinstance(on, Mapping):
         return capability("chip")(on)

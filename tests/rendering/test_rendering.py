@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rich.console import Console
 
-from roofline import solve
+from roofline import bound, solve
 from roofline.answers import Answer
 from roofline.rendering.html import html
 from roofline.rendering.terminal import as_text, terminal
@@ -97,6 +97,12 @@ def test_html_escapes_and_keeps_values() -> None:
     assert html([incomplete([])]) == '<div class="roofline"></div>'
 
 
+def test_what_is_assumed_is_folded_of_one_answer_and_of_several() -> None:
+    page = html(bound("bf16[64, 64] * bf16[64, 64]", on=["h100", "a100:8"]).sections())
+    assert "<summary>a100:8 assumes" in page
+    assert "<details open" not in page
+
+
 def test_a_number_and_its_unit_stay_in_one_line_and_no_line_ends_with_a_blank() -> None:
     said = "busy for 10.9 ms and moves 12.5 GB over 3.2 TB/s in 4 steps of 2 sequences"
     sections: list[Section] = [Sentences([said]), Pairs([("why", said)]), assumes([said]), RESOURCES]
@@ -162,7 +168,7 @@ def test_in_a_narrow_terminal_each_machine_stands_over_its_own_figures() -> None
     lines = as_text(answers.sections(), 56).splitlines()
     heads = [line.strip() for line in lines if line.strip() in ("v5e", "v5p", "v6e")]
     assert heads == ["v5e", "v5p", "v6e"]
-    ridges = [line.split()[-1] for line in lines if line.strip().startswith("ridge")]
+    ridges = [line.split()[-2] for line in lines if line.strip().startswith("ridge")]
     assert len(ridges) == len(set(ridges)) == 3
 
 

@@ -302,7 +302,7 @@ class SideBySide(Answer):
         shared = [line for line in assumed[0] if all(line in each for each in assumed)]
         yield assumes(shared)
         for who, each in zip(self.names, assumed, strict=True):
-            yield Listing(f"{who} assumes", [line for line in each if line not in shared])
+            yield Listing(f"{who} assumes", [line for line in each if line not in shared], "quiet")
 
     @once
     def policies(self) -> tuple[str, ...]:

@@ -154,10 +154,12 @@ class Accuracy(Answer):
         if self.borrowed:
             yield from self._of_other_chips()
         yield Listing(
-            "errors", ["of estimates against measurements: median, mean and 90th percentile of their size; bias"]
+            "errors",
+            ["of estimates against measurements: median, mean and 90th percentile of their size; bias"],
+            "quiet",
         )
         if any(one.version for one in self.records):
-            yield Listing("versions", ["a library without a version: runs of all its versions together"])
+            yield Listing("versions", ["a library without a version: runs of all its versions together"], "quiet")
         yield Listing("measured", _sources(self.records, self.borrowed), "quiet")
         if self.without:
             kinds = ", ".join(map(kernel_in_words, self.without))

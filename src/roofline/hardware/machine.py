@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen, NamedTuple, dataclass
+from roofline.quantity import format_amount
 from roofline.sections import Section
 from roofline.sizes import Size, is_symbol, product
 from roofline.statements import Assumption
@@ -308,8 +309,18 @@ class Machine(Answer):
         return Part(capability("Machine.sections")(self, sources=True))
 
     def __repr__(self) -> str:
+        figures = [] if self.family else [*self._own_figures()]
         given = f", given: {', '.join(self.given)}" if self.given else ""
-        return f"Machine({self.target}{given})"
+        return f"Machine({self.target}{': ' * bool(figures)}{', '.join(figures)}{given})"
+
+    def _own_figures(self) -> Iterator[str]:
+        """The first peak and the main memory of a chip that no catalog has."""
+        for unit in self.units[:1]:
+            yield from (f"{name} {format_amount(peak.value, 'FLOP/s')}" for name, peak in [*unit.peaks.items()][:1])
+        for memory in self.memories[:1]:
+            said = [(memory.bandwidth, "B/s"), (memory.capacity, "B")]
+            sizes = [format_amount(figure.value, of) for figure, of in said if figure is not None]
+            yield " ".join([memory.name, ", ".join(sizes)])
 
 
 def figures_by_path(machine: Machine) -> dict[str, Figure]:

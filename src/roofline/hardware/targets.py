@@ -70,7 +70,7 @@ def chip(
 
     >>> mine = chip({"name": "My accelerator", "bf16": "312 TFLOP/s", "hbm": {"bandwidth": 2e12, "capacity": "80 GB"}})
     >>> mine, mine.figure("bf16").value, mine.figure("hbm").value
-    (Machine(myaccelerator), 312000000000000.0, 2000000000000.0)
+    (Machine(myaccelerator: bf16 312 TFLOP/s, hbm 2 TB/s, 80 GB), 312000000000000.0, 2000000000000.0)
 
     Or a file with what is known of it; its keys, which a dictionary may have too, are in ``docs/machines.md``:
 
