@@ -21,7 +21,7 @@ from roofline.bounds.arrays import ArrayBound, ArrayLine
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
-from roofline.formulas.column_code import ALIKE, BlockCode
+from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
 from roofline.models import serve_bound, train
 from roofline.models.closed_form import step_function
 from roofline.models.sweeps import sweep_steps
@@ -63,6 +63,16 @@ def test_blocks_of_rows_on_several_cores_and_grids_give_the_same(line: str) -> N
             assert alone[name].tolist() == square[name].reshape(-1).tolist()
         else:
             np.testing.assert_allclose(alone[name], square[name].reshape(-1), rtol=1e-14, equal_nan=False)
+
+
+@pytest.mark.parametrize("power", [2, 3, 4, 5])
+def test_a_power_of_a_size_is_a_product_of_as_many(power: int) -> None:
+    B, out, sizes = symbol("B"), np.empty(3), np.array([1.0, 2.0, 3.0])
+    code = column_code(
+        "demo", ColumnForms({"B": B}, {}, {}, {"hbm": B**power / 8}, {}, {}), ("lower",), frozenset("B"), True
+    )
+    code.rows([np.empty(3) for _ in code.rows_buffers], [out], sizes)
+    assert out.tolist() == [size**power / 8 for size in sizes]
 
 
 def test_blocks_take_the_fastest_way_row_by_row() -> None:
