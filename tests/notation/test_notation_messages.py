@@ -201,7 +201,7 @@ conv has no option 'smae'; did you mean 'same'?
                                      ^
 """,
     """
-attention takes 3 operands, not 4; \
+attention takes 2 to 3 operands, not 4; \
 attention(q[B,S,N,H], k[B,T,K,H], v[B,T,K,H]; GQA where K < N; bottom-right causal)
   attention(q[S, N, H], k[S, N, H], v[S, N, H], mask)
   ^
@@ -247,6 +247,17 @@ the padding is given twice; pad=1, same or valid
 conv_transpose has no padding 'same'; give pad= as a number
   conv_transpose(bf16[1, 8, 8, 4], bf16[3, 3, 4, 3], stride=2, pad=same)
                                                                ^
+""",
+    """
+attention takes 3 operands, not 2; attention(q, k, v), or attention(q, k, values=512) where the values are the first \
+512 columns of k
+  attention(q[S, N, H], k[S, N, H])
+  ^
+""",
+    """
+values=600 of keys with 576 columns; the values are the first of these columns
+  attention(q[S, N, 576], c[S, 1, 576], values=600)
+                                        ^
 """,
     """
 attention is causal or full, not both

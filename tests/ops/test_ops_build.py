@@ -36,6 +36,7 @@ FAMILIES = {
     "attention": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H])",
     "causal": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H], causal)",
     "window": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H], causal, window=5)",
+    "latent": "attention(bf16[B, S, 8, H], bf16[B, T, 1, H], causal, values=24)",
     "unfused": "attention(bf16[B, S, 8, H], bf16[B, T, 4, H], bf16[B, T, 4, H], causal, unfused)",
     "conv": "conv(bf16[B, L, W, 8], bf16[3, 3, 2, F], bf16[F], stride=2, pad=1, groups=4)",
     "depthwise": "conv(bf16[B, L, W, D], bf16[3, 3, 1, D], depthwise, same)",

@@ -220,6 +220,21 @@ def test_attention_intensity_of_the_book(S: int, T: int, G: int) -> None:
     assert op.work.total("flops", "matrix") / sum(moved(op)) == pytest.approx(T * G * S / (T * G + S), rel=1e-12)
 
 
+@pytest.mark.parametrize("more", ["", ", causal", ", causal, window=64", ", unfused"])
+def test_values_that_are_columns_of_the_keys_are_read_with_them(more: str) -> None:
+    """Latent attention: the products are those of values apart, whose bytes are none."""
+    sizes = {"B": 8, "S": 4, "T": 4096}
+    own = one(f"attention(q[B, S, 128, 576], c[B, T, 1, 576], values=512{more})", **sizes)
+    apart = one(f"attention(q[B, S, 128, 576], c[B, T, 1, 576], v[B, T, 1, 512]{more})", **sizes)
+    assert own.work == apart.work
+    assert moved(own) == [*moved(apart)[:2], *moved(apart)[3:]]
+    if not more:
+        assert sum(moved(own)) == 2 * (8 * 4 * 128 * (576 + 512) + 8 * 4096 * 576)
+    assert own.note.endswith("; the values are the first 512 columns of the keys, which are read once")
+    with pytest.raises(SizeError, match="values=512 of keys with 128 columns; the values are the first of these"):
+        one("attention(q[B, S, 16, D], c[B, S, 1, D], values=512)", B=1, S=1, D=128)
+
+
 def test_heads_are_shared_evenly() -> None:
     q, k = Tensor("q", (1, 4, 6, 8), "bf16"), Tensor("k", (1, 4, 4, 8), "bf16")
     order = r"; N is a multiple of K in q\[B, S, N, H\]"

@@ -76,6 +76,15 @@ def test_keys_that_are_sharded_stay_where_they_are() -> None:
     assert best(line.format(", causal"), **{**sizes, "S": 2}).name == found.name
 
 
+def test_latents_that_are_sharded_are_gathered_once() -> None:
+    """Each of 8 chips has an eighth of the queries and of the latents, which hold the values too."""
+    line = "attention(bf16[S_X, N, 576], bf16[S_X, 1, 576], values=512, causal) -> bf16[S_X, N, 512]"
+    found = bound(line, on="h100:8", S=4096, N=16, plan="AllGather_X(bf16[S_X, 1, 576])")
+    assert sum(found.wire.values()) == 7 / 8 * 4096 * 576 * 2
+    rows = bound(line.replace("S_X, 1", "S, 1"), on="h100:8", S=4096, N=16)
+    assert rows.bytes["hbm"] == 2 * (512 * 16 * (576 + 512) + 4096 * 576)
+
+
 def test_a_table_split_by_rows_gives_partial_sums() -> None:
     sizes = {"B": 1024, "D": 8192, "V": 128256, "plan": "AllReduce_X(bf16[B, D] {U_X})"}
     found = bound(

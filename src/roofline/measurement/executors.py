@@ -270,14 +270,15 @@ def _torch_norm(library: Library, step: Step, operands: Sequence[Any]) -> Call:
 
 @can_run("torch", "attention")
 def _torch_attention(library: Library, step: Step, operands: Sequence[Any]) -> Call:
-    q, k, v = (operand.transpose(1, 2).contiguous() for operand in operands)
+    q, k, *v = (operand.transpose(1, 2).contiguous() for operand in operands)
+    values = v[0] if v else k[..., : step.options["values"]]
     causal = bool(step.options.get("causal")) and q.shape[2] > 1
     if step.options.get("window") is not None or (causal and q.shape[2] != k.shape[2]):
         raise InputError("torch's attention has no window, and its causal mask needs equal lengths")
     if step.options.get("unfused"):
         raise InputError("torch's attention is fused", hint="leave unfused out, or run its products and softmax")
     call = library.module.nn.functional.scaled_dot_product_attention
-    return lambda: call(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+    return lambda: call(q, k, values, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
 
 @can_run("torch", "convolution")

@@ -202,8 +202,14 @@ def reduction(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
 def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:
     """softmax(q·kᵀ)·v for each head: q[B,S,N,H], k[B,T,K,H], v[B,T,K,V] → [B,S,N,V].
 
-    The same label for S and T is self attention; K < N shares each key head among N/K query heads.
+    The same label for S and T is self attention; K < N shares each key head among N/K query heads. Without v the
+    values are the first columns of the keys, as many as ``values`` says: the latents of multi-head latent attention.
     """
+    own = call.options.get("values")
+    if (own is None) == (len(shapes) == 2):
+        what = "attention takes 3 operands, not 2" if own is None else "the values are given, and values= says others"
+        hint = "attention(q, k, v), or attention(q, k, values=512) where the values are the first 512 columns of k"
+        raise scope.fail(what, call.place("values"), hint)
     for shape in shapes:
         if len(shape.axes) != len(shapes[0].axes) or len(shape.axes) not in (3, 4):
             ranks = ", ".join(scope.show_axes(shape.axes) for shape in shapes)
@@ -212,12 +218,11 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
         raise scope.fail("attention is causal or full, not both", call.place("causal", "full"))
     if not isinstance(call.options.get("window", 1), int):
         raise scope.fail("the window of attention is one number", call.place("window"))
-    q, k, v = shapes
-    batched = len(q.axes) == 4
+    batched, many = len(shapes[0].axes) == 4, len(shapes)
     pairs = [("length", 1, 2, -3), ("heads", 1, 2, -2), ("head size", 0, 1, -1)]
     pairs += [("batch", 0, 1, 0), ("batch", 1, 2, 0)] if batched else []
-    operands = [q, k, v]
-    for what, first, second, position in pairs:
+    operands = list(shapes)
+    for what, first, second, position in (pair for pair in pairs if pair[2] < many):
         one, other = operands[first].labels[position], operands[second].labels[position]
         label = scope.pair(one, other)
         if label is None:
@@ -227,14 +232,19 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
             raise scope.fail(f"the {what} of {who} differs: {shown}", place, f"attention takes {ATTENTION_LAYOUT}")
         renamed = {old: label for old in (one, other) if old != label}
         operands = [rename(shape, renamed) for shape in operands]
-    q, k, v = operands
+    q, k = operands[:2]
     heads, shared = scope.sizes.get(q.labels[-2]), scope.sizes.get(k.labels[-2])
     if heads and shared and heads % shared:
         hint = f"N is a multiple of K in {ATTENTION_LAYOUT}"
         raise scope.fail(
             f"{heads} query head{'' if heads == 1 else 's'} cannot share {shared} key heads evenly", call.span, hint
         )
-    return finish(scope, call, operands, (*q.axes[:-1], v.axes[-1]), wanted)
+    if own is None:
+        return finish(scope, call, operands, (*q.axes[:-1], operands[2].axes[-1]), wanted)
+    if not isinstance(own, int) or own > scope.sizes.get(k.labels[-1], own):
+        message = f"values={own} of keys with {scope.show_label(k.labels[-1])} columns"
+        raise scope.fail(message, call.place("values"), "the values are the first of these columns")
+    return finish(scope, call, operands, (*q.axes[:-1], TensorDim(scope.number(own))), wanted)
 
 
 def embedding(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wanted) -> Shape:

@@ -81,7 +81,7 @@ def _functions() -> dict[str, Function]:
         Function("group_norm", "norm", 1, 3, "labels", options=("groups",), aliases=("groupnorm",)),
         Function("rope", "elementwise", 1, 2, help="rotary embedding of x, optional table", aliases=("rotary",)),
         Function(
-            "attention", "attention", 3, 3, flags=("causal", "full", "unfused"), options=("window",),
+            "attention", "attention", 2, 3, flags=("causal", "full", "unfused"), options=("window", "values"),
             help="q[B,S,N,H], k[B,T,K,H], v[B,T,K,H]; GQA where K < N; bottom-right causal",
             aliases=("scaled_dot_product_attention", "sdpa", "flash_attention"),
         ),

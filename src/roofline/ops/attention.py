@@ -23,7 +23,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.ops.rules import Context, register, require_multiple, show_size
+from roofline.ops.rules import Context, register, require, require_multiple, show_size
 from roofline.sizes import Size, exact_div, is_one, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -219,8 +219,13 @@ def rule(step: Step, context: Context) -> Op:
 
     Where the heads are split over more chips than those of keys and values, the heads of a chip share one of these.
     """
-    q, k, v = step.inputs
-    keys, values = context.tensor(k, "kv"), context.tensor(v, "kv")
+    q, k, *v = step.inputs
+    keys, own = context.tensor(k, "kv"), step.options.get("values")
+    if own:
+        columns = keys.dims[-1]
+        hint = "the values are the first of these columns"
+        require(columns >= own, f"values={own} of keys with {show_size(columns)} columns", hint)
+    values = replace(keys, dims=(*keys.dims[:-1], own)) if own else context.tensor(v[0], "kv")
     several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
     alone = not is_one(several)
     window, parts = step.options.get("window"), context.ways.get(q.labels[-3], 1)
@@ -243,6 +248,7 @@ def rule(step: Step, context: Context) -> Op:
         aligned=aligned,
     )
     note = done.note + _order_of_letters(q.labels)
+    note += f"; the values are the first {own} columns of the keys, which are read once" if own else ""
     if is_masked:
         single, causal = is_one(done.dims["q_length"]), bool(step.options.get("causal"))
         note += _note_of_parts(parts, key_parts, aligned=aligned, causal=causal, window=window, single=single)
@@ -250,7 +256,8 @@ def rule(step: Step, context: Context) -> Op:
         touched = [x.traffic_elements for x in done.reads[1:3]]
         read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
         done = replace(done, reads=(done.reads[0], *read, *done.reads[3:]))
-    return replace(done, note=note)
+    reads = (*done.reads[:2], *done.reads[3:]) if own else done.reads
+    return replace(done, reads=reads, note=note)
 
 
 def _note_of_parts(

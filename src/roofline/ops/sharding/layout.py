@@ -458,20 +458,22 @@ def _top(step: Step) -> list[Loop]:
 def _attention(step: Step) -> list[Loop]:
     """Batch; heads, with those of keys and values or several chips to one of these; queries, of a window with the keys
     of the same positions; keys."""
-    q, k, v = (shape.labels for shape in step.inputs)
-    queries, heads = q[-3:-1]
+    q, *others = (shape.labels for shape in step.inputs)
+    queries, heads, keys = q[-3], q[-2], others[0][-3]
+    nowhere = (None,) * len(others)
     loops = [
-        Loop((heads, k[-2], v[-2]), heads),
-        Loop((heads, None, None), heads, shared=k[-2]),
-        Loop((queries, None, None), queries),
+        Loop((heads, *(x[-2] for x in others)), heads),
+        Loop((heads, *nowhere), heads, shared=others[0][-2]),
+        Loop((queries, *nowhere), queries),
     ]
     if len(q) == 4:
-        loops.append(Loop((q[0], k[0], v[0]), q[0]))
+        loops.append(Loop((q[0], *(x[0] for x in others)), q[0]))
     causal, window = step.options.get("causal"), step.options.get("window")
-    if causal and window is not None and not step.options.get("unfused") and queries == k[-3] == v[-3]:
-        loops.append(Loop((queries, queries, queries), queries, borders=(1, 2)))
-    if k[-3] == v[-3]:
-        loops.append(Loop((None, k[-3], v[-3]), UNREDUCED, len(STATISTICS["attention"])))
+    alike = all(x[-3] == keys for x in others)
+    if causal and window is not None and not step.options.get("unfused") and queries == keys and alike:
+        loops.append(Loop((queries,) * len(step.inputs), queries, borders=tuple(range(1, len(step.inputs)))))
+    if alike:
+        loops.append(Loop((None, *(x[-3] for x in others)), UNREDUCED, len(STATISTICS["attention"])))
     return [loop for loop in loops if loop.result in (*step.output.labels, UNREDUCED)]
 
 
