@@ -97,7 +97,14 @@ class NotationError(InputError):
 
 
 class SizeError(InputError):
-    """A size that cannot be one, is missing, or is given and used nowhere."""
+    """A size that cannot be one, is missing, or is given and used nowhere.
+
+    Of arrays ``rows`` says which entries cannot be, where others may, and ``rule`` what holds of none of them.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", rows: Any = None, rule: str = "") -> None:
+        self.rows, self.rule = rows, rule or message
+        super().__init__(message, hint=hint)
 
 
 class DTypeError(InputError):

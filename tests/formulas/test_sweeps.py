@@ -196,8 +196,42 @@ def test_a_sweep_without_a_closed_form_says_so() -> None:
     assert "rows are priced as arrays, not by a closed form: rates depend on which level holds the data" in (
         table.assumptions
     )
-    with pytest.raises(SizeError, match="size I of 1 does not divide over 4 chips"):
-        sweep("A[I_X, J] * B[J, K] -> C[I_X, K]", on="v5e:4", I=range(1, 201), J=range(1, 101), K=8)
+
+
+def test_rows_that_chips_do_not_divide_have_no_figures_and_others_do() -> None:
+    line = "A[B_X, D] * W[D, F_X] -> C[B_X, F]"
+    sizes: dict[str, Any] = {"on": "h100:8", "D": 128, "F": 128}
+    table, whole = (sweep(line, **sizes, B=rows) for rows in ([1, 8, 100, 16], [8, 16]))
+    assert table["bound_by"].tolist() == ["", whole["bound_by"][0], "", whole["bound_by"][1]]
+    assert np.isnan(table["lower"]).tolist() == [True, False, True, False]
+    assert table["lower"][[1, 3]].tolist() == whole["lower"].tolist()
+    reason = "rows have no figures: B is no multiple of the 8 chips that it is split over"
+    assert table.incomplete == (f"2 of 4 {reason}",)
+    assert table.to_dict()["columns"]["lower"][0] is None
+    long = sweep(line, **sizes, B=range(1, BLOCK + 9))
+    assert long["lower"][7::8].tolist() == pytest.approx(
+        sweep(line, **sizes, B=range(8, BLOCK + 9, 8))["lower"].tolist()
+    )
+    assert long.incomplete == (f"{(BLOCK + 8) // 8 * 7:,} of {BLOCK + 8:,} {reason}",)
+    named = "sizes B of 1, 2, 3, 4 and 2 more do not divide over 8 chips; give a multiple of 8"
+    for ask, rows in ((sweep, [1, 2, 3, 4, 5, 6]), (bound, [1, 2, 3, 4, 5, 6, 8])):
+        with pytest.raises(SizeError, match=named):
+            ask(line, **sizes, B=rows)
+
+
+@pytest.mark.parametrize("first", [1, 8])
+@pytest.mark.parametrize("many", [20, BLOCK + 10])
+def test_windows_that_do_not_fit_have_no_figures_by_arrays_and_by_the_closed_form(first: int, many: int) -> None:
+    line = "conv(bf16[1, H, 16, 3], bf16[7, 7, 3, 64])"
+    table = sweep(line, on="h100", H=[first, *range(1, many)])
+    given = np.array([first, *range(1, many)])
+    assert (np.isnan(table["lower"]) == (given < 7)).all()
+    assert table["lower"][9] == bound(line, on="h100", H=9).lower
+    wrong = int((given < 7).sum())
+    assert [text.partition(" of ")[0] for text in table.incomplete] == [str(wrong)]
+    form = roofline.formula("topk_V(bf16[B, V], k=8)", on="h100")
+    assert form(B=1, V=[7, 8]).invalid == {"topk cannot take 8 of V": 1}
+    assert roofline.formula("conv(bf16[1, H, 16, 3], bf16[7, 7, 3, 64], pad=3, stride=2)", on="h100").conditions == ()
 
 
 def test_a_sweep_over_machines_is_that_of_each() -> None:

@@ -40,25 +40,41 @@ class ArrayLine:
     """A line on one machine over sizes of which some vary; it travels to workers.
 
     ``first`` are the sizes of its first row, of all rows where these are few: arrays where they vary. ``formulas`` are
-    sizes that follow from others. Figures of raw work may vary too.
+    sizes that follow from others. Figures of raw work may vary too. Where rows ``may_fail``, those that cannot be have
+    no figures, and ``failed`` counts them by the reason.
     """
 
-    def __init__(self, asked: Question, first: Mapping[str, Any], formulas: Mapping[str, str] | None = None) -> None:
-        self.asked, self.first, self.formulas = asked, first, formulas or {}
+    def __init__(
+        self,
+        asked: Question,
+        first: Mapping[str, Any],
+        formulas: Mapping[str, str] | None = None,
+        may_fail: bool = False,
+    ) -> None:
+        self.asked, self.first, self.formulas, self.may_fail = asked, first, formulas or {}, may_fail
         self.assumptions: dict[str, None] = {}
         self.incomplete: dict[str, None] = {}
-        self._sample: Bound | None = None
+        self.failed: dict[str, int] = {}
+        self._sample: tuple[Bound, Any, str] | None = None
 
     def __reduce__(self) -> Any:
         """Travel without answers."""
-        return ArrayLine, (self.asked, self.first, self.formulas)
+        return ArrayLine, (self.asked, self.first, self.formulas, self.may_fail)
 
     @property
     def sample(self) -> Bound:
         """The answer to the first rows."""
+        return self._first[0]
+
+    @property
+    def _first(self) -> tuple[Bound, Any, str]:
+        """The answer to the first rows, which of them cannot be, and why."""
         if self._sample is None:
-            self._sample = self.answer(self.with_formulas(self.first))
+            self._sample = self._answered(self.with_formulas(self.first))
         return self._sample
+
+    def _answered(self, sizes: Mapping[str, Any], spare: Mapping[str, Any] | None = None) -> tuple[Bound, Any, str]:
+        return asked_of_rows(sizes, self.answer, spare) if self.may_fail else (self.answer(sizes), None, "")
 
     @property
     def sizes_of_line(self) -> dict[str, Any]:
@@ -108,6 +124,13 @@ class ArrayLine:
         varies = {name for name, value in sizes.items() if is_array(value)}
         return found if tuple(found.times) == tuple(self.sample.times) and {*found.sizes} == varies else None
 
+    @property
+    def spare(self) -> dict[str, Any]:
+        """Sizes of a row that can be."""
+        wrong = self._first[1]
+        at = 0 if wrong is None else int(wrong.argmin())
+        return {n: v[at : at + 1] if is_array(v) else v for n, v in self.with_formulas(self.first).items()}
+
     def priced(
         self, sizes: Mapping[str, Any], rows: int, columns: Callable[[Bound], Mapping[Any, Any]],
         told: Callable[[int], None] | None = None,
@@ -121,10 +144,13 @@ class ArrayLine:
             for start in range(0, rows, BLOCK):
                 part = {n: v[start : start + BLOCK] if is_array(v) else v for n, v in sizes.items()}
                 known = rows <= BLOCK and _alike(part, self.first)
-                answer = self.sample if known else self.answer(self.with_formulas(part))
+                answer, wrong, rule = self._first if known else self._answered(self.with_formulas(part), self.spare)
                 self.assumptions |= dict.fromkeys(answer.assumptions)
                 self.incomplete |= dict.fromkeys(answer.incomplete)
                 blocks.append(dict(columns(answer)))
+                if wrong is not None:
+                    blocks[-1] = {name: _unknown_at(each, wrong) for name, each in blocks[-1].items()}
+                    self.failed[rule] = self.failed.get(rule, 0) + int(wrong.sum())
                 done = min(start + BLOCK, rows)
                 if told is not None:
                     told(done)
@@ -141,6 +167,46 @@ class ArrayLine:
             return None if parts[0] is None else stacked([*flat, *[None for _ in left]], [*counts, *left])
 
         return {name: joined(name) for name in names}
+
+
+def asked_of_rows(
+    sizes: Mapping[str, Any], ask: Callable[[Mapping[str, Any]], Any], spare: Mapping[str, Any] | None = None
+) -> tuple[Any, Any, str]:
+    """What is asked of rows, which of them cannot be, and why; these are asked with the sizes of one that can.
+
+    That is the first that can, of none ``spare``. Where no row can be, and there is none to spare, it is an error.
+    """
+    import numpy as np
+
+    wrong, rule = None, ""
+    while True:
+        try:
+            return ask(sizes), wrong, rule
+        except SizeError as error:
+            rows = {value.shape for value in sizes.values() if is_array(value)}
+            if error.rows is None or rows != {np.shape(error.rows)}:
+                raise
+            every = error.rows if wrong is None else wrong | error.rows
+            if (spare is None and every.all()) or (wrong is not None and (every == wrong).all()):
+                raise
+            wrong, rule = every, rule or error.rule
+        if not wrong.all():
+            good = int(wrong.argmin())
+            spare = {name: value[good] for name, value in sizes.items() if is_array(value)}
+        assert spare is not None
+        sizes = {name: np.where(wrong, spare[name], v) if is_array(v) else v for name, v in sizes.items()}
+
+
+def _unknown_at(value: Any, wrong: Any) -> Any:
+    """A column without the figures of some rows."""
+    import numpy as np
+
+    if value is None:
+        return None
+    whole = _in_rows(value, len(wrong))
+    if isinstance(whole, Codes):
+        return Codes(np.where(wrong, len(whole.names), whole.codes), (*whole.names, ""))
+    return np.where(wrong, np.nan, whole)
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -312,4 +378,4 @@ def _array(name: str, value: Any) -> Any:
     return value if is_symbol(value) else check(name, value)
 
 
-__all__ = ["ArrayBound", "ArrayLine", "bound_arrays", "said_of_all"]
+__all__ = ["ArrayBound", "ArrayLine", "asked_of_rows", "bound_arrays", "said_of_all"]

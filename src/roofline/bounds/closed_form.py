@@ -42,6 +42,7 @@ from roofline.formulas.printers import Combined, fastest_source, javascript_sour
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.meanings import SAID_IN_PYTHON
+from roofline.ops.rules import noting_conditions
 from roofline.quantity import format_amount, format_number
 from roofline.sections import (
     BLANK,
@@ -886,4 +887,7 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     opened = asked.one_plan().vary(sizes=sizes)
     laid = opened.laid_out()
     conditions = [] if laid is None else [ValidRange(Eq(Mod(size, of), 0), why) for size, of, why in laid.splits]
-    return formula_of(opened.answer(symbolic=True, laid=laid), {**given, **(point or {})}, conditions=conditions)
+    with noting_conditions() as noted:
+        answer = opened.answer(symbolic=True, laid=laid)
+    conditions += [ValidRange(condition, reason) for condition, reason in noted.items()]
+    return formula_of(answer, {**given, **(point or {})}, conditions=conditions)

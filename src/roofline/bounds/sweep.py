@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any
 
 from roofline.answers import attributes, estimable, figures_of, heading
 from roofline.bounds.api import question
-from roofline.bounds.arrays import ArrayLine, said_of_all
+from roofline.bounds.arrays import ArrayLine, asked_of_rows, said_of_all
 from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import NAMES
 from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan
@@ -285,11 +286,21 @@ class LineTable(BlockTable):
 
     def _line(self, asked: Question, formulas: Mapping[str, str]) -> ArrayLine:
         """The line of one machine: of few rows with all of them, of many with the first."""
+        rows = range(prod(self.shape))
         if asked.is_sharded:
-            every = ArrayLine(asked, self._given(self._across([(0, size) for size in self.shape])), formulas)
-            asked = asked.vary(sizes=every.sizes_of_line).one_plan().vary(sizes=asked.sizes)
+            every = self._given(self.sizes_at(rows))
+            ask, wrong, _ = asked_of_rows(every, lambda sizes: _on_one_plan(asked, sizes, formulas))
+            if wrong is not None:
+                ask = _on_one_plan(asked, {n: v[~wrong] if is_array(v) else v for n, v in every.items()}, formulas)
+            asked = ask
             refuse_idle_on_plan(asked)
-        return ArrayLine(asked, self._given(self.sizes_at(range(1 if self.is_long else prod(self.shape)))), formulas)
+        if not self.is_long:
+            return ArrayLine(asked, self._given(self.sizes_at(rows)), formulas, may_fail=True)
+        for many in (1, BLOCK):  # of more rows where the first cannot be
+            first = ArrayLine(asked, self._given(self.sizes_at(rows[:many])), formulas, may_fail=True)
+            with suppress(SizeError):
+                return ArrayLine(asked, first.spare, formulas, may_fail=True)
+        return first
 
     @property
     def is_long(self) -> bool:
@@ -355,7 +366,10 @@ class LineTable(BlockTable):
         line = self.lines[choice]
         return {
             "assumes": tuple(map(str, line.asked.particular(line.sample.assumptions))),
-            "incomplete": tuple(map(str, line.sample.incomplete)),
+            "incomplete": (
+                *map(str, line.sample.incomplete),
+                *(f"some rows have no figures: {why}" for why in line.failed),
+            ),
         }
 
     def in_memory(self, progress: Progress | None = None, *, usual: bool = False) -> Sweep:
@@ -365,7 +379,7 @@ class LineTable(BlockTable):
             del columns["fits"]
         lines = self.lines[: -(-done // prod(self.shape))]
         said = [(*line.assumptions, *(line.no_closed_form if self.is_long else ())) for line in lines]
-        gaps = [tuple(line.incomplete) for line in lines]
+        gaps = [(*line.incomplete, *_without_figures(line, prod(self.shape))) for line in lines]
         cut = [(stopped(done, self.rows, "rows"),)] if done < self.rows else []
         assumed, missing = (
             tuple(dict.fromkeys(each for part in parts for each in part)) for parts in (said, gaps + cut)
@@ -373,6 +387,17 @@ class LineTable(BlockTable):
         shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)
         names = (*self.axes, *self.lines[0].formulas)
         return Sweep(tuple(line.asked for line in self.lines), names, columns, shape, assumed, missing)
+
+
+def _without_figures(line: ArrayLine, rows: int) -> Iterator[str]:
+    for why, count in line.failed.items():
+        yield f"{count:,} of {rows:,} rows have no figures: {why}"
+
+
+def _on_one_plan(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str, str]) -> Question:
+    """The question on the plan that is the best for rows together."""
+    sizes_of_line = ArrayLine(asked, sizes, formulas).sizes_of_line
+    return asked.vary(sizes=sizes_of_line).one_plan().vary(sizes=asked.sizes)
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:

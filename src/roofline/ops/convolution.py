@@ -298,10 +298,11 @@ class Window(NamedTuple):
         """
         if self.pad == "same":
             return ceil_div(L, self.stride)
-        found = floor_div(L + 2 * self.pad - self.dilation * (self.k - 1) - 1, self.stride) + 1
-        message = f"a window of {show_size(self.k)} does not fit a size of {show_size(L)}"
-        require(found >= 1, message, "pad more, or take a smaller window")
-        return found
+        least = self.dilation * (self.k - 1) + 1 - 2 * self.pad
+        rule = f"a window of {show_size(self.k)} does not fit"
+        if not isinstance(least, int) or least > 1:  # at least 1 every size is
+            require(least <= L, f"{rule} a size of {show_size(L)}", "pad more, or take a smaller window", rule)
+        return floor_div(L - least, self.stride) + 1
 
     def spread(self, L: Size, output_pad: int = 0) -> Size:
         """Count results of the transposed window: (L − 1)·s − 2p + d·(k − 1) + output_pad + 1.
@@ -310,8 +311,10 @@ class Window(NamedTuple):
         16
         """
         low = self._low(L, L)
-        found = (L - 1) * self.stride - 2 * low + self.dilation * (self.k - 1) + output_pad + 1
-        require(found >= 1, f"nothing is left of a size of {show_size(L)}", "pad less")
+        single = self.dilation * (self.k - 1) + output_pad + 1 - 2 * low
+        found = (L - 1) * self.stride + single
+        if not isinstance(single, int) or single < 1:
+            require(found >= 1, f"nothing is left of a size of {show_size(L)}", "pad less")
         return found
 
     def taps(self, L: Size, R: Size) -> Size:

@@ -29,7 +29,9 @@ roofline.errors.SizeError: size N stands nowhere in the expression; sizes are: B
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -142,30 +144,60 @@ def rule_for(family: str) -> Rule:
     return _RULES[family]
 
 
-# ---- conditions that a formula cannot express: checked for ints and arrays, taken on trust for symbols
+# ---- conditions that a formula cannot express: checked for ints and arrays, noted for symbols
+
+_NOTED: ContextVar[dict[Any, str] | None] = ContextVar("_NOTED", default=None)
 
 
-def require(condition: Any, message: str, hint: str = "") -> None:
-    """Raise :class:`SizeError` unless ``condition`` holds, for every element where it is an array.
+@contextmanager
+def noting_conditions() -> Iterator[dict[Any, str]]:
+    """The conditions on symbols that operations are built under, and what is said where one does not hold.
+
+    >>> from roofline.notation import program
+    >>> with noting_conditions() as noted:
+    ...     _ = build(program("topk_V(bf16[B, V], k=8)"), {})
+    >>> noted
+    {V >= 8: 'topk cannot take 8 of V'}
+    """
+    noted: dict[Any, str] = {}
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
+
+
+def require(condition: Any, message: str, hint: str = "", rule: str = "") -> None:
+    """Raise :class:`SizeError` unless ``condition`` holds, for every element where it is an array; of symbols note it.
+
+    ``rule`` is what is said of elements together, the message where none is given.
 
     >>> require(7 % 2 == 0, "7 channels do not fall into 2 groups")
     Traceback (most recent call last):
     roofline.errors.SizeError: 7 channels do not fall into 2 groups
     """
-    held = bool(condition.all()) if is_array(condition) else is_symbol(condition) or bool(condition)
-    if not held:
-        raise SizeError(message, hint=hint)
+    if is_symbol(condition) and condition.free_symbols:
+        noted = _NOTED.get()
+        if noted is not None:
+            noted.setdefault(condition, message)
+        return
+    if not (condition.all() if is_array(condition) else condition):
+        raise SizeError(message, hint=hint, rows=~condition if is_array(condition) else None, rule=rule)
 
 
 def require_multiple(size: Size, of: Size, message: str, hint: str = "") -> None:
-    """Raise unless ``size`` is a whole multiple of ``of``; with a symbol in either nothing is known.
+    """Raise unless ``size`` is a whole multiple of ``of``; with a symbol in either it is noted.
 
     >>> require_multiple(8, 2, "never shown")
     >>> require_multiple(8, 3, "8 query heads do not share 3 key heads evenly")
     Traceback (most recent call last):
     roofline.errors.SizeError: 8 query heads do not share 3 key heads evenly
     """
-    if not (is_symbol(size) or is_symbol(of)):
+    if is_symbol(size) or is_symbol(of):
+        from sympy import Eq, Mod
+
+        require(Eq(Mod(size, of), 0), message, hint)
+    else:
         require(size % of == 0, message, hint)
 
 

@@ -161,9 +161,7 @@ def local_size(size: Size, ways: Size, *, label: str = "", uneven: str = "error"
     if padded:
         return ceil_div(size, ways)
     if not divides(size, ways):
-        what, size, ways = f"size {label} of" if label else "a size of", *_first_uneven(size, ways)
-        hint = f"give a multiple of {ways}, or let it be padded with {spelled('uneven', 'pad')}"
-        raise SizeError(f"{what} {size} does not divide over {ways} chips", hint=hint)
+        raise _uneven(size, ways, label)
     return size // ways
 
 
@@ -179,16 +177,32 @@ def divides(size: Size, ways: Size) -> bool:
     return not (rest.any() if is_array(rest) else rest)
 
 
-def _first_uneven(size: Size, ways: Size) -> tuple[int, int]:
-    rest = size % ways
-    if not is_array(rest):
-        return size, ways
-    where = int((rest != 0).argmax())
+#: So many of the sizes that do not divide are named.
+_MOST_NAMED = 4
 
-    def at(value: Size) -> int:
-        return int(value.ravel()[where % value.size]) if is_array(value) else value
 
-    return at(size), at(ways)
+def _uneven(size: Size, ways: Size, label: str) -> SizeError:
+    """What does not divide: of arrays the sizes that do not over the first number of chips that one of them meets."""
+    rest, rows = size % ways, None
+    shown = [size]
+    if is_array(rest):
+        import numpy as np
+
+        sizes, chips = np.broadcast_arrays(size, ways)
+        rows = rest != 0
+        ways = int(chips[rows][0])
+        shown = [int(each) for each in np.unique(sizes[rows & (chips == ways)])]
+    listed = [str(each) for each in shown[:_MOST_NAMED]] + (
+        [f"{len(shown) - _MOST_NAMED} more"] if shown[_MOST_NAMED:] else []
+    )
+    name = f" {label}" if label else ""
+    who = f"size{name}" if label else "a size"
+    hint = f"give a multiple of {ways}, or let it be padded with {spelled('uneven', 'pad')}"
+    message = f"{who} of {listed[0]} does not divide over {ways} chips"
+    if len(shown) > 1:
+        message = f"sizes{name} of {', '.join(listed[:-1])} and {listed[-1]} do not divide over {ways} chips"
+    rule = f"{label or 'a size'} is no multiple of the {ways} chips that it is split over"
+    return SizeError(message, hint=hint, rows=rows, rule=rule)
 
 
 def axis_hint(axis: str) -> str:
