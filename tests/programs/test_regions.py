@@ -505,6 +505,21 @@ def _replacing(x, y, axis):
     return x
 
 
+def test_attention_reads_the_keys_that_its_mask_lets_through_under_each_policy():
+    torch = pytest.importorskip("torch")
+    attend = torch.nn.functional.scaled_dot_product_attention
+
+    def decode(q, k, v):
+        return attend(q, k, v, attn_mask=(torch.arange(4096) >= 3072)[None, :], enable_gqa=True)
+
+    cache = "bf16[2, 8, 4096, 128]"
+    traced = trace(decode, "bf16[2, 32, 1, 128]", cache, cache)
+    read = 2 * (2 * 2 * 32 * 128 + 2 * 2 * 8 * 1024 * 128)
+    assert traced.bytes("minimal") == read
+    (op,) = (op for op in traced.ops if op.kind == "attention")
+    assert [each.traffic_bytes for each in op.reads[1:3]] == [2 * 2 * 8 * 1024 * 128] * 2
+
+
 #: Programs of PyTorch, and shapes of what they read: each gives back a part of what an operation makes.
 TORCH_PARTS = {
     "sums before a product": (lambda t, a, b: t.einsum("ijl,kl->il", a, b)[:3, :2], (8, 5, 3), (4, 3)),
@@ -520,6 +535,26 @@ TORCH_PARTS = {
     ),
     "columns of a norm": (
         lambda t, x, w, b: t.nn.functional.layer_norm(x, (4, 6), w, b)[:2, :3, 1], (3, 4, 6), (4, 6), (4, 6)
+    ),
+    "rows of a product with a vector": (lambda t, b, a, x: t.addmv(b, a, x)[:3], (8,), (8, 6), (6,)),
+    "spectra of rows": (lambda t, x: t.fft.rfft(x).abs()[:2], (4, 8)),
+    "some of many matrices": (lambda t, a, b: t.linalg.solve(a, b)[:2], (4, 3, 3), (4, 3, 2)),
+    "a matrix for all": (lambda t, a, b: t.linalg.solve(a, b)[:2], (3, 3), (4, 3, 2)),
+    "products of vectors": (lambda t, a, b: t.linalg.cross(a, b)[:2], (4, 3), (4, 3)),
+    "both halves of a gate": (lambda t, x: t.nn.functional.glu(x)[:2], (4, 6)),
+    "keys that a mask lets through": (
+        lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=t.ones(3, 16, dtype=t.bool).tril(12).triu(10)),
+        (1, 2, 3, 4), (1, 2, 16, 4), (1, 2, 16, 4),
+    ),
+    "keys of two heads": (
+        lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=t.arange(9) < 2 * t.arange(1, 5)[:, None, None], enable_gqa=True),
+        (1, 4, 3, 4), (1, 2, 9, 4), (1, 2, 9, 4),
+    ),
+    "keys of some queries": (
+        lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, :, 1:4],
+        (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
     ),
     "a row replaced": (lambda t, x, y: _replacing(x, y, 0), (4, 6), (6,)),
     "a column replaced": (lambda t, x, y: _replacing(x, y, 1), (4, 6), (4,)),

@@ -26,7 +26,7 @@ from operator import gt, lt
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.ops.contraction import tiled_tensors
-from roofline.sizes import Size, check, is_surely, is_zero, maximum
+from roofline.sizes import Size, ceil_div, check, is_surely, is_zero, maximum
 from roofline.work import Key, Op, Tensor, Work
 
 Tile = tuple[int, int, int]
@@ -141,7 +141,8 @@ def _minimal(ops: Sequence[Op]) -> Keep:
     )
 
 
-#: Kinds of operations that take each element of their results from one element of each tensor that they read.
+#: Kinds of operations that take each element of their results from one element of each tensor that they read, or from
+#: as many as a larger one has for each (the gate and the other half of ``glu``).
 _MOVING = ("copy", "gather", "elementwise")
 
 
@@ -167,10 +168,16 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
             reads = []
             for tensor in op.reads:
                 views = sum(each.ident == tensor.ident for each in op.reads)
-                reads.append(_at_most(tensor, views * left))
+                several = _for_each(tensor, only) if op.kind == "elementwise" else 1
+                reads.append(_at_most(tensor, views * left * several))
                 left = left - _amount(reads[-1]) if op.kind == "copy" else left
             found[index] = replace(op, reads=tuple(reads))
     return found
+
+
+def _for_each(tensor: Tensor, result: Tensor) -> Size:
+    sizes = tensor.elements, result.elements
+    return maximum(1, ceil_div(*sizes)) if all(type(size) is int and size for size in sizes) else 1
 
 
 def _amount(tensor: Tensor) -> Size:

@@ -18,7 +18,8 @@ import numpy as np
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Region
-from roofline.sizes import is_symbol, minimum, product
+from roofline.programs.tensor_parts import Edges
+from roofline.sizes import is_symbol, product
 
 
 class Asked(NamedTuple):
@@ -206,6 +207,17 @@ def multiplied(asked: Asked) -> Iterator[Region]:
     yield regions.aligned(regions.along(asked.region, columns, (len(out) - 2,)), second, columns)
 
 
+def batched(asked: Asked, own: int = 2) -> Iterator[Region]:
+    """Worked on matrix by matrix, or along as many of the last dimensions: whole ones of the batch."""
+    before = max(map(len, asked.ins)) - own
+    out = asked.outs[0][:before]
+    for shape in asked.ins:
+        many = max(0, len(shape) - own)
+        given = regions.aligned(regions.each(asked.region, lambda box: [box[:before]]), shape[:many], out)
+        last = regions.box_of(shape[many:])
+        yield regions.each(given, lambda box, last=last: [(*box, *last)])
+
+
 def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]) -> Iterator[Region]:
     """A sum over products whose dimensions have letters: all of what is summed, else what the result has."""
     for shape, word in zip(asked.ins, words, strict=True):
@@ -221,18 +233,25 @@ def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]
         yield regions.each(asked.region, back)
 
 
-def attended(asked: Asked, causal: bool = False) -> Iterator[Region]:
-    """Attention: rows of the queries, all keys (of a causal one those before the last query), columns of the values."""
+def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterator[Region]:
+    """Attention: rows of the queries, all keys or those that these rows have ``seen``, columns of the values."""
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
 
     def shared(box: Any, shape: Any, last: Any) -> list[Any]:
         first, end, step = box[-3] if len(box) > 2 else (0, 1, 1)
-        length = minimum(box[-2][1], shape[-2]) if causal else shape[-2]
-        found = (*box[:-2], (0, length, 1), last)
+        found = [(*box[:-2], (0, shape[-2], 1), last)]
+        if seen is not None:
+            found = rows_of(found[0], seen(box[-2]), len(box) - 2)
         if len(box) < 3 or shape[-3] in (1, out[-3]):
-            return [found]
+            return found
         group = out[-3] // shape[-3]
-        return regions.with_rows(found, len(box) - 3, [head // group for head in range(first, end, step)]) or []
+        heads = [head // group for head in range(first, end, step)]
+        return [each for one in found for each in rows_of(one, heads, len(box) - 3)]
+
+    def rows_of(box: Any, rows: Any, axis: int) -> list[Any]:
+        if isinstance(rows, tuple):
+            return [(*box[:axis], rows, *box[axis + 1 :])]
+        return (regions.with_rows(box, axis, rows) or [box]) if len(rows) else []
 
     yield regions.aligned(regions.along(asked.region, (*out[:-1], queries[-1]), (len(out) - 1,)), queries, out)
     for shape, last in ((keys, (0, keys[-1], 1)), (values, None)):

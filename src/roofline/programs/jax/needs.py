@@ -406,6 +406,8 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(
         (*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), needs.alike
     ),
+    "fft": lambda each: needs.along(each, range(-len(each.facts["fft_lengths"]) % len(each.ins[0]), len(each.ins[0]))),
+    "cholesky": needs.batched, "triangular_solve": needs.batched,
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),

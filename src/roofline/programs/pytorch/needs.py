@@ -20,11 +20,12 @@ from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_symbol, minimum
 from roofline.work import Op, Tensor
 
 #: Places of a storage in bytes; None for all of it.
@@ -102,17 +103,24 @@ def _replaced(op: Op, call: Call | None) -> Sequence[Stretches]:
     out, part = call.results[0], op.writes[0]
     if out.layout is None or not ("[+" in part.ident or part.touched is not None):
         return ()
-    whole, axis, rows = regions.box_of(out.shape), 0, None
-    if call.name in ("index_copy", "index_fill"):
-        axis, rows = call.args[1] % max(1, out.rank), _rows(call.args[2])
-    elif call.name == "index_put" and not call.get("accumulate", False):
-        chosen = [(at, index) for at, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)]
-        axis, rows = (chosen[0][0], _rows(chosen[0][1])) if len(chosen) == 1 else (0, None)
-    elif call.name in ("copy", "fill", "zero"):
+    whole = regions.box_of(out.shape)
+    if call.name in ("copy", "fill", "zero"):
         return _places(out, (whole,))
+    axis, rows = _replaced_rows(call)
     if rows is None or type(out.shape[axis]) is not int:
         return ()
     return _places(out, tuple(regions.with_rows(whole, axis, [row % out.shape[axis] for row in rows]) or ()))
+
+
+def _replaced_rows(call: Call) -> tuple[int, Sequence[int] | None]:
+    """The rows that a call with indices writes anew, and along which axis; None where they are not known."""
+    if call.name in ("index_copy", "index_fill"):
+        return call.args[1] % max(1, call.results[0].rank), _rows(call.args[2])
+    if call.name == "index_put" and not call.get("accumulate", False):
+        chosen = [(at, index) for at, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)]
+        if len(chosen) == 1:
+            return chosen[0][0], _rows(chosen[0][1])
+    return 0, None
 
 
 def _counted_from_least(value: Any) -> Any:
@@ -324,6 +332,29 @@ def _multiplied(each: Asked) -> Iterator[Region]:
     yield from needs.multiplied(each._replace(ins=matrices))
 
 
+def _by_vector(each: Asked) -> Iterator[Region]:
+    """Rows of a matrix times a vector, and a bias before them."""
+    *bias, matrix, vector = each.ins
+    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in bias)
+    yield regions.along(each.region, matrix, (1,), kept=False)
+    yield regions.box_in(WHOLE, vector)
+
+
+def _transformed(each: Asked) -> Iterator[Region]:
+    axes = each.facts.get("dim")
+    return needs.along(each, [d % len(each.ins[0]) for d in axes])
+
+
+def _replacing(each: Asked) -> Iterator[Region]:
+    """Of a tensor of which known rows are replaced what lies beside them."""
+    place, rows = _replaced_rows(each.facts)
+    shape, region = each.ins[0], each.region
+    for row in sorted({row % shape[place] for row in rows or ()})[: regions.MOST_BOXES]:
+        after = regions.box_of(shape[place + 1 :])
+        region = regions.outside(region, (*regions.box_of(shape[:place]), (row, row + 1, 1), *after))
+    yield region
+
+
 def _linear(each: Asked) -> Iterator[Region]:
     """The weight stands the other way round, and a bias behind it."""
     out, inner, bias = each.outs[0], each.ins[0][-1], each.ins[2:]
@@ -370,6 +401,26 @@ def _resampled(each: Asked) -> Iterator[Region]:
     return needs.by_rows(each, [rows(*axis) for axis in zip(own, out, given, strict=True)])
 
 
+def _attended(each: Asked) -> Iterator[Region]:
+    """Under a mask whose values are known the keys that it lets some of the queries see."""
+    length = each.ins[1][-2]
+    if each.facts.get("is_causal"):
+        return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
+    chosen = let_through(each.numbers[3]) if len(each.numbers) > 3 else None
+    if chosen is None or chosen.dim() < 2 or chosen.shape[-1] != length:
+        return needs.attended(each)
+    queries = np.asarray(chosen.reshape(-1, *chosen.shape[-2:]).any(0))
+    return needs.attended(
+        each, lambda rows: np.flatnonzero((queries if len(queries) == 1 else queries[slice(*rows)]).any(0))
+    )
+
+
+#: Operations on each matrix of a batch.
+_OF_MATRICES = (
+    "linalg_inv_ex", "linalg_cholesky_ex", "cholesky", "cholesky_inverse", "cholesky_solve", "linalg_solve_triangular",
+    "_linalg_solve_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product",
+)  # fmt: skip
+
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"),
                     needs.alike),
@@ -380,13 +431,20 @@ _RULES: dict[str, needs.Rule] = {
     ),
     "index_select": lambda each: _picked(each, _axis(each)), "embedding": lambda each: _picked(each, 0),
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
-    **dict.fromkeys(REDUCTIONS, _reduced), **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp"), _running),
+    **dict.fromkeys(("index_put", "index_copy", "index_fill"), _replacing),
+    **dict.fromkeys(("mv", "addmv"), _by_vector), **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _transformed),
+    **dict.fromkeys(_OF_MATRICES, needs.batched), "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
+    **dict.fromkeys(("index_add", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),
+                    lambda each: iter([each.region])),
+    **dict.fromkeys(REDUCTIONS, _reduced),
+    **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "_cummax_helper", "_cummin_helper"),
+                    _running),
     **dict.fromkeys(
         ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
     ),
     **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
     "linear": _linear, "einsum": _summed, "flex_attention": needs.attended,
-    "scaled_dot_product_attention": lambda each: needs.attended(each, bool(each.facts.get("is_causal"))),
+    "scaled_dot_product_attention": _attended,
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
                     _resampled),
     **dict.fromkeys((f"upsample_{name}" for name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")),

@@ -57,20 +57,31 @@ def attention_sizes(
     if causal:
         pairs, keys, note = batch * heads * TOP_LEFT.pairs(S, T), TOP_LEFT.keys(S, T), "causal attention"
     elif mask is not None:
-        found = pairs_let_through(mask, pairs)
-        if found is None:
+        chosen = let_through(mask)
+        if chosen is None:
             note = "the values of an attention mask are not known: every score is counted"
-        elif found != pairs:
-            pairs, note = found, "attention masks are looked at: only scores they let through are counted"
+        elif not chosen.all():
+            pairs = int(chosen.sum().item()) * (pairs // max(1, mask.elements))
+            keys = keys_let_through(chosen, heads, k[-3] if len(k) > 2 else 1, T)
+            note = "attention masks are looked at: only scores they let through are counted"
     return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, keys, note)
 
 
-def pairs_let_through(mask: TensorOperand, pairs: Size) -> Size | None:
-    """Count the scores a mask lets through, None where its values are not known."""
+def let_through(mask: TensorOperand) -> Any:
+    """Which scores a mask lets through, None where its values are not known."""
     if mask.values is None:
         return None
-    chosen = mask.values if mask.dtype == "bool" else mask.values > HIDDEN
-    return int(chosen.sum().item()) * (pairs // max(1, mask.elements))
+    return mask.values if mask.dtype == "bool" else mask.values > HIDDEN
+
+
+def keys_let_through(chosen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
+    """Keys of one head that some query sees, on average over the heads of keys, rounded down."""
+    if chosen.dim() < 2 or chosen.shape[-1] != T:
+        return T
+    seen = chosen.any(-2)
+    if seen.dim() > 1 and seen.shape[-2] == heads != kv_heads:
+        seen = seen.unflatten(-2, (kv_heads, -1)).any(-2)
+    return int(seen.sum().item()) * int(T) // max(1, seen.numel())
 
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
