@@ -90,6 +90,7 @@ def test_no_size_is_refused_that_another_plan_takes_in_time() -> None:
     assert bound(line, on="v5e:8", I=found.pick, J=8192, K=8192).lower <= 1e-3
     assert bound(line, on="v5e:8", I=found.pick + 8, J=8192, K=8192).lower > 1e-3
     assert found.plan == bound(line, on="v5e:8", I=found.pick, J=8192, K=8192).plan
+    assert f"plan: {found.plan}" in found.assumptions
     assert found.collectives == ("AllToAll over X by line", "ReduceScatter over X by line")
 
 

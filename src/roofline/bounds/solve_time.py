@@ -24,11 +24,12 @@ from roofline.bounds.crossing import collectives_in_words, free_symbols, positiv
 from roofline.bounds.question import AboutQuestion, Question
 from roofline.errors import HardwareError, InputError
 from roofline.formulas.printers import language_named, number_source, text
-from roofline.frozen import dataclass, field
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware import override
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import Section, named, word_pairs
 from roofline.sizes import symbol
+from roofline.statements import kind_of, without
 
 #: The largest whole number that is tried where there is no closed form.
 FARTHEST = 2**50
@@ -195,8 +196,23 @@ class TimeSolution(AboutQuestion, NoTime):
         return f"TimeSolution: {self.verdict} on {self.question.machine.name}"
 
 
+#: Kinds of what is assumed that the plan decides.
+_OF_PLANS = ("plan", "collective")
+
+
 def solve_time(unknown: Unknown, time: float) -> TimeSolution:
-    """Find the largest size, or the least rate, with which the floor takes at most ``time`` seconds."""
+    """Find the largest size, or the least rate, with which the floor takes at most ``time`` seconds.
+
+    What is assumed of plans and collectives is that of the answer there: at the limit another plan may be the fastest.
+    """
+    found = _solved(unknown, time)
+    if found.answer is None:
+        return found
+    own = [line for line in found.answer.assumptions if kind_of(line) in _OF_PLANS]
+    return replace(found, assumptions=(*without(found.assumptions, _OF_PLANS), *own))
+
+
+def _solved(unknown: Unknown, time: float) -> TimeSolution:
     if unknown.name in unknown.asked.mesh_names:
         hint = f"a table over {unknown.name} is a sweep, as in {unknown.name}=1,2,4,8"
         raise InputError(f"more chips along {unknown.name} make some times longer and others shorter", hint=hint)
