@@ -405,6 +405,8 @@ _PARTS_OF_IMAGES = {
     "each channel": (("InstanceNormalization", "xsb", {}), 2 * 48 + 2 * 2),
     "groups of two": (("GroupNormalization", "xsb", {"num_groups": 3}), 4 * 48 + 2 * 2),
     "stored statistics": (("BatchNormalization", "xsbmv", {}), 2 * 2 * 3 + 4 * 2),
+    "all of a channel": (("GlobalMaxPool", "x", {}), 2 * 48),
+    "a channel of the batch": (("MeanVarianceNormalization", "x", {}), 2 * 48),
     "the nearest": (("Resize", ["x", "", "scales"], {}), 2 * 2 * 2),
     "a mix of two": (("Resize", ["x", "", "scales"], {"mode": "linear"}), 2 * 2 * 2),
     "a mix of four": (("Resize", ["x", "", "scales"], {"mode": "cubic"}), 2 * 3 * 3),
@@ -419,7 +421,8 @@ _PARTS_OF_IMAGES = {
 def test_a_part_of_an_image_is_made_of_a_part(case):
     """Of x[1, 6, 6, 8] channels 1 and 2, rows 1 and columns up to 2 are asked for, at twice the size where resized."""
     (kind, names, options), read = _PARTS_OF_IMAGES[case]
-    held = {"first": [1, 1, 0], "last": [3, 3, 3], "axes": [1, 2, 3], "scales": np.array([1, 1, 2, 2], np.float32)}
+    first = [1, 0, 0] if kind == "GlobalMaxPool" else [1, 1, 0]
+    held = {"first": first, "last": [3, 3, 3], "axes": [1, 2, 3], "scales": np.array([1, 1, 2, 2], np.float32)}
     nodes = [
         helper.make_node(kind, list(names), ["k"], **options),
         helper.make_node("Slice", ["k", "first", "last", "axes"], ["p"]),
@@ -428,4 +431,5 @@ def test_a_part_of_an_image_is_made_of_a_part(case):
     given = [value(name, *dims) for name, dims in _IMAGE.items() if name in names]
     constants = [numpy_helper.from_array(np.asarray(number), name) for name, number in held.items()]
     traced = trace(model(nodes, given, [value("y")], constants, 21), frontend="onnx")
-    assert traced.bytes("minimal") == 4 * (read + 2 * 2 * 3)
+    given_back = 2 if kind == "GlobalMaxPool" else 2 * 2 * 3
+    assert traced.bytes("minimal") == 4 * (read + given_back)

@@ -226,6 +226,14 @@ _RULES: dict[str, needs.Rule] = {
     ),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _normed_by_channel),
     "Resize": _resampled,
+    **dict.fromkeys(
+        ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
+        lambda each: needs.along(each, range(2, len(each.ins[0]))),
+    ),
+    "LpNormalization": lambda each: needs.along(each, [_axis(each, -1)]),
+    "MeanVarianceNormalization": lambda each: needs.along(
+        each, [axis % len(each.ins[0]) for axis in each.facts.get("axes", (0, 2, 3))]
+    ),
     "CumSum": _running, **dict.fromkeys(("Conv", "ConvTranspose"), _convolved),
     **dict.fromkeys(("MaxPool", "AveragePool"), _pooled),
     **dict.fromkeys(
