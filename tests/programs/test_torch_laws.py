@@ -119,6 +119,18 @@ def test_flex_attention_asks_its_mask():
     assert trace(window, *q, backward=True).flops() == forward + 5 * forward // 2
 
 
+def test_flex_attention_reads_the_keys_that_its_mask_shows():
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def window(q, k, v):
+        block = create_block_mask(lambda b, h, i, j: (j <= i + 48) & (j > i + 40), None, None, 16, 64, device=q.device)
+        return flex_attention(q, k, v, block_mask=block)
+
+    traced = trace(window, "fp32[2, 4, 16, 32]", "fp32[2, 4, 64, 32]", "fp32[2, 4, 64, 32]")
+    (op,) = (op for op in traced.ops if op.kind == "attention")
+    assert [each.traffic_elements for each in op.reads[1:3]] == [2 * 4 * (8 + 15) * 32] * 2
+
+
 def test_gradient_checkpointing_adds_a_forward():
     block = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
     x = torch.empty(4, 16, device="meta", requires_grad=True)

@@ -87,10 +87,10 @@ def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, A
     """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
     q, k, v, score, block, *_ = args
     sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)])
-    pairs, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
+    pairs, keys, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
     if score is not None and getattr(score, "__name__", "") != "_identity":
         note += ("; " if note else "") + "the score function of flex attention is not counted, nor what it reads"
-    sizes = sizes._replace(pairs=pairs, note=note)
+    sizes = sizes._replace(pairs=pairs, keys=keys, note=note)
     stats = (q.shape[:-1], torch.float32)
     outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
     return attend(recorder, "flex_attention", (q, k, v), sizes, outs)
@@ -134,25 +134,30 @@ def on_shapes() -> Iterator[None]:
         yield
 
 
-def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, str]:
-    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time."""
+def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, Size, str]:
+    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time.
+
+    Gives the pairs, the keys that some query of any entry and head sees, and what is to be said.
+    """
     full, is_visible = sizes.pairs, block[-1]
     if not callable(is_visible) or S * T > LARGEST_MASK:
-        return full, "the mask of flex attention is too large to look at: every score is counted"
+        return full, T, "the mask of flex attention is too large to look at: every score is counted"
     counts = block[2]
     batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
-    total = 0
+    total, read = 0, torch.zeros(T, dtype=torch.bool, device="cpu")
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         rows, columns = torch.arange(S)[:, None], torch.arange(T)[None, :]
         try:
             for b in range(batches):
                 for h in range(heads):
                     seen = is_visible(torch.tensor(b), torch.tensor(h), rows, columns)
-                    total += int(torch.broadcast_to(seen, (S, T)).sum().item())
+                    seen = torch.broadcast_to(seen, (S, T))
+                    total, read = total + int(seen.sum().item()), read | seen.any(0)
         except (RuntimeError, NotImplementedError, IndexError):
-            return full, "the mask of flex attention depends on data: every score is counted"
+            return full, T, "the mask of flex attention depends on data: every score is counted"
     found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
-    return found, "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
+    note = "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
+    return found, int(read.sum().item()), note
 
 
 def nested_input(values: Any, given: Any) -> Any:
