@@ -19,6 +19,7 @@ from roofline.bounds import sweep as by_sweep
 from roofline.bounds.api import bound
 from roofline.bounds.arrays import ArrayBound, ArrayLine
 from roofline.bounds.sweep import COLUMNS, sweep
+from roofline.charts.series import series
 from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
@@ -213,6 +214,9 @@ def test_rows_that_chips_do_not_divide_have_no_figures_and_others_do() -> None:
         sweep(line, **sizes, B=range(8, BLOCK + 9, 8))["lower"].tolist()
     )
     assert long.incomplete == (f"{(BLOCK + 8) // 8 * 7:,} of {BLOCK + 8:,} {reason}",)
+    (curve,) = series(line, "B", sizes={"B": range(1, 65), "D": 128, "F": 128}, on="h100:8")
+    assert [x for x in curve.x if x in range(1, 65)] == list(range(8, 65, 8))
+    assert f"56 of 64 {reason}" in curve.said
     named = "sizes B of 1, 2, 3, 4 and 2 more do not divide over 8 chips; give a multiple of 8"
     for ask, rows in ((sweep, [1, 2, 3, 4, 5, 6]), (bound, [1, 2, 3, 4, 5, 6, 8])):
         with pytest.raises(SizeError, match=named):

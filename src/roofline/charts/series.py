@@ -73,7 +73,7 @@ class Series:
     """One curve: sizes in rising order, its knees among them, and for each what is attainable and how long it takes.
 
     ``answer`` is the whole bound at the largest size, for its rates and assumptions, ``smallest`` that at the smallest;
-    ``sizes`` are the other sizes that differ between curves.
+    ``sizes`` are the other sizes that differ between curves; ``left_out`` says which rows have no figures.
     """
 
     expression: str
@@ -87,6 +87,7 @@ class Series:
     knees: tuple[Knee, ...]
     answer: Bound
     smallest: Bound | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def said(self) -> list[str]:
@@ -102,7 +103,7 @@ class Series:
             for note in own
             if note not in other
         ]
-        return [note for note in last if note in first] + only
+        return [*(note for note in last if note in first), *only, *self.left_out]
 
     @property
     def label(self) -> str:
@@ -163,19 +164,22 @@ def _is_listed(value: Any) -> bool:
 
 
 def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[Any, dict[str, int]]]:
-    """Row numbers of each curve, by rising unknown, with its other sizes."""
+    """Row numbers of each curve that have figures, by rising unknown, with its other sizes."""
     import numpy as np
 
     others = [name for name in table.names if name != unknown and not isinstance(sizes.get(name), str)]
+    known = ~np.isnan(table["lower"])
     keys: dict[tuple[int, ...], None] = dict.fromkeys(
         zip(*(map(int, table[name].tolist()) for name in others), strict=True) if others else [()]
     )
     groups = []
     for key in keys:
-        same = np.ones(len(table), bool)
+        same = known.copy()
         for name, value in zip(others, key, strict=True):
             same &= table[name] == value
         rows = np.flatnonzero(same)
+        if not len(rows):
+            continue
         _, first = np.unique(table[unknown][rows], return_index=True)
         groups.append((rows[first], dict(zip(others, key, strict=True))))
     return groups
@@ -187,7 +191,7 @@ def _curve(
     import numpy as np
 
     varied = {name for name in table.names if len(set(table[name].tolist())) > 1 and len(set(table[name][rows])) == 1}
-    first = int(rows[0])
+    first, answer = int(rows[0]), table.row(int(rows[-1]))
     resources = _resources(table)
     binding = table["bound_by"][rows]
     flips = [at for at in range(len(rows) - 1) if binding[at] != binding[at + 1]]
@@ -209,8 +213,9 @@ def _curve(
         upper=column("upper", [knee.upper for knee in knees]),
         times={name: column(f"time.{name}", [knee.times.get(name, 0.0) for knee in knees]) for name in resources},
         knees=tuple(knees),
-        answer=table.row(int(rows[-1])),
+        answer=answer,
         smallest=table.row(first),
+        left_out=tuple(line for line in table.incomplete if line not in answer.incomplete),
     )
 
 
@@ -267,12 +272,12 @@ def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> 
     """Evaluate sizes between two; of a sharded expression those that its mesh axes divide."""
     import numpy as np
 
-    try:
-        return finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}))
-    except SizeError:
+    found = finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}))
+    if np.isnan(found["lower"]).any():
         step = 1 << max((stop - start).bit_length() - _SHARDED_BITS, 0)
         inside = [size for size in range(start - start % step + step, stop, step) if _divides(size, finer)]
         return finer([start, *inside, stop])
+    return found
 
 
 def _divides(size: int, finer: Callable[[Sequence[int]], Sweep]) -> bool:

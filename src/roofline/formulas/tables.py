@@ -240,6 +240,8 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     fits = [False not in each for each in zip(*map(table.plain, asked), strict=True)] or [True] * len(table)
     found: dict[tuple[Any, ...], dict[str, float]] = {}
     for at, time in enumerate(table.plain("lower")):
+        if time is None and fits[at]:  # a row that cannot be
+            continue
         who = " ".join(str(rows[name][at]) if name == "on" else f"{name} {rows[name][at]}" for name in by)
         of_size = found.setdefault(tuple(rows[name][at] for name in over), {})
         if time is not None and fits[at]:
