@@ -95,7 +95,7 @@ def test_a_front_draws_every_choice_that_fits():
 
 
 def test_messages():
-    with pytest.raises(InputError, match="no choice fits, so there is nothing to draw; 1 of 1"):
+    with pytest.raises(InputError, match="no choice fits, so there is nothing to draw; DOES NOT FIT: none of them"):
         front_chart(latency_throughput("llama-3-70b", on="h100", context=10))
     many = serve("llama-3-8b", on="h100", batch=np.array([1.0, 2.0]), context=10)
     for view in (time_by_operation, serving_roofline):
