@@ -54,6 +54,9 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
 )
 
 
+#: Kinds of gaps that leave a part of the work out of its time, which takes longer by it.
+TIME_GAPS = ("rate", "latency")
+
 #: Kinds of gaps that change an answer's first figures, and so stand beside them.
 HEADLINE_GAPS = ("format",)
 
@@ -144,6 +147,15 @@ def missing(kind: str, lines: Iterable[str]) -> list[Gap]:
 def kind_of(line: str) -> str:
     """The kind of a statement; empty for a plain string."""
     return line.kind if isinstance(line, Statement) else ""
+
+
+def untimed_parts(lines: Iterable[str]) -> list[str]:
+    """The gaps that leave a part of the work out of its time.
+
+    >>> untimed_parts([Gap("latency", "not timed: hops at X"), Gap("field", "new_trick is not understood")])
+    ['not timed: hops at X']
+    """
+    return [line for line in lines if kind_of(line) in TIME_GAPS]
 
 
 def without(lines: Iterable[str], kinds: Collection[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,22 @@ def test_no_deployment_of_the_space_is_cheaper() -> None:
                 for most in search.places(times, times.server(chunk)):
                     each = search.assess(Deployment(replica, count // replica.chips, chunk, most))
                     assert each.reason is not None or each.order >= found.best.order
+
+
+@pytest.mark.parametrize(("prompt", "output", "bound_by"), [(8000, 10, "tensor"), (200, 1000, "dram")])
+def test_what_binds_is_the_figure_that_the_largest_rate_follows(prompt: int, output: int, bound_by: str) -> None:
+    """Of a chip whose peak, or memory, is 2% more the same deployment keeps up with 2% more."""
+    ask = partial(plan, "llama-3-8b", on="l4", count=[2], rate=0.2, prompt=prompt, output=output, formats=["bf16"])
+    found = ask().best
+    assert found.bound_by == bound_by
+    more = {name: ask(set={name: "+2%"}).assess(found.deployment).largest_rate for name in ("bf16", "dram")}
+    assert max(more, key=more.get) == {"tensor": "bf16"}.get(bound_by, bound_by)
+
+
+def test_a_plan_says_which_chips_lack_a_latency() -> None:
+    ask = partial(plan, "llama-3-70b", count=[2, 4], rate=1, prompt=1000, output=100, formats=["bf16"])
+    assert "INCOMPLETE: mi300x:2 tensor 2 bf16: not timed: hops at tensor" in str(ask(on="mi300x"))
+    assert "INCOMPLETE" not in str(ask(on="h200"))
 
 
 def test_why_not_is_asked_afresh() -> None:

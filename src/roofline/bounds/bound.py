@@ -61,7 +61,7 @@ from roofline.sizes import (
     product,
     read_only,
 )
-from roofline.statements import kind_of, without
+from roofline.statements import kind_of, untimed_parts, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -647,7 +647,7 @@ class Bound(Measurable, Comparable):
             times = f"{format_amount(self.attainable, 'FLOP/s')} attainable"
         if self.expectation is not None and self.expectation.is_known:
             times += f", expected {format_amount(self.expectation.value, 's')}"
-        partly = ", INCOMPLETE: not all is timed" if any(kind_of(gap) == "rate" for gap in self.incomplete) else ""
+        partly = ", INCOMPLETE: not all is timed" if untimed_parts(self.incomplete) else ""
         return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){partly}"
 
 

@@ -320,6 +320,11 @@ class Communication(Comparable):
         """The machine, as a person reads it."""
         return self.bound.target
 
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What is not timed."""
+        return self.bound.incomplete
+
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
         yield Fact("at best", self.time, "s", "less", timed=True)

@@ -58,10 +58,11 @@ from roofline.sections import (
     YesNo,
     assumes,
     figures,
+    incomplete,
 )
 from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_array, is_number
-from roofline.statements import kind_of, without
+from roofline.statements import untimed_parts, without
 
 #: Marks the best of a row.
 MARK = "*"
@@ -115,12 +116,25 @@ class SideBySide(Answer):
 
     @once
     def untimed(self) -> list[list[str]]:
-        """Of each answer what its machine has no rate for: times without it are of a part of the work."""
-        gaps = (getattr(answer, "incomplete", ()) for answer in self.answers)
-        return [[gap for gap in each if kind_of(gap) == "rate"] for each in gaps]
+        """Of each answer what its machine has no rate or latency for: times without it are of a part of the work.
+
+        None of any where all lack the same of the same machine: that adds as much to each, and their order stands.
+        """
+        return [[]] * len(self.answers) if self.untimed_alike else self._gaps()
+
+    @property
+    def untimed_alike(self) -> Sequence[str]:
+        """What is not timed of any answer, where that is the same of all."""
+        first, *others = self._gaps()
+        return first if all(each == first for each in others) else ()
+
+    def _gaps(self) -> list[list[str]]:
+        return [untimed_parts(getattr(answer, "incomplete", ())) for answer in self.answers]
 
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in one of :attr:`facts`; none where no value is better, or all are equal.
+
+        None too where an answer that is not timed whole may be better.
 
         >>> from roofline import llm
         >>> llm("llama-3-8b", on="h100,h200", context=8192).best("a token at best")
@@ -129,7 +143,7 @@ class SideBySide(Answer):
         facts = self.facts
         if name not in facts:
             raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
-        return best_of(self.names, facts[name])
+        return best_of(self.names, facts[name], self.partial.get(name, ()))
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""
@@ -158,7 +172,10 @@ class SideBySide(Answer):
 
     @property
     def fastest(self) -> str | None:
-        """Name of the best in the headline of those whose data fit; of all where none does; None: nothing to rank."""
+        """Name of the best in the headline of those whose data fit; of all where none does; None: nothing to rank.
+
+        It is the best of those timed whole: :attr:`untimed` are not ranked, and one of them may be better.
+        """
         found = zip(self.names, self.ranked, self.fitting, strict=True) if self.ranked else ()
         times = [(not fits, -value if self._more else value, who) for who, value, fits in found if value is not None]
         return min(times, key=lambda each: each[:2])[2] if times else None
@@ -245,9 +262,7 @@ class SideBySide(Answer):
             said = "" if idle is None else idle()
             if said:
                 yield Sentences([f"{who}: {said}"])
-        for who, gaps in zip(self.names, self.untimed, strict=True):
-            if gaps:
-                yield Sentences([f"NOT RANKED: {who}", *gaps], "alert")
+        yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
         verdicts = [*self._verdicts(), *self._cheapest()] if ranks else []
         if verdicts:
@@ -271,7 +286,7 @@ class SideBySide(Answer):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
         said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in shown.values() for f in facts)
-        marks = any(best_of(self.names, facts) for facts in shown.values())
+        marks = any(best_of(self.names, facts, self.partial.get(name, ())) for name, facts in shown.items())
         if marks or said:
             yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
         if operations:
@@ -282,9 +297,15 @@ class SideBySide(Answer):
         yield BLANK
         yield from self.assumption_sections()
 
+    def not_ranked(self) -> Iterator[Section]:
+        """Who is not timed whole, with what is left out."""
+        for who, gaps in zip(self.names, self.untimed, strict=True):
+            if gaps:
+                yield Sentences([f"NOT RANKED: {who}", *gaps], "alert")
+
     def ratio_cells(self) -> list[Cell]:
         """How many times the least each takes, the least marked."""
-        mark = "" if self._more or self.is_even else MARK
+        mark = "" if self._more or not self.best(self.headline) else MARK
         least = min((time for time in self.ranked if time is not None), default=None)
         parts = self.partial.get(self.headline, (None,) * len(self.names))
         return [
@@ -303,6 +324,7 @@ class SideBySide(Answer):
         yield assumes(shared)
         for who, each in zip(self.names, assumed, strict=True):
             yield Listing(f"{who} assumes", [line for line in each if line not in shared], "quiet")
+        yield incomplete(self.untimed_alike)
 
     @once
     def policies(self) -> tuple[str, ...]:
@@ -334,8 +356,10 @@ class SideBySide(Answer):
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
-        if self._may_be_beaten:
-            where = f"{where} and that are timed whole" if where.startswith(" of") else f" of those timed whole{where}"
+        if self.may_be_beaten(self.headline):
+            if sum(value is not None for value in self.ranked) == 1:
+                return f"{self.fastest} alone is timed whole"
+            where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return f"{self.even_in_words()}{'' if fits else ', if it fitted'}"
         return f"{self.fastest} {self._lead}{where}{self._why()}"
@@ -347,12 +371,13 @@ class SideBySide(Answer):
             return "has the lowest floor"
         return f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
 
-    @property
-    def _may_be_beaten(self) -> bool:
-        """Whether one that is not timed whole may be better than the best: the part that is timed is."""
-        best = next((value for who, value in zip(self.names, self.ranked, strict=False) if who == self.fastest), None)
-        found = [fact for fact in self.partial.get(self.headline, ()) if fact is not None]
-        return best is not None and any(float(f.value) > best if self._more else float(f.value) < best for f in found)
+    def may_be_beaten(self, name: str) -> bool:
+        """Whether an answer that is not timed whole may be better in a fact than all others: its timed part is."""
+        facts, parts = self.facts[name], self.partial.get(name, ())
+        wanted = any(fits for fits, fact in zip(self.fitting, facts, strict=True) if fact and is_number(fact.value))
+        fits = [fits is wanted or fits for fits in self.fitting]
+        kept = [[each if here else None for each, here in zip(of, fits, strict=True)] for of in (facts, parts) if of]
+        return len(kept) == 2 and _is_open(*kept)
 
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on."""
@@ -363,11 +388,13 @@ class SideBySide(Answer):
         """Where it costs least, where answers have a cost: one that does not fit has none."""
         for name, facts in self.facts.items():
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
+            where = _TIMED_WHOLE if name.startswith("$") and self.may_be_beaten(name) else ""
             if name.startswith("$") and len(found) > 1:
                 least, at = min((float(fact.value), at) for fact, at in found)
                 chips = getattr(self.answers[at], "chips", 1)
                 count = f" on {chips:,} chips" if chips > 1 else ""
-                yield f"{self.names[at]} is the cheapest{count}: ${format_number(least)} {name.removeprefix('$ ')}"
+                amount = f"${format_number(least)} {name.removeprefix('$ ')}"
+                yield f"{self.names[at]} is the cheapest{count}{where}: {amount}"
             lacking = [self.names[at] for at, fact in enumerate(facts) if fact is None and self.fitting[at]]
             if name.startswith("$") and found and lacking:
                 given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
@@ -430,12 +457,13 @@ class SideBySide(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Every answer whole, and which is best in what (schema ``roofline/comparison/1``)."""
         said = self.facts
-        best = {name: list(best_of(self.names, facts)) for name, facts in said.items()}
+        best = {name: list(self.best(name)) for name in said}
         return {
             "schema": "roofline/comparison/1",
             "names": list(self.names),
             "fastest": self.fastest,
             "best": {name: who for name, who in best.items() if who},
+            "untimed": {who: list(gaps) for who, gaps in zip(self.names, self.untimed, strict=True) if gaps},
             "facts": {
                 name: [None if fact is None else plain_data(fact.value) for fact in facts]
                 for name, facts in said.items()
@@ -708,8 +736,23 @@ def has_interval(facts: Mapping[str, Sequence[Fact | None]]) -> bool:
     return any(fact is not None and fact.interval for each in facts.values() for fact in each)
 
 
-def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:
+def _is_open(facts: Sequence[Fact | None], partial: Sequence[Fact | None]) -> bool:
+    """Whether some value of a part of the work is better than every one of ``facts``: whose is best is not known."""
+    values = [fact for fact in facts if fact is not None and fact.better and is_number(fact.value)]
+    parts = [float(fact.value) for fact in partial if fact is not None and is_number(fact.value)]
+    if not values or not parts:
+        return False
+    less = values[0].better == "less"
+    best = (min if less else max)(float(fact.value) for fact in values)
+    return min(parts) < best if less else max(parts) > best
+
+
+def best_of(
+    names: Sequence[str], facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()
+) -> tuple[str, ...]:
     """Names of those that are best in a fact; none where no value is better, or all are equal.
+
+    ``partial`` are the figures of those that are not timed whole: none is best where one of them may be better.
 
     >>> best_of(("a", "b"), (Fact("time", 2.0, "s", "less"), Fact("time", 1.0, "s", "less")))
     ('b',)
@@ -720,13 +763,15 @@ def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ..
     ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
     less = any(fact.better == "less" for _, fact in found)  # words in a figure's place have no better
     wanted = (min if less else max)((value for _, value in ranked), default=0.0)
+    if _is_open(facts, partial):
+        return ()
     close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
     return close if len(close) < len(found) else ()
 
 
 def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> Row:
     """A fact as a row, the best marked; ``partial`` are those of a part of the work, where not all is timed."""
-    best = best_of(names, facts)
+    best = best_of(names, facts, partial)
     cells: list[Any] = [name]
     for who, fact, part in zip(names, facts, partial or (None,) * len(facts), strict=True):
         if part is not None and is_number(part.value):
@@ -766,6 +811,9 @@ GAINS_IN_WORDS = "; of a change: how many times as fast the same work gets"
 #: What is said of figures in brackets.
 INTERVAL_IN_WORDS = "; in brackets where 80% of runs are expected"
 
+#: What is said of a best that one that is not timed whole may beat.
+_TIMED_WHOLE = " of those timed whole"
+
 #: What is said of data that are more than the memory.
 NO_ROOM = "does not fit"
 
@@ -803,6 +851,7 @@ class SideBySideBySize(Answer):
         """Who is fastest at which sizes; a table for each figure that they change: a row a size, a column an answer."""
         yield Headline(self.subject, "side by side")
         yield BLANK
+        yield from next((one for one in self.each if any(one.untimed)), self.each[0]).not_ranked()
         yield Sentences(self._verdict())
         for name in self._shown():
             yield from (BLANK, Sentences([name], "strong"), self._table(name))
@@ -910,7 +959,8 @@ def _lead(one: SideBySide) -> str:
         return "nothing fits"
     if one.is_even:
         return one.even_in_words()
-    return "no time is known" if one.fastest is None else f"{one.fastest} has the lowest floor"
+    where = _TIMED_WHOLE if one.ranked and one.may_be_beaten(one.headline) else ""
+    return "no time is known" if one.fastest is None else f"{one.fastest} has the lowest floor{where}"
 
 
 def _without_room(cell: Cell) -> Cell:

@@ -25,7 +25,20 @@ from roofline.notation import canonical, program
 from roofline.notation.canonical import laid_out
 from roofline.notation.scope import is_unnamed
 from roofline.quantity import format_amount
-from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, assumes, figures
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    figures,
+    incomplete,
+)
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import is_array, is_number, is_symbol
 from roofline.statements import Assumption, assume
@@ -207,7 +220,7 @@ class ShardPlans(AboutQuestion):
         if formulas or arrays:
             yield Sentences(["sizes are open or arrays: the plans that send over the fewest mesh axes first"], "quiet")
         if bound is not None:
-            yield from (BLANK, assumes(self.assumed()))
+            yield from (BLANK, assumes(self.assumed()), incomplete(self.incomplete))
 
     def one_line(self) -> str:
         """How many plans there are, and the best."""

@@ -16,6 +16,7 @@ from roofline.files import check_place, replaced, write_text
 from roofline.quantity import format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
+from roofline.statements import untimed_parts
 
 #: What a reader sees in place of a column's name; files and data keep the name.
 READ_AS = {
@@ -248,6 +249,7 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
             of_size[who] = min(time, of_size.get(who, time))
     if not by:
         return []
+    part = "by what is timed, " if untimed_parts(getattr(table, "incomplete", ())) else ""
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, times in found.items():
         least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]
@@ -255,14 +257,14 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
         wins.setdefault(alike or f"none fits{' in time' * ('within' in asked)}", []).append(size)
     if len(wins) == 1:
         every = "" if not over else " at both sizes" if len(found) == 2 else f" at all {len(found):,} sizes"
-        return [("fastest", next(iter(wins)) + every)]
+        return [("fastest", part + next(iter(wins)) + every)]
     named = len(found) <= MOST_NAMED and len(over) == 1
     said = [
         f"{who} at {over[0]} {', '.join(f'{size[0]:,}' for size in won)}" if named else f"{who} at {len(won):,}"
         for who, won in wins.items()
     ]
     first, *others = said
-    return [("fastest", "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
+    return [("fastest", part + "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
 
 
 def _cell(name: str, value: Any) -> Cell:

@@ -394,7 +394,7 @@ class DeploymentPlan(Answer):
             lines = [f"by floors, take {found}"]
         else:  # what is too little, or may be, is not what to take
             lines = [f"by floors, no less than {found}", *self._on_measured(real)]
-        lines += self._ranked_by()
+        lines += [*self._untimed(), *self._ranked_by()]
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
         lines.append(f"{self._times(best)} of the {format_number(best.largest_rate)}/s it can serve")
@@ -412,6 +412,16 @@ class DeploymentPlan(Answer):
     @property
     def _nothing(self) -> str:
         return "NO CHIP HAS CONSTANTS FOR AN ESTIMATE" if self._is_unknown else "NOTHING MEETS THE LIMITS"
+
+    def _untimed(self) -> Iterator[str]:
+        """What floors of steps leave out of the choices' own chips: another may be the cheapest."""
+        found: dict[str, Deployment] = {}
+        for choice in self.choices:
+            priced = map(self.search.priced, filter(None, (choice.deployment.replica, choice.deployment.prefill)))
+            for gap in (gap for each in priced if not isinstance(each, str) for gap in each.untimed):
+                found.setdefault(gap, choice.deployment)
+        for gap, of in found.items():
+            yield f"INCOMPLETE: {of}: {gap}; steps take longer by it, so a dearer choice may be the cheapest"
 
     def _ranked_by(self) -> Iterator[str]:
         """What the cheapest is the cheapest by, where there are no prices, and the chips that have none."""

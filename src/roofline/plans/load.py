@@ -179,14 +179,38 @@ class ServerTimes:
         return self._rates(max(1, min(self.most, int(beside))))
 
     @property
+    def saturated(self) -> tuple[int, bool]:
+        """How many decode at the largest rate, and whether prompts then take more of the time than steps alone.
+
+        A step with a chunk beside counts as the prompt's.
+
+        >>> ServerTimes.of(step=np.full(65, 0.02), prompt=0.05, output=129).saturated      # 64·50 ms > 128·20 ms
+        (64, True)
+        """
+        if self.decode_steps <= 0:
+            return 0, True
+        beside = self.decode_steps / self.chunks if self.chunks else self.most
+        if self.chunks and beside + beside**0.5 < self.most:
+            return max(1, round(beside)), True
+        n = max(1, min(self.most, int(beside)))
+        decoding = self.decode_steps * self.step[n]
+        whole = decoding + self._filled(n) * self.stall[n]
+        prompts = self._filled(n) * self.service[n]
+        return n, bool(prompts > whole - prompts)
+
+    @property
     def apart(self) -> bool:
         """Whether prompts and steps do not wait for each other: prefill apart. Chunks that cost nothing wait too."""
         return not self.chunks and float(self.stall.max()) <= 0
 
     def _rates(self, n: int) -> float:
         """Requests a second where as many as n decode whenever a place is not being filled by chunks."""
-        filled = n - min(1.0, self.chunks * n / self.decode_steps) if self.chunks and n > 1 else n
+        filled = self._filled(n)
         return float(filled / (self.decode_steps * self.step[n] + filled * self.stall[n]))
+
+    def _filled(self, n: int) -> float:
+        """Places of n that no chunks are filling, on average."""
+        return n - min(1.0, self.chunks * n / self.decode_steps) if self.chunks and n > 1 else n
 
     def limited_to(self, most: int) -> ServerTimes:
         """The server with at most so many sequences at once."""

@@ -45,6 +45,7 @@ from roofline.plans.load import LatencyUnderLoad, LoadedServer, ServerTimes, req
 from roofline.plans.question import PlanQuestion
 from roofline.signatures import call, spelled
 from roofline.sizes import Codes
+from roofline.statements import untimed_parts
 
 #: Formats that are tried, as options of a step: matrices and their arithmetic, then keys and values too.
 FORMATS: dict[str, dict[str, str]] = {
@@ -209,6 +210,7 @@ class UnloadedReplica:
     drafting: Any = 0.0
     drafted_prompt: float = 0.0
     _mixed: dict[int, Any] = field(default_factory=dict)
+    _mixed_bound_by: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def as_quick_as(self, other: UnloadedReplica) -> bool:
         """Whether all takes the same time and as many sequences fit."""
@@ -221,7 +223,15 @@ class UnloadedReplica:
         if not self.most:
             return self
         mixed = {size: self.mixed(size) * times for size in self.chunks}
-        return replace(self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed)
+        return replace(
+            self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed,
+            _mixed_bound_by=self._mixed_bound_by,
+        )  # fmt: skip
+
+    @property
+    def untimed(self) -> list[str]:
+        """What of a step is not timed, and so not in any floor of it."""
+        return untimed_parts(self.assumptions)
 
     @property
     def tokens_per_step(self) -> float:
@@ -255,10 +265,21 @@ class UnloadedReplica:
                 sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
                 if self.replica.copies > 1:
                     sizes["prompts"] = self.replica.copies
-                found = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes | self._checked)[0]
+                found, binds, _ = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes | self._checked)
+                self._mixed_bound_by.update(zip(every, binds, strict=True))
                 found = found + self.drafting + self.drafted_prompt / counts[:, None]
             self._mixed.update(zip(every, found, strict=True))
         return self._mixed[chunk]
+
+    def rate_bound_by(self, server: ServerTimes, chunk: int) -> str:
+        """What binds that takes most of the time at the largest rate: prompts, steps with a chunk of one, or steps."""
+        n, prompts = server.saturated
+        if not prompts or not chunk:
+            return self.prompt_bound_by if prompts else self.step_bound_by[n]
+        if self.asked.library is None:
+            self.mixed(chunk)
+            return self._mixed_bound_by[chunk][n]
+        return self.prompt_bound_by if server.stall[n] > server.service[n] / 2 else self.step_bound_by[n]
 
     @property
     def sent_bytes(self) -> float:
@@ -349,9 +370,9 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     rough = UnloadedReplica(asked, replica, memory, capacity, sequence, most)
     decoded = {"context": load.mean_context}
     if load.output > 1 or asked.library is not None:
-        (step,), binds, said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
+        (step,), (binds,), said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
     else:  # the only token is prefill's
-        step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), tuple(first.assumptions)
+        step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), _said(first)
     drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
     step, time = step + drafting, time + before
     # as many chunks as stages go through a pipeline of stages: a prompt follows the one before as its first is free
@@ -382,12 +403,12 @@ def step_options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:
 
 def _by_sequences(
     asked: PlanQuestion, replica: Replica, phase: str, most: int, sizes: Mapping[str, Any], by: Drafter | None = None
-) -> tuple[Any, tuple[str, ...], tuple[str, ...]]:
+) -> tuple[Any, list[tuple[str, ...]], tuple[str, ...]]:
     """Seconds of a step by its number of sequences, from 0 (as of 1), and what binds; and what was assumed.
 
     Of the model, or of the one that drafts.
 
-    Where sizes are arrays there is a row of seconds for each of their entries: one question answers them all.
+    Where sizes are arrays there is a row of each for each of their entries: one question answers them all.
     """
     few = min(most, EVERY)
     numbers = np.unique(np.concatenate([np.arange(1, few + 1), np.geomspace(few, most, 64).round()]))
@@ -407,10 +428,15 @@ def _by_sequences(
     step = np.stack([np.interp(every, numbers, row) for row in times])
     binds = answer.bound_by
     if not isinstance(binds, Codes):
-        return step, (str(binds),) * (most + 1), tuple(answer.assumptions)
-    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, rows * len(numbers))[: len(numbers)]]
+        return step, [(str(binds),) * (most + 1)] * rows, _said(answer)
+    names = np.asarray(binds.names, dtype=object)[np.broadcast_to(binds.codes, rows * len(numbers))].reshape(shape)
     at = np.minimum(np.searchsorted(numbers, every), len(numbers) - 1)
-    return step, tuple(names[at].tolist()), tuple(answer.assumptions)
+    return step, list(map(tuple, names[:, at].tolist())), _said(answer)
+
+
+def _said(answer: Bound) -> tuple[str, ...]:
+    """What was assumed of a step, and what of it is not timed."""
+    return (*answer.assumptions, *untimed_parts(answer.incomplete))
 
 
 @dataclass(frozen=True, eq=False)

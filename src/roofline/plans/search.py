@@ -121,7 +121,8 @@ class Assessment:
         ``first_token``, ``per_token``, ``token_gap``, ``end_to_end``  seconds of a request, mean and percentile
         ``largest_rate``  requests a second that it keeps up with; ``in_flight`` those that a replica decodes at once
         ``prefill_share`` of the chips' time that prefill takes (0 to 1)
-        ``bound_by``      what binds decode steps; ``prompt_bound_by`` prefill
+        ``bound_by``      what limits the rate: what binds the steps, or the prompts, that take most of the time at the
+                          largest rate; ``prompt_bound_by`` what binds prefill
         ``interval``      of an estimate: the ends of its interval, over its value
     """
 
@@ -288,7 +289,8 @@ class Search:
         return Assessment(
             deployment, self.cost(deployment), reason, values["first_token"], values["per_token"], values["end_to_end"],
             largest_rate=loaded.server.largest_rate * deployment.copies, in_flight=loaded.in_flight,
-            prefill_share=share, bound_by=binds, prompt_bound_by=times.prompt_bound_by,
+            prefill_share=share, bound_by=times.rate_bound_by(loaded.server, deployment.chunk),
+            prompt_bound_by=times.prompt_bound_by,
             tightness=max([loaded.utilisation, *excess.values()]), token_gap=loaded.token_gap, interval=times.interval,
         )  # fmt: skip
 
@@ -497,11 +499,12 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     found = search.under_load(deployment, request_times(first, gap, asked.load.output), loaded, times)
     is_ranked = not any(chip in asked.unweighted for chip in deployment.numbers)
     own = search.cost(replace(deployment, prefill=None)) if is_ranked else deployment.replica.chips * deployment.copies
-    largest = min(first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies)
+    most = first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies
+    largest = min(most)
     busy = asked.load.rate / largest
     return replace(
         found, prefill_share=1 - own / cost, largest_rate=largest, prompt_bound_by=prompts.prompt_bound_by,
-        tightness=max(found.tightness, busy),
+        tightness=max(found.tightness, busy), bound_by=prompts.prompt_bound_by if most[0] < most[1] else found.bound_by,
     )  # fmt: skip
 
 
