@@ -354,3 +354,26 @@ def test_this_machine_is_known_to_python_too_once_measured(tmp_path, monkeypatch
     assert chip("this-core").name != chip("this").name
     with pytest.raises(HardwareError, match="no measurement of an accelerator"):
         chip("this-device")
+
+
+def test_a_figure_that_so_many_threads_cannot_have_is_marked_and_not_believed(tmp_path):
+    """Two threads reach at most twice what one does."""
+    measured = made()
+    assert measured.odd() == []
+    curves = [
+        replace(curve, points=tuple((size, summary(found.value * (4.6 if size > 100e6 and curve.threads == 2 else 1)))
+                                    for size, found in curve.points))
+        for curve in measured.curves
+    ]  # fmt: skip
+    ceilings = [replace(c, summary=summary(5e12)) if (c.name, c.threads) == ("register bf16", 2) else c
+                for c in measured.ceilings if (c.name, c.threads) != ("register fp32", 2)]  # fmt: skip
+    found = replace(measured, curves=tuple(curves), ceilings=tuple(ceilings))
+    assert found.odd() == ["register bf16 on 2 threads", "dram on 2 threads"]
+    text = as_text(found.sections(), 200)
+    assert re.search(r"dram +\? \d", text)
+    assert re.search(r"register bf16 +512 GFLOP/s +\? 5 TFLOP/s", text)
+    assert "not believed: more than as many threads can have by what fewer reached: register bf16 on 2 threads" in text
+    write_machine_file(found, tmp_path / "this.toml")
+    this = chip(f"{tmp_path}/this.toml#this")
+    assert this.name == "Made-up CPU, 2 threads or fewer, as measured"  # of fp32 one thread alone was measured
+    assert this.memories[0].bandwidth.source.startswith("not believed beside fewer threads: load, 2 threads")

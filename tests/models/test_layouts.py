@@ -118,7 +118,8 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
     found = llm("llama-3-70b", on=on, batch=32, context=8000, price=list(prices), fit=True)
     assert [fact.value for fact in found.facts["chips"]] == [4, 2, 2, 2]
     assert [fact.value for fact in found.facts["laid out"]] == ["tensor 4", "tensor 2", "tensor 2", "tensor 2"]
-    costs = [fact.value for fact in found.facts["$ a million output tokens"]]
+    both = found.facts["$ a million output tokens"], found.partial["$ a million output tokens"]
+    costs = [(whole if part is None else part).value for whole, part in zip(*both, strict=True)]
     for name, price, chips, cost, longest in zip(
         on, prices, (4, 2, 2, 2), costs, found.facts["longest context"], strict=True
     ):
@@ -127,7 +128,8 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
         assert longest.value == fewest("llama-3-70b", on=f"{name}:{chips}", batch=32).longest.context
     words = ("llm", "llama-3-70b", "--on", ",".join(on), "--batch", "32", "--context", "8k", "--fit")
     text = " ".join(run(capsys, *words, "--price", ",".join(map(str, prices))).split())
-    assert f"mi300x is the cheapest on 2 chips: ${min(costs):.4g} a million output tokens" in text
+    timed = sorted(costs)[1]  # mi300x would cost less by its timed part: no hop of its links has a latency
+    assert f"b200 is the cheapest of those timed whole on 2 chips: ${timed:.4g} a million output tokens" in text
     assert found.to_pandas()["chips"].tolist() == [4, 2, 2, 2]
     assert "h100 assumes" in text
     assert "h100:3 holds it in unequal parts: --tensor 3 (padded) or --pipeline 3 (stages of layers)" in text
@@ -204,7 +206,7 @@ def test_copies_that_wait_are_said(capsys: Capture) -> None:
     said = "1 of 8 copies of the model works at batch 1, the others wait: --tensor 8 splits the model over them"
     text = " ".join(run(capsys, *words, "h200:8").split())
     assert f"{said}, {split * 1e6:.3g} µs a token at best" in text
-    assert "on each of 8 copies" in text
+    assert "on each copy" in text
     assert f"h200:8: {said}" in " ".join(run(capsys, *words, "h200:8,h100:8").split())
     assert "wait" not in run(capsys, *words, "h200:8", "--batch", "8")
 

@@ -826,3 +826,33 @@ def test_fewer_chips_are_named_that_hold_it_in_unequal_parts() -> None:
     assert f"{said} (tensor=4)" in near.said
     for ways in near.unequal:
         assert llm("qwen3-32b", on="l4:3", batch=1, context=100, **ways).memory.fits
+
+
+def test_what_several_layouts_assume_stands_with_each_and_the_fastest_is_named(capsys: pytest.CaptureFixture[str]):
+    asked = ["llm", "llama-3-70b", "--on", "h100:8", "--tensor", "8,1", "--pipeline", "1,8", "--context", "4k"]
+    assert main(asked) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "llama-3-70b on 8 x NVIDIA H100" in said
+    assert "fastest of those that fit: tensor 8, pipeline 1" in said
+    assert "tensor 8, pipeline 1: operations and memory are one chip's, of 8: tensor=8 over nvlink" in said
+    assert "tensor 1, pipeline 8: operations and memory are one chip's, of 8: pipeline=8 over nvlink" in said
+    assert main([*asked, "--batch", "1,4", "--view", "front", "-o", "x.png"]) == 2
+    assert "--pipeline has several values; give --pipeline one value" in capsys.readouterr().err
+
+
+def test_a_step_over_stages_is_on_a_network_and_says_of_which_stage_its_operations_are() -> None:
+    said = " ".join(str(llm("llama-3-70b", on="h100:8", pipeline=8, context=4000)).split())
+    assert "1 micro-batch over 8 stages" in said
+    assert "number 8: shares and operations below are of this stage" in said
+    assert "one chip's, of 8: pipeline=8 over nvlink" in said
+    assert "no network" not in said
+
+
+def test_a_limit_of_the_network_is_said_of_the_layout_that_it_is_worked_out_for() -> None:
+    """Chips that share keys and values by sequence send more than the split by heads alone."""
+    shared = llm("deepseek-v3", on="h200:8", tensor=8, kv_parallel=8, batch=1024, context=1000)
+    assert (shared.decode.kind, shared.network_limit("decode")) == ("network-bound", None)
+    alone = llm("deepseek-v3", on="h200:8", tensor=8, batch=1024, context=1000)
+    assert "the network does not bind up to tensor 128" in " ".join(str(alone).split())
+    copies = " ".join(str(llm("llama-3-70b", on="h100:8")).split())
+    assert "matrices alone from 2,361 in all, 296 on each copy" in copies

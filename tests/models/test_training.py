@@ -364,7 +364,7 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
         "network-bound (ici Z)",
         "15T tokens take 57.11 days",
         "sequence parallelism",
-        "fit on 96 such chips",
+        "fit on 88 such chips",
     ):
         assert piece in text
 
@@ -543,3 +543,11 @@ def test_several_steps_are_asked_at_once(capsys: pytest.CaptureFixture[str]) -> 
 def test_several_budgets_of_tokens_are_one_clear_error(tokens: object, step: dict[str, int]) -> None:
     with pytest.raises(InputError, match="tokens= has several values; give one: days, cost and energy grow with them"):
         roofline.train("llama-3-8b", on="h100:64", tokens=tokens, **step)
+
+
+def test_the_least_chips_are_the_first_number_on_which_the_step_fits() -> None:
+    """Numbers that are no whole nodes are asked one by one; of whole nodes the least is a whole one."""
+    asked = {n: train("llama-3-8b", on=f"h100:{n}", batch_tokens=10**6, fsdp=n, microbatches=8) for n in range(9, 17)}
+    first = next(n for n, found in asked.items() if found.memory.fits)
+    assert first == 11
+    assert {n: found.least_chips for n, found in asked.items()} == {n: 16 if n == 16 else 11 for n in asked}

@@ -394,7 +394,7 @@ class SideBySide(Answer):
                 chips = getattr(self.answers[at], "chips", 1)
                 count = f" on {chips:,} chips" if chips > 1 else ""
                 amount = f"${format_number(least)} {name.removeprefix('$ ')}"
-                yield f"{self.names[at]} is the cheapest{count}{where}: {amount}"
+                yield f"{self.names[at]} is the cheapest{where}{count}: {amount}"
             lacking = [self.names[at] for at, fact in enumerate(facts) if fact is None and self.fitting[at]]
             if name.startswith("$") and found and lacking:
                 given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
@@ -747,9 +747,7 @@ def _is_open(facts: Sequence[Fact | None], partial: Sequence[Fact | None]) -> bo
     return min(parts) < best if less else max(parts) > best
 
 
-def best_of(
-    names: Sequence[str], facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()
-) -> tuple[str, ...]:
+def best_of(names: Sequence[str], facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> tuple[str, ...]:
     """Names of those that are best in a fact; none where no value is better, or all are equal.
 
     ``partial`` are the figures of those that are not timed whole: none is best where one of them may be better.

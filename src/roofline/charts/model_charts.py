@@ -27,6 +27,7 @@ from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
 from roofline.models.serving.pareto import ParetoFront, ServingChoice
 from roofline.quantity import format_quantity
+from roofline.signatures import spelled
 from roofline.sizes import is_array
 
 #: Points of a phase on a roofline, the longest first; the rest are said to be left out.
@@ -160,7 +161,8 @@ def _single(bound: Bound) -> Bound:
     if is_array(bound.lower):
         raise InputError(
             "this picture is of one configuration",
-            hint="give every size one value, or ask for the view front or memory",
+            hint="give every size one value, or ask for the view memory; the view front takes several batches, "
+            f"contexts or {spelled('tensor')}",
         )
     return bound
 

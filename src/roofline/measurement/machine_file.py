@@ -38,7 +38,9 @@ def processor_chip(key: str, measured: Measurement, threads: int, memory_bytes: 
     """Write the chip of a processor on a number of threads."""
     told = measured.conditions
     yield f"[chip.{key}]"
-    yield f"name = {toml_value(f'{told.processor}, {threads_text(threads)}, as measured')}"
+    peaks = (measured.best_ceiling(c.name, threads, c.dtype) for c in measured.ceilings)
+    fewer = " or fewer" if any(c is not None and c.unit == "FLOP/s" and c.threads < threads for c in peaks) else ""
+    yield f"name = {toml_value(f'{told.processor}, {threads_text(threads)}{fewer}, as measured')}"
     yield f"cores = {threads}"
     yield f"notes = {toml_value([f'measured {told.date}', *measured.warnings()[:4]])}"
     yield ""
@@ -157,7 +159,8 @@ def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
     if found is None:
         return threads_text(threads)
     curve, size, summary = found
-    return f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
+    doubt = "" if measured.confirmed(level, threads) or not summary.confirmed else "not believed beside fewer threads: "
+    return f"{doubt}{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
 
 
 _FIGURES = ("value", "low", "high", "samples", "clean")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.answers import Answer
@@ -241,9 +241,35 @@ class Measurement(Answer):
         )
 
     def confirmed(self, level: Level, threads: int) -> bool:
-        """Whether a second round confirms a level's bandwidth."""
+        """Whether a second round confirms a level's bandwidth, and fewer threads have their share of it."""
         found = self.behind(level, threads)
-        return found is None or found[2].confirmed
+        return (found is None or found[2].confirmed) and not self._level_is_odd(level, threads)
+
+    def _level_is_odd(self, level: Level, threads: int) -> bool:
+        """Whether a level is faster than so many threads can be by what fewer reached.
+
+        A main memory is held against main memories, a cache against that of the same name where as many were found.
+        """
+        own = self.levels(threads)
+        fewer = {count: self.levels(count) for count in self.thread_counts() if count < threads}
+        place = own.index(level) - len(own)
+        each = {n: found[place].bandwidth for n, found in fewer.items() if place == -1 or len(found) == len(own)}
+        return _is_odd(level.bandwidth, threads, each)
+
+    def is_odd(self, ceiling: Ceiling) -> bool:
+        """Whether a rate is higher than so many threads can have by what fewer reached."""
+        same = [c for c in self.ceilings if (c.name, c.dtype) == (ceiling.name, ceiling.dtype)]
+        fewer = {c.threads: c.value for c in same if c.threads < ceiling.threads}
+        return ceiling.unit.endswith("/s") and _is_odd(ceiling.value, ceiling.threads, fewer)
+
+    def odd(self) -> list[str]:
+        """The figures that are higher than their threads can have by what fewer reached."""
+        levels = [(f"{level.name} on {threads_text(threads)}", level, threads)
+                  for threads in self.thread_counts() for level in self.levels(threads)]  # fmt: skip
+        found = [
+            f"{ceiling.label} on {threads_text(ceiling.threads)}" for ceiling in filter(self.is_odd, self.ceilings)
+        ]
+        return [*found, *(name for name, level, threads in levels if self._level_is_odd(level, threads))]
 
     def _name(self, level: Level, number: int) -> str:
         """Name a level: of an accelerator copies see no first-level caches, and its main memory is called hbm."""
@@ -340,8 +366,14 @@ class Measurement(Answer):
         yield BLANK
         trust = [f"{format_percent(self.clean)} of the windows were clean, {told.seconds:g} s in all"]
         shown = [level for count in self.thread_counts() for level in _level_cells(self, count)]
-        if not all([*(c.summary.confirmed for c in self.ceilings), *(sure for _, cells in shown for _, sure in cells)]):
-            trust.insert(0, f"{MARK}no second round on cores of its own came within {format_percent(CONFIRMED)} of it")
+        if not all(
+            [
+                *(c.summary.confirmed and not self.is_odd(c) for c in self.ceilings),
+                *(sure for _, cells in shown for _, sure in cells),
+            ]
+        ):
+            near = f"no second round on cores of its own came within {format_percent(CONFIRMED)} of it"
+            trust.insert(0, f"{MARK}{near}{', or fewer threads have too small a share of it' if self.odd() else ''}")
         yield Sentences(trust, "quiet")
         yield Sentences(self.warnings(), "warning")
 
@@ -421,6 +453,8 @@ class Measurement(Answer):
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)
+        if odd := self.odd():
+            said.append(f"not believed: more than as many threads can have by what fewer reached: {', '.join(odd)}")
         slower = [
             ceiling
             for ceiling in self.ceilings
@@ -459,6 +493,9 @@ STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 
 #: Above this share of unconfirmed figures the machine was contended.
 UNCONFIRMED = 0.05
+
+#: So many times what its threads can have by what fewer reached, a figure is not believed.
+ODD = 1.15
 
 #: Ceilings named in one warning.
 MOST_NAMED = 5
@@ -519,7 +556,8 @@ def _ceiling_table(measured: Measurement) -> Table:
         found = {c.threads: c for c in measured.ceilings if (c.name, c.dtype) == (name, dtype)}
         most = found[max(found)]
         trust = (_quartiles(most.summary, most.unit), format_percent(most.summary.clean, 0))
-        rows.append(Row((most.label, *(_cell(found.get(count)) for count in counts), *trust)))
+        cells = (_cell(found.get(count), measured) for count in counts)
+        rows.append(Row((most.label, *cells, *trust)))
     columns = (Column("ceiling"), *figures(*on, "quartiles"), Column("clean", "right", tone="quiet"))
     return Table(columns, rows, "ceilings")
 
@@ -534,7 +572,7 @@ def _function_table(measured: Measurement) -> Table:
         rates = [found.get((f"{LIBRARY}{name}", *column)) for column in columns]
         calls = [c for (called, _, _), c in found.items() if called == f"{CALL}{name}"]
         fastest = min(calls, key=lambda call: call.value, default=None)
-        rows.append(Row((name, *map(_cell, rates), _cell(fastest))))
+        rows.append(Row((name, *(_cell(each, measured) for each in (*rates, fastest)))))
     on = [f"{dtype} x {threads}" for dtype, threads in columns]
     return Table((Column("elements/s in a cache"), *figures(*on, "a call")), rows, "functions", gap=4)
 
@@ -569,11 +607,20 @@ def _is_function(ceiling: Ceiling) -> bool:
     return ceiling.name.startswith((LIBRARY, CALL)) and ceiling.unit in ("element/s", "s")
 
 
-def _cell(ceiling: Ceiling | None) -> Amount | str:
-    """A figure, with a mark where no second round on its own cores confirms it; nothing where there is none."""
+def _is_odd(value: float, threads: int, fewer: Mapping[int, float]) -> bool:
+    """Whether a rate on some threads is more than their number times what each of fewer threads reached.
+
+    >>> _is_odd(412e9, 2, {1: 56e9}), _is_odd(105e9, 2, {1: 56e9})
+    (True, False)
+    """
+    return any(value > ODD * threads / count * reached for count, reached in fewer.items())
+
+
+def _cell(ceiling: Ceiling | None, measured: Measurement) -> Amount | str:
+    """A figure, with a mark where no second round or no smaller number of threads confirms it; nothing without one."""
     if ceiling is None:
         return ""
-    mark = "" if ceiling.summary.confirmed else MARK
+    mark = "" if ceiling.summary.confirmed and not measured.is_odd(ceiling) else MARK
     return Amount(ceiling.value, ceiling.unit, f"{mark}{_compact(ceiling.value, ceiling.unit)}")
 
 

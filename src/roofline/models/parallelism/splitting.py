@@ -43,7 +43,8 @@ from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.signatures import spelled
-from roofline.sizes import Codes, check, common_shape, is_array, is_one, is_symbol
+from roofline.sizes import Codes, check, common_shape, is_array, is_number, is_one, is_symbol
+from roofline.statements import Assumption, kind_of
 
 
 def split_into_stages(
@@ -155,7 +156,31 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
             hint = f"{' and '.join(map(spelled, names))} go together, the first of each, then the second"
             raise LayoutError(wrong.message, hint=f"{wrong.hint}; {hint}") from None
     full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
-    return _stack(answers, shape, full)
+    told = [dict(zip(names, layout, strict=True)) for layout in rows]
+    said = _told_apart(told, [bound.assumptions for _, bound in answers])
+    return replace(_stack(answers, shape, full), assumptions=said)
+
+
+def _told_apart(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What is said of every layout, and with their names what is said of some.
+
+    >>> ways = [{"tensor": 1}, {"tensor": 2}, {"tensor": 4}]
+    >>> _told_apart(ways, [["no dropout"], ["no dropout", "chips split heads"], ["no dropout", "chips split heads"]])
+    ('no dropout', 'tensor 2, 4: chips split heads')
+    """
+    found: list[str] = []
+    for line in dict.fromkeys(line for lines in said for line in lines):
+        of = [layout for layout, lines in zip(layouts, said, strict=True) if line in lines]
+        pairs = [[f"{name} {value:g}" if is_number(value) else f"{name} {value}" for name, value in layout.items()]
+                 for layout in of]  # fmt: skip
+        first, *others = (", ".join(each) for each in pairs)
+        if len(of[0]) == 1:
+            which = ", ".join([first, *(each.partition(" ")[2] for each in others)])
+        else:
+            which = "; ".join([first, *others])
+        text = line if len(of) == len(layouts) else f"{which}: {line}"
+        found.append(Assumption(kind_of(line), text) if kind_of(line) else text)
+    return tuple(found)
 
 
 def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:

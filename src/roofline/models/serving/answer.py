@@ -29,7 +29,7 @@ from roofline.models.operations import (
     share_of_experts,
     shares_of_modules,
 )
-from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, Parallelism, has_several_layouts
+from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, has_several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.fit import NearestFit, nearest
@@ -197,6 +197,7 @@ class Serving(Comparable):
         tables_last = bool(first or over) and not several
         if several:
             yield _configurations(self)
+            yield from self._fastest_layout()
         else:
             for name, phase in self.phases.items():
                 table = () if tables_last else (longest_operations(phase, name), BLANK)
@@ -215,6 +216,14 @@ class Serving(Comparable):
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
         yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(self.incomplete))
+
+    def _fastest_layout(self) -> Iterator[Section]:
+        """The layout with the lowest floor of those that fit, where nothing but the layout varies."""
+        import numpy as np
+
+        times = np.where(self.memory.fits, self._phase.lower, np.inf)
+        if set(self.varying) <= set(OPTIONS) and times.min() < np.inf:
+            yield Sentences([f"fastest of those that fit: {self.configuration(int(times.argmin()))}"])
 
     def _misfit(self, instead: str) -> Iterator[Section]:
         """That it does not fit; where one prompt in chunks would, that all of them at once do not."""
@@ -279,7 +288,10 @@ class Serving(Comparable):
     @property
     def target(self) -> str:
         """The chips that share the model."""
-        chips = f"{self.ways.chips} x " if self.ways.chips > 1 else ""
+        number = self.chips
+        if is_array(number):  # several layouts
+            number = int(number.flat[0]) if (number == number.flat[0]).all() else 1
+        chips = f"{number} x " if is_number(number) and number > 1 else ""
         return f"{chips}{next(iter(self.phases.values())).target}"
 
     def facts(self) -> Iterator[Fact]:
@@ -457,7 +469,7 @@ class Serving(Comparable):
             link = network_at_any_batch(self._local, decode.machine, **counted)
             alone += f", as {link} takes longer for their tokens at any" if link else ""
         else:
-            each = f", {ceil_div(flips['matrices'], copies):,} on each of {copies:,} copies" if copies > 1 else ""
+            each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
             alone = f"from {flips['matrices']:,}{each}"
         full = self.full_from()
         memory = f"; memory holds batches up to about {full:,}" if full and self.memory.fits is True else ""
@@ -490,13 +502,16 @@ class Serving(Comparable):
     def network_limit(self, phase: str) -> NetworkLimit | None:
         """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.
 
-        None where neither is split, or where sizes are arrays.
+        None where neither is split, where the layout has more than this split and copies, or where sizes are arrays.
         """
         found = self.prefill if phase == "prefill" else self.decode
         ways = self.ways
         kind = "tensor" if ways.tensor > 1 else "expert" if ways.expert > 1 else None
-        if found is None or kind is None or ways.pipeline > 1 or ways.context > 1 or not isinstance(self.batch, int):
+        if found is None or kind is None or not isinstance(self.batch, int):
             return None
+        one = replace(ways, tensor=1) if kind == "tensor" else replace(ways, expert=1)
+        if replace(one, data=1, exchange="", algorithm=None) != ONE_CHIP:
+            return None  # another layout than the one that is solved for
         if phase == "prefill" and self.asked.get("images"):
             return None  # the tower is not split: the limit would be the language part's alone
         sizes = {name: found.sizes[name] for name in ("prompt", "past", "tokens", "context") if name in found.sizes}
@@ -638,9 +653,10 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
     if isinstance(phase, Pipelined):
         latency = format_amount(phase.latency, "s")
         slow = format_amount(phase.stages[phase.slowest].lower, "s")
+        several = "es" * (phase.micro_batches != 1)
         lines.append(
-            f"{phase.micro_batches} micro-batches over {len(phase.stages)} stages: each takes {latency} through all, "
-            f"{slow} in the slowest, number {phase.slowest + 1}"
+            f"{phase.micro_batches} micro-batch{several} over {len(phase.stages)} stages: each takes {latency} through "
+            f"all, {slow} in the slowest, number {phase.slowest + 1}: shares and operations below are of this stage"
         )
         lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
     limit = found.network_limit(name)

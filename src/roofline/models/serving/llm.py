@@ -471,6 +471,10 @@ def _check_lists(asked: ServingQuestion) -> None:
 def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
     """Refuse what says nothing: a limit on one step, and a bound of what has all three; and lists without end."""
     _check_lists(asked)
+    beside = next((name for name in _listed(asked.arguments) if name in OPTIONS and name != "tensor"), None)
+    if is_front and beside is not None:
+        wrong = f"choices are of batches, contexts and {spelled('tensor')}, and {spelled(beside)} has several values"
+        raise InputError(wrong, hint=f"give {spelled(beside)} one value, or leave the limit and the front out")
     if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
         hint = f"give several batches, contexts or numbers of chips, as in {spelled('batch', '1:256:*2')}"
         raise InputError(f"{spelled('tpot')} chooses among steps of decoding, and this is one", hint=hint)

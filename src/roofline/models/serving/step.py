@@ -374,7 +374,7 @@ def said_of_adapters(model: Model) -> list[str]:
 
 def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
     model, phase, options, machine = step.model, step.phase, step.options, step.machine
-    mesh = machine.mesh if any(op.kind == "collective" for op in ops) else None
+    mesh = machine.mesh if step.ways.pipeline > 1 or any(op.kind == "collective" for op in ops) else None
     chips = "one chip, no network" if mesh is None else f"operations and memory are {mesh.of_one_chip}"
     counting, rates, moved = step.conventions.said(machine, of_model=True)
     pooled = f"{machine.pooled} chips share everything evenly, and what joins them costs nothing"

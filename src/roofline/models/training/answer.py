@@ -231,7 +231,7 @@ class Training(Measurable, Comparable):
     def least_chips(self) -> int | None:
         """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough.
 
-        Beyond one node they are whole nodes.
+        Beyond one node they are whole nodes, unless the chips that are asked about are none.
         """
         fewest = 0
         for stage in self.stages:
@@ -244,12 +244,14 @@ class Training(Measurable, Comparable):
         others = int(self.chips // self.layout.fsdp)
         most = int(self.batch_tokens // self.sequence // (self.layout.data * self.microbatches))
         if self.layout.pipeline == 1:
-            if most < fewest or not self._would_fit(most):
+            if most < 1 or not self._would_fit(most):
                 return None
-            fewest = fewest if self._would_fit(fewest) else first_where(self._would_fit, fewest, most)
+            fewest = 1 if self._would_fit(1) else first_where(self._would_fit, 1, most)
         fewest *= others
         node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
-        return fewest if node is None or fewest <= node else -(-fewest // node) * node
+        if node is None or fewest <= node or (self.chips > node and self.chips % node):
+            return fewest
+        return -(-fewest // node) * node
 
     def _would_fit(self, ways: int) -> bool:
         """Whether chips hold the step where so many share a copy: states in parts, activations of whole sequences."""
