@@ -575,7 +575,7 @@ def test_hops_without_a_latency_are_an_untimed_part_that_may_change_the_order(la
             least = min(fact.value for fact in found.facts[best][1:])
             assert found.fastest != "mi300x:8"
             assert not stars if part.value < least else "mi300x:8" not in stars
-            assert ("of those timed whole" in said) is (part.value < least)
+            assert ("those timed whole" in said) is (part.value < least or found.is_even)
     same = llm("llama-3-70b", on="mi300x:8", kv="bf16,fp8", tensor=8, context=4096)
     assert (same.fastest, tuple(same.untimed_alike)) == ("mi300x:8 kv fp8", same.answers[0].incomplete)
     assert "incomplete not timed: hops" in " ".join(str(same).split())

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from made import CALL, made
 
+import roofline
 from roofline import build, chip
 from roofline.bounds.traffic import traffic
 from roofline.errors import InputError, SizeError
@@ -415,3 +416,13 @@ def test_parts_of_more_than_the_time_are_said_to_beat_figures_of_the_machine() -
     assert "up: arithmetic 110%: 10% more than it took" in said
     assert "where a run beat this machine's figures, measured under other load: " in said
     assert "other load" not in as_text(point_sections([slow], "here"), 120)
+
+
+def test_what_there_is_to_gain_is_that_of_all_runs_of_an_operation() -> None:
+    rows = [("mm", 1e12, 1e9, 0.003), ("mm", 1e12, 1e9, 0.0035), ("softmax", 1e9, 3e9, 0.004)]
+    found = roofline.profile(
+        [dict(zip(("name", "flops", "bytes", "seconds"), row, strict=True)) for row in rows], on="h100"
+    )
+    lost = sum(point.lost for point in found if point.run.name == "mm")
+    assert lost > next(point.lost for point in found if point.run.name == "softmax")
+    assert f"most to gain: mm {lost * 1e3:.3g} ms in 2 runs, softmax" in " ".join(str(found).split())

@@ -339,3 +339,16 @@ def test_a_configuration_object_is_its_fields() -> None:
     assert roofline.llm(given, on="l4", context=64).model.parameters == load(given).parameters
     with pytest.raises(InputError, match="is not a model; give a shipped name"):
         load(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ("llama3", "llama-3-405b, llama-3-70b, llama-3-8b"), ("gpt-oss", "gpt-oss-120b, gpt-oss-20b"),
+        ("llama-70b", "llama-3-70b, llama-3.1-70b-instruct-fp8, llama2-70b"),
+    ],
+)  # fmt: skip
+def test_models_that_have_all_parts_of_a_name_are_named(asked: str, named: str) -> None:
+    with pytest.raises(InputError) as wrong:
+        load(asked)
+    assert wrong.value.hint == f"shipped are: {named}"

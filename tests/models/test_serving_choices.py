@@ -856,3 +856,27 @@ def test_a_limit_of_the_network_is_said_of_the_layout_that_it_is_worked_out_for(
     assert "the network does not bind up to tensor 128" in " ".join(str(alone).split())
     copies = " ".join(str(llm("llama-3-70b", on="h100:8")).split())
     assert "matrices alone from 2,361 in all, 296 on each copy" in copies
+
+
+def test_a_limit_of_decoding_is_one_on_what_is_priced(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"batch": np.arange(1, 129), "context": 4000, "price": 1.8, "tpot": "30ms"}
+    found = llm("llama-3-8b", on="a100", **asked)
+    (within,) = found.front.within
+    cost = found.cost["output"].dollars
+    assert cost == pytest.approx(1e6 / (within.batch / within.time_per_token) / 3600 * 1.8)
+    assert f"${cost:.4g} a million output tokens in 30 ms a token (batch {within.batch})" in " ".join(
+        str(found).split()
+    )
+    none = llm("llama-3-8b", on="l4", **{**asked, "batch": np.array([1, 2])})
+    assert none.cost["output"].dollars is None
+    assert "no cost of output tokens: none of the choices is in 30 ms a token" in str(none)
+    assert main(["llm", "llama-3-8b", "--on", "a100,h100", "--batch", "1,8", "--tpot", "30ms", "--price", "1,2"]) == 2
+    assert "roofline sweep takes it over several machines and batches" in " ".join(capsys.readouterr().err.split())
+
+
+def test_keys_and_values_of_all_sequences_are_those_of_one_chip_that_has_them_all() -> None:
+    asked = {"batch": 8, "context": 4096}
+    alone = llm("llama-3-8b", on="h100", **asked)
+    split = llm("llama-3-8b", on="h100:8", tensor=8, **asked)
+    assert alone.cache_of_all == split.cache_of_all == alone.memory.parts["kv"] == 8 * split.memory.parts["kv"]
+    assert "4.3 GB of all sequences, before chips split" in " ".join(str(split).split())

@@ -551,3 +551,15 @@ def test_the_least_chips_are_the_first_number_on_which_the_step_fits() -> None:
     first = next(n for n, found in asked.items() if found.memory.fits)
     assert first == 11
     assert {n: found.least_chips for n, found in asked.items()} == {n: 16 if n == 16 else 11 for n in asked}
+
+
+def test_memory_says_in_how_many_microbatches_and_a_step_has_one_policy() -> None:
+    asked = {"on": "h100:16", "batch_tokens": 10**6}
+    said = " ".join(str(roofline.train("llama-3-8b", **asked)).split())
+    assert "memory of a chip 48.9 GB in 8 microbatches: weights" in said
+    assert "forward and backward, 1.001 times 6·parameters·tokens" in said
+    assert "memory of a chip 54.3 GB in 1 microbatch:" in str(roofline.train("llama-3-8b", checkpoint="full", **asked))
+    with pytest.raises(InputError, match="several, and a step has one; sweep takes several"):
+        roofline.train("llama-3-8b", checkpoint="none,full", **asked)
+    beside = roofline.train("llama-3-8b", on="h100:16,b200:16", batch_tokens=10**6)
+    assert (beside.best("memory needed"), beside.best("vector bf16"), beside.best("vector fp32")) == ((), (), ())

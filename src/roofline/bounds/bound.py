@@ -611,10 +611,12 @@ class Bound(Measurable, Comparable):
         """
         links = {link.name: link.links or 1 for link in self.machine.links}
         hops = [1 / float(use.rate.value) for use in self.uses if use.quantity == "hops"]
-        for use in sorted(self.uses, key=lambda use: use.place == "vector" and _longest(use.time)):
-            if use.quantity == "flops" and use.place == "vector":
-                yield Fact("vector", use.rate.value, "FLOP/s", "more")
-            elif use.quantity == "flops":
+        parts: tuple[list[ResourceUse], list[ResourceUse]] = ([], [])
+        for use in self.uses:
+            parts[(use.quantity, use.place) == ("flops", "vector")].append(use)
+        others, elementwise = parts
+        for use in (*others, *sorted(elementwise, key=lambda use: _longest(use.time))[-1:]):
+            if use.quantity == "flops":
                 yield Fact(f"{use.place} {use.dtype}", use.rate.value, "FLOP/s", "more")
             elif use.quantity == "bytes":
                 yield Fact("main memory" if use.place == "main" else use.place, use.rate.value, "B/s", "more")

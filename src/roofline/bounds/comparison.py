@@ -380,9 +380,11 @@ class SideBySide(Answer):
         return len(kept) == 2 and _is_open(*kept)
 
     def even_in_words(self) -> str:
-        """Who have the same headline, where it is even: all, or those that it fits on."""
-        those = "those that it fits on have" if len(set(self.fitting)) > 1 else "all have"
-        return f"{those} the same {'floor' if self.answers[0].is_floor else self.headline}"
+        """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole."""
+        fitting, whole = len(set(self.fitting)) > 1, any(self.untimed)
+        those = f"those that it fits on{' and that are timed whole' * whole}" if fitting else "those timed whole"
+        same = "floor" if self.answers[0].is_floor else self.headline
+        return f"{those if fitting or whole else 'all'} have the same {same}"
 
     def _cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""

@@ -83,6 +83,13 @@ class MillionCost:
         reason = f"does not fit: {memory.needs_in_words()}" if memory.fits is False else None
         return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason)
 
+    def within(self, time: Size, limit: float) -> MillionCost:
+        """The cost of configurations that take ``limit`` seconds or less; the others have none."""
+        import numpy as np
+
+        hours: Any = self.chip_hours
+        return replace(self, chip_hours=np.where(np.asarray(time) <= limit, hours, np.nan))
+
     def least(self) -> tuple[MillionCost, str, int]:
         """The least of several configurations, a word on those that do not fit, and which it is.
 

@@ -158,6 +158,10 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     return found, picture
 
 
+#: What answers a limit of decoding on several machines.
+_SWEPT = "roofline sweep takes it over several machines and batches, and with --price names the cheapest of all"
+
+
 def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, Any]) -> Any:
     """A step of serving by itself: what several machines are compared by."""
     from roofline.models.serving.llm import llm
@@ -173,7 +177,7 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
                 f"{flag} is of one step, and several machines, formats or policies are given",
-                hint="give one of each, without commas",
+                hint=_SWEPT if name == "tpot" else "give one of each, without commas",
             )
     return llm(described, **asked, **expected)
 

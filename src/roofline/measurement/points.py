@@ -19,7 +19,7 @@ measure``, or a CSV of kernels.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -381,11 +381,19 @@ MOST_TO_GAIN, DOUBTED = 3, 0.1
 
 
 def _to_gain(points: Sequence[MeasuredPoint]) -> list[str]:
-    """Which runs are furthest above their floors in seconds; a doubt where none comes near the roof."""
-    above = sorted(((p.lost, p.run.name) for p in points), reverse=True)[:MOST_TO_GAIN]
+    """Which operations are furthest above their floors in seconds, all their runs together.
+
+    A doubt where none comes near the roof.
+    """
+    lost: dict[str, float] = defaultdict(float)
+    for point in points:
+        lost[point.run.name] += point.lost
+    above = sorted(lost.items(), key=lambda each: -each[1])[:MOST_TO_GAIN]
     if len(points) < MOST_TO_GAIN:
         return []
-    named = ", ".join(f"{name} {format_quantity(seconds, 's')}" for seconds, name in above if seconds > 0)
+    runs = Counter(p.run.name for p in points)
+    in_runs = {name: f" in {count:,} runs" if count > 1 else "" for name, count in runs.items()}
+    named = ", ".join(f"{name} {format_quantity(s, 's')}{in_runs[name]}" for name, s in above if s > 0)
     said = [f"most to gain: {named}"] if named else []
     if max(p.fraction for p in points) < DOUBTED:
         said.append(

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
@@ -294,6 +295,22 @@ def _has_another_word(name: str, near: str) -> bool:
     return any(did_you_mean(word, words) is None and len(word) > 3 for word in re.split(r"[-_. ]", name))
 
 
+def _begun(name: str) -> str:
+    """The shipped models that have all parts of a name, letters and numbers apart; empty where none has.
+
+    >>> _begun("llama3"), _begun("gpt-5")
+    ('llama-3-405b, llama-3-70b, llama-3-8b', '')
+    """
+    parts = _parts(name)
+    found = [each for each, *_ in shipped_names() if len(parts) > 1 and not parts - _parts(each)]
+    return ", ".join(found[:6]) + ("; roofline model lists all" if len(found) > 6 else "")
+
+
+def _parts(name: str) -> Counter[str]:
+    """Words and numbers of a name: ``llama3-8b`` has llama, 3 and 8b."""
+    return Counter(re.findall(r"[a-z]+(?=\d)|\d+(?:\.\d+)*[bkm]?|[a-z]+", name.lower()))
+
+
 def _missing(text: str) -> InputError:
     if _is_path(text):
         stem = os.path.basename(text).removesuffix(".json").lower()
@@ -312,6 +329,8 @@ def _missing(text: str) -> InputError:
         hint += f"; model_type {kind!r} is read" if kind else ""
         return InputError(f"no model {text!r}", hint=hint)
     near = did_you_mean(plain, names())
+    if begun := _begun(plain):
+        return InputError(f"no model {text!r}", hint=f"shipped are: {begun}")
     if kind and near and not _letters(near).startswith(_letters(kind)):
         near = None  # of another family
     hint = f"did you mean {near!r}?" if near else _NOT_SHIPPED

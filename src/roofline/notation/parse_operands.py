@@ -43,7 +43,10 @@ def read_tensor(cursor: Cursor) -> TensorNode:
         cursor.advance()
         return _typed(cursor, word)
     if dtypes.is_dtype(word.text):
-        raise cursor.expected(f"'[' after the dtype {word.text}", hint=f"as in {word.text}[B, D]")
+        hint = f"as in {word.text}[B, D]"
+        if cursor.token.kind == "name" and cursor.peek().kind == "[":
+            hint = f"a name stands before its format: {cursor.token.text}:{word.text}[…]"
+        raise cursor.expected(f"'[' after the dtype {word.text}", hint=hint)
     return TensorNode(word.text, None, None, read_unreduced(cursor), cursor.span_from(start))
 
 

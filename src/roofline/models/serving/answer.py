@@ -548,6 +548,16 @@ class Serving(Comparable):
         return self._layout["chips"]
 
     @property
+    def cache_of_all(self) -> Size | None:
+        """Bytes of the keys, values and states of all sequences after the step, before chips split or copy them."""
+        sizes = self._phase.sizes
+        tokens = sizes["prompt"] + (sizes.get("past") or 0) if self.decode is None else sizes["context"] + 1
+        if not is_number(tokens) or not is_number(sizes["batch"]) or encoder_of(self.model) is not None:
+            return None
+        kept: Size = self.model.cache_bytes(tokens, batch=sizes["batch"], dtype=self.formats.get("kv"))
+        return kept
+
+    @property
     def _phase(self) -> Bound:
         """The phase that was asked for; of two that of decode."""
         phase: Bound = self.decode or self.prefill
@@ -589,6 +599,7 @@ class Serving(Comparable):
                 "tokens_per_second_per_user": None if self.decode is None else 1 / self.decode.lower,
                 "memory": {
                     **self.memory.amounts(),
+                    "cache_of_all": self.cache_of_all,
                     "instead": None if near is None else _choices(near),
                     "nearest": None if near is None else near.to_dict(),
                 },
@@ -673,6 +684,9 @@ def _each_token_keeps(found: Serving) -> str:
     states = found.model.state_bytes()
     windows = any(getattr(block, "window", None) for block in found.model.layer_blocks)
     over = "" if is_number(found.chips) and found.chips == 1 else ", before chips split or copy it"
+    whole = found.cache_of_all
+    if over and whole and is_number(whole):
+        over = f", {format_amount(whole, 'B')} of all sequences{over}"
     until = ", until windows are full" if windows else ""
     kept = [f"{format_amount(each, 'B')} a token"] if each else []
     kept += [f"states {format_amount(states, 'B')} a sequence"] if states else []

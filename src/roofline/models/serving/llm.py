@@ -29,7 +29,7 @@ from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import Figure, figure, format_amount, format_number, whole_number
+from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zero
@@ -254,7 +254,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     price = asked.wanted["price"]
     machine = (found.decode or found.prefill).machine
     dollars = hourly_price(machine, price)
-    form = check_form(asked.wanted["form"], asked.arguments)
+    form, limit = check_form(asked.wanted["form"], asked.arguments), asked.wanted["tpot"]
     floor = "at the floor: a real run takes longer and costs as many times more"
     source = price_source(machine, dollars, price)
     said = [floor if form == "lower" else FORM_TEXT[form], *source]
@@ -267,21 +267,25 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
-            costs[name] = cost.where_it_fits(memory)
-    which = {}
+            cost = cost.where_it_fits(memory)
+            costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
+    which, kept = {}, "" if limit is None else f" in {format_amount(limit, 's')} a token"
     for name, cost in costs.items():
         if is_array(cost.chip_hours):
             costs[name], among, at = cost.least()
             which[name] = f" ({found.configuration(at)})"
-            said.append(f"{name}: the least of the configurations{among}")
+            said.append(f"{name}: the least of the configurations{among}{kept if name == 'output' else ''}")
     fits = memory.fits
     if fits is False:
         return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit")
     if is_array(fits) and not fits.any():
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
+    if kept and "output" in costs and costs["output"].chip_hours is None:
+        return FurtherAnswer("cost", costs, tuple, f"no cost of output tokens: none of the choices is{kept}")
     by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
+    whose = {name: (kept if name == "output" else "") + which.get(name, "") for name in by_name}
     lead = ", ".join(
-        f"${format_number(float(each))} a million {name} tokens{which.get(name, '')}" for name, each in by_name.items()
+        f"${format_number(float(each))} a million {name} tokens{whose[name]}" for name, each in by_name.items()
     )
     least = "at least " if form == "lower" else ""
     told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else "".join(source)
@@ -420,7 +424,8 @@ def llm(
         raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
     is_usual = prompt is None and context is None and not fit
     sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
-    asked = ServingQuestion(described, sizes, arguments, wanted)
+    limit = None if tpot is None else parse(tpot, "s")
+    asked = ServingQuestion(described, sizes, arguments, {**wanted, "tpot": limit})
     is_front = tpot is not None or front
     memory_alone = fit and prompt is None and context is None
     _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)

@@ -292,7 +292,9 @@ class Training(Measurable, Comparable):
             cost = Fact("cost", self.cost, "USD", "less", timed=True)
             yield Fact("cost", "none: does not fit", better="less") if none else cost
         yield from self.bound.rates_used()
-        yield from (self.memory.needs, self.memory.has)
+        yield Fact("microbatches", self.microbatches)
+        yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
+        yield self.memory.has
 
     def needed(self) -> Footprint:
         """The memory that the fullest chip needs."""
@@ -640,8 +642,9 @@ def _gathered_for_each(found: Training) -> list[str]:
 
 
 def _flops_in_words(found: Training) -> str:
-    of_six = f"{float(found.model_flops / found.six):.3g}"
-    times = "" if of_six == "1" else f"{of_six} times "
+    over = float(found.model_flops / found.six)
+    of_six = next((text for text in (f"{over:.3g}", f"{over:.4g}") if text != "1"), "")
+    times = f"{of_six} times " if of_six else ""
     usual = "6·parameters·tokens" if found.question.lora is None else "(4·frozen + 6·trained parameters)·tokens"
     said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {times}{usual}"
     if found.flops <= found.model_flops * 1.0001:
@@ -767,7 +770,9 @@ def _memory_in_words(found: Training) -> Iterator[Section]:
     parts = ", ".join(f"{name} {format_amount(size, 'B')}" for name, size in needed.parts.items() if size)
     stage = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
     which = f" of stage {stage}, the fullest" if len(found.stages) > 1 else ""
-    line = f"memory of a chip{which} {format_amount(needed.total, 'B')}: {parts}"
+    number = found.microbatches
+    split = f" in {number:,} microbatch{'es' * (number > 1)}" if is_number(number) else ""
+    line = f"memory of a chip{which} {format_amount(needed.total, 'B')}{split}: {parts}"
     if needed.capacity is None:
         yield Sentences([f"{line}; its capacity is not known"])
         return
