@@ -563,7 +563,7 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
     sizes = {"batch": [1, 8], "context": 4096}
     grid = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], **sizes)
     assert grid.plain("chips") == [2, 2, 2, 2, 2, 2, 1, 1]
-    assert dict(grid.remarks())["fastest"].startswith("mi300x tensor 2 chips 2")
+    assert dict(grid.remarks())["fastest"].startswith("by what is timed, mi300x tensor 2 chips 2")
     assert grid.asked_in(4) == {"on": "mi300x", "tensor": 2, "batch": 1, "context": 4096}
     kept = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], keep="top=8", **sizes)["top"]
     assert sorted(kept.plain("chips")) == [1, 1, 2, 2, 2, 2, 2, 2]
