@@ -949,8 +949,12 @@ def test_the_functions_of_rooms_name_a_wrong_argument_as_those_of_the_package_do
         (lambda: models.outline(7e9, dtype=np.array([True])), r"dtype is array\(\[ True\]\), and takes text"),
         (
             lambda: models.network_limit("llama-2-7b", "decode", "h100:8", kind=-0.0, context=64),
-            "kind is -0.0, and takes",
+            "kind is 0.0, and takes",
         ),
+        (lambda: roofline.bound(flops=1, bytes=1, on="h100").priced([1, 2]), r"price is \[1, 2\]; dollars"),
+        (lambda: roofline.bound(flops=1, bytes=1, on="h100").priced(np.array(["a", "b"])), "price is .*; dollars"),
+        (lambda: roofline.bound(flops=1, bytes=1, on="h100").priced(power=[]), r"power is \[\]; "),
+        (lambda: roofline.bound(flops=1, bytes=1, on="h100").priced(power=10**400), "power is .*"),
         (
             lambda: models.network_limit("llama-2-7b", "decode", "h100", context=[1, "y"]),
             r"context is \[1, 'y'\], and takes a whole number or several",

@@ -143,6 +143,9 @@ def test_glm_5_3_flash() -> None:
     text.update(qk_rope_head_dim=0, index_kpool=15)
     with pytest.raises(InputError, match="an index_topk of 2048 is no whole number of pools of 15 keys"):
         load(fields)
+    text["layer_types"] = [["indexed_attention"]]
+    with pytest.raises(InputError, match=r"layer_types of .* lists \['indexed_attention'\]; a list of words"):
+        load(fields)
 
 
 @pytest.mark.parametrize(("new", "past"), [(1, 0), (1, 21), (1, 23), (7, 13), (40, 0)])

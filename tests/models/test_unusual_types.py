@@ -316,6 +316,10 @@ def test_experts_of_attention_count_as_in_transformers() -> None:
     [
         ({"conv_kernel_size": 3}, "conv_kernel_size of .* is set; a convolution of all channels is not read"),
         ({"pos_att_type": "c2p|p2p"}, "pos_att_type of .* is not understood; c2p, p2c or both"),
+        ({"pos_att_type": True}, "pos_att_type of .* is True; it is a list"),
+        ({"pos_att_type": [["c2p"]]}, r"pos_att_type of .* lists \['c2p'\]; a list of words"),
+        ({"max_relative_positions": "x"}, "max_relative_positions of .* is 'x'; it is a whole number of at least 1"),
+        ({"position_buckets": -7}, "position_buckets of .* is -7; it is a whole number of at least 1"),
     ],
 )
 def test_forms_of_deberta_that_are_not_read(field: dict[str, Any], said: str) -> None:

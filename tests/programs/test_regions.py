@@ -36,6 +36,10 @@ def _drawn_region(draw, shape):
     return regions.union([_box(draw, shape) for _ in range(draw.randint(1, 3))])
 
 
+def test_an_operand_of_more_dimensions_than_the_result_is_needed_whole():
+    assert regions.aligned((((0, 1, 1),),), (2, 3), (3,)) is regions.WHOLE
+
+
 def test_places_together_are_those_of_their_sets():
     draw = random.Random(7)
     for _ in range(400):

@@ -150,8 +150,9 @@ def power_asked(machine: Machine, power: Any) -> tuple[float | None, list[str]]:
         raise InputError(
             f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
         )
-    upper = f"power: the data sheet's {watts:g} W, an upper bound, hosts and cooling not in it"
-    return watts, [upper] * is_tdp(power)
+    if not is_tdp(power):
+        return watts, []
+    return watts, [f"power: the data sheet's {watts:g} W, an upper bound, hosts and cooling not in it"]
 
 
 def chip_hours(seconds: Size) -> Size:

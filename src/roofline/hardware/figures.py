@@ -90,7 +90,7 @@ def hourly_price(machine: Machine, price: Any) -> Any:
     (2.69, 3.0, None)
     >>> hourly_price(chip("l40s"), "table")
     """
-    if price == TABLE:
+    if isinstance(price, str) and price == TABLE:
         listed = machine.prices.get(LISTED_PRICE)
         return None if listed is None else float(listed.value)
     dollars = figure(price, "USD/h")

@@ -76,9 +76,9 @@ class Fields:
             else self.size(*names, default=default, most=MOST_LAYERS)
         )
 
-    def optional(self, field: str) -> int | None:
-        """A whole number of at least 1, None where it is missing or null."""
-        return self.size(field) if field in self else None
+    def optional(self, field: str, none: int | None = None) -> int | None:
+        """A whole number of at least 1, None where it is missing, null or the number that stands for ``none``."""
+        return self.size(field) if field in self and self._data[field] != none else None
 
     def fraction(self, field: str) -> float | None:
         """A fraction above 0 and up to 1, None where it is missing."""

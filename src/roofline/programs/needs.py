@@ -59,8 +59,7 @@ def needed_of_operands(rule: Rule, asked: Asked) -> list[Region]:
 def alike(asked: Asked) -> Iterator[Region]:
     """Element by element, of what is repeated along a dimension too."""
     for shape in asked.ins:
-        known = shape is not None and len(shape) <= len(asked.outs[0])
-        yield regions.aligned(asked.region, shape, asked.outs[0]) if known else WHOLE
+        yield WHOLE if shape is None else regions.aligned(asked.region, shape, asked.outs[0])
 
 
 def reshaped(asked: Asked) -> Iterator[Region]:

@@ -285,7 +285,9 @@ def broadcast(region: Region, shape: Sequence[int], places: Sequence[int]) -> Re
 
 
 def aligned(region: Region, shape: Sequence[int], out: Sequence[int]) -> Region:
-    """Of an operand that is combined element by element, its dimensions the last of the result's."""
+    """Of an operand that is combined element by element, its dimensions the last of the result; all if it has more."""
+    if len(shape) > len(out):
+        return WHOLE
     return broadcast(box_in(region, out), shape, range(len(out) - len(shape), len(out)))
 
 

@@ -348,8 +348,8 @@ add({
 def _glm(fields: Fields) -> Fields:
     """Kinds as listed, else three layers of delta attention to one that picks keys."""
     known = {"indexed_attention": "full_attention"}
-    kinds = fields.get("layer_types")
-    if isinstance(kinds, list):
+    kinds = fields.listed("layer_types")
+    if kinds is not None:
         fields = fields.with_values(layer_types=[known.get(kind, kind) for kind in kinds])
     if _rotated(fields):
         raise InputError(f"qk_rope_head_dim of {fields.name} is {_rotated(fields)}", hint="0 is read: nothing rotates")

@@ -598,16 +598,19 @@ def _esm_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 def _relative(fields: Fields) -> int:
     """Rows of the table of relative positions; 0 where there is none."""
-    longest = fields.get("max_relative_positions", -1)
-    span = fields.size("max_position_embeddings", default=512) if longest < 1 else int(longest)
-    buckets = fields.get("position_buckets", -1)
-    return 2 * (buckets if buckets > 0 else span) if fields.flag("relative_attention", False) else 0
+    longest = fields.optional("max_relative_positions", -1)
+    span = longest or fields.size("max_position_embeddings", default=512)
+    buckets = fields.optional("position_buckets", -1)
+    return 2 * (buckets or span) if fields.flag("relative_attention", False) else 0
 
 
 def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
     """Scores of relative positions, where there are any."""
-    given = fields.get("pos_att_type") or []
-    parts = given.replace(" ", "").lower().split("|") if isinstance(given, str) else list(given)
+    given = fields.get("pos_att_type")
+    if isinstance(given, str):
+        parts = [part for part in given.replace(" ", "").lower().split("|") if part]
+    else:
+        parts = fields.listed("pos_att_type") or []
     if not {*parts} <= {"c2p", "p2c"}:
         raise fields.not_understood("pos_att_type", "c2p, p2c or both")
     first = fields.kind == "deberta"
