@@ -856,16 +856,21 @@ def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:
     if isinstance(price, list | tuple) and len(price) == len(machines):
         return list(price)
     if isinstance(price, Mapping):
-        names = [(str(on), str(on).partition(":")[0], "table") for on in machines]
-        keys = [next((key for key in each if key in price), None) for each in names]
+        keys = [next((key for key in (*_priced_as(on), "table") if key in price), None) for on in machines]
         if None not in keys:
             return [price[key] for key in keys]
     if isinstance(price, list | tuple | Mapping):
         asked = ", ".join(capability("told_apart")(machines))
-        by_name = f"by name: {spelled('price', f'{machines[0]}=2.5')}"
+        by_name = f"by name: {spelled('price', f'{_priced_as(machines[0])[0]}=2.5')}"
         hint = f"one for all, one for each in their order, or {by_name}; table takes those that are listed"
         raise InputError(f"not one price for each of {asked}: {len(price)} given", hint=hint)
     return [price] * len(machines)
+
+
+def _priced_as(on: Any) -> tuple[str, str]:
+    """The names that a price of a machine goes by: as it is typed, and that of its chip."""
+    target = str(getattr(on, "target", on))
+    return target, getattr(on, "key", target.partition(":")[0])
 
 
 def prices_in(text: Any) -> Any:

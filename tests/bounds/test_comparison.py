@@ -530,7 +530,21 @@ def test_what_is_not_all_timed_is_not_ranked_and_has_no_time() -> None:
     assert "INCOMPLETE: not all is timed" in repr(bound("fp64[B, D] * fp64[D, F]", on="v5e", **sizes))
     nowhere = bound("fp64[B, D] * fp64[D, F]", on=["v5e", "v5p"], **sizes)
     assert nowhere.fastest is None
+    large = bound("fp64[N, K] * fp64[K, M]", on=["h100", "a100", "v5e"], N=2**15, K=2**15, M=2**15)
+    assert (large.fitting, large.fastest, large.best("at best")) == ([True, True, False], "h100", ("h100",))
+    assert "≥ 31.5 ms" in str(large)
     assert "lowest floor" not in str(nowhere)
+
+
+def test_a_price_by_name_is_that_of_a_chip_of_ones_own_too() -> None:
+    own = {"bf16": 3e14, "hbm": 2e12}
+    both = bound("bf16[64, 64] * bf16[64, 64]", on=[own, "h100:8"], price="table,chip=1")
+    alone = bound("bf16[64, 64] * bf16[64, 64]", on=own, price="chip=1")
+    dollars = both.facts["$ a million runs"]
+    assert [fact.value for fact in alone.facts() if fact.name.startswith("$")] == [dollars[0].value]
+    assert dollars[1].value > dollars[0].value > 0
+    with pytest.raises(InputError, match=r"each of chip: 1 given; .* price='chip=2.5'; table"):
+        bound("bf16[64, 64] * bf16[64, 64]", on=own, price="h200=1")
 
 
 def test_what_is_not_all_timed_shows_the_floor_of_its_timed_part_and_the_rates_of_its_chip() -> None:

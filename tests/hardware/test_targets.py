@@ -256,6 +256,30 @@ def test_a_figure_of_a_described_chip_may_stand_behind_a_dot(figures):
     assert chip({"inherits": "h100", "hbm.capacity": 32e9}).figure("hbm.capacity").value == 32e9
 
 
+@pytest.mark.parametrize(("figures", "levels"), [
+    ({"ddr": {"bandwidth": 1e11}, "capacity": 100.0}, [("ddr", 1e11, 100.0)]),
+    ({"l2": 8e12, "bandwidth": 2e12, "capacity": 80e9}, [("hbm", 2e12, 80e9), ("l2", 8e12, None)]),
+    ({"pcie": 64e9, "bandwidth": 2e12, "capacity": 80e9}, [("hbm", 2e12, 80e9), ("pcie", 64e9, None)]),
+    ({"l2": 8e12, "dram": 2e12, "capacity": 80e9}, [("dram", 2e12, 80e9), ("l2", 8e12, None)]),
+    ({"sram": 8e13, "capacity": 2e8}, [("sram", 8e13, 2e8)]),
+    ({"sram": 8e13, "hbm": 2e12, "capacity": 80e9}, [("hbm", 2e12, 80e9), ("sram", 8e13, None)]),
+])  # fmt: skip
+def test_words_for_the_main_memory_mean_the_level_that_is_neither_a_cache_nor_a_link(figures, levels):
+    found = [
+        (m.name, *(f and f.value for f in (m.bandwidth, m.capacity))) for m in chip({"bf16": 3e14, **figures}).memories
+    ]
+    assert found == levels
+
+
+@pytest.mark.parametrize("figures", [
+    {"hbm": {"bandwidth": 2e12, "capacity": 40e9}, "capacity": 80e9}, {"hbm": 2e12, "bandwidth": 1e12},
+    {"bandwidth": 2e12, "main": 1e12},
+])  # fmt: skip
+def test_a_figure_of_the_main_memory_is_stated_once(figures):
+    with pytest.raises(HardwareError, match="and the main level 'hbm' has "):
+        chip({"bf16": 3e14, **figures})
+
+
 def test_a_target_is_one_machine_each_time_it_is_named():
     """So that what is worked out for a machine is found by the next question; with a figure of one's own it is not."""
     assert chip("h100:8") is chip(" h100:8") is not chip("h100:4")

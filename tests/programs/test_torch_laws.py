@@ -131,6 +131,31 @@ def test_flex_attention_reads_the_keys_that_its_mask_shows():
     assert [each.traffic_elements for each in op.reads[1:3]] == [2 * 4 * (8 + 15) * 32] * 2
 
 
+@pytest.mark.parametrize(("rule", "batches", "heads", "kv_heads"), [
+    (lambda b, h, i, j: (j < 32) == (b == 0), 2, None, 4),
+    (lambda b, h, i, j: j // 16 == h + 0 * (b + i), None, 4, 2),
+])  # fmt: skip
+def test_flex_attention_reads_the_keys_of_each_entry_and_head_of_keys(rule, batches, heads, kv_heads):
+    """As attention does that has the same mask as values: half of the keys in each entry, or in each head of keys."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    block = create_block_mask(rule, batches, heads, 64, 64, device="cpu")
+    axes = [torch.arange(size or 1) for size in (batches, heads, 64, 64)]
+    mask = rule(*(axis.view(-1, *[1] * (3 - at)) for at, axis in enumerate(axes)))
+    mask = mask.expand(batches or 1, heads or 1, 64, 64)
+
+    def flex(q, k, v):
+        return flex_attention(q, k, v, block_mask=block, enable_gqa=True)
+
+    def by_values(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+
+    shapes = ("bf16[2, 4, 64, 8]", *(f"bf16[2, {kv_heads}, 64, 8]",) * 2)
+    for program in (flex, by_values):
+        (op,) = (op for op in trace(program, *shapes).ops if op.kind == "attention")
+        assert [each.traffic_elements for each in op.reads[1:3]] == [2 * kv_heads * 32 * 8] * 2
+
+
 def test_gradient_checkpointing_adds_a_forward():
     block = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU())
     x = torch.empty(4, 16, device="meta", requires_grad=True)

@@ -143,7 +143,7 @@ class SideBySide(Answer):
         facts = self.facts
         if name not in facts:
             raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
-        return best_of(self.names, facts[name], self.partial.get(name, ()))
+        return () if self.may_be_beaten(name) else best_of(self.names, facts[name])
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""
@@ -274,7 +274,7 @@ class SideBySide(Answer):
             self.facts if self.is_one_work else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
         )
         rows = [
-            fact_row(self.names, name, facts, self.partial.get(name, ()))
+            fact_row(self.names, name, facts, self.partial.get(name, ()), self.may_be_beaten(name))
             for name, facts in shown.items()
             if any(fact is not None and fact.is_shown for fact in facts)
         ]
@@ -286,7 +286,7 @@ class SideBySide(Answer):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
         said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in shown.values() for f in facts)
-        marks = any(best_of(self.names, facts, self.partial.get(name, ())) for name, facts in shown.items())
+        marks = any(best_of(self.names, facts) and not self.may_be_beaten(name) for name, facts in shown.items())
         if marks or said:
             yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
         if operations:
@@ -372,12 +372,16 @@ class SideBySide(Answer):
         return f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
 
     def may_be_beaten(self, name: str) -> bool:
-        """Whether an answer that is not timed whole may be better in a fact than all others: its timed part is."""
-        facts, parts = self.facts[name], self.partial.get(name, ())
+        """Whether an answer that is not timed whole may be better in a fact than all others: its timed part is.
+
+        What does not fit is left out, where another fits.
+        """
+        facts, parts = self.facts.get(name, ()), self.partial.get(name, ())
+        if not facts or not parts:
+            return False
         wanted = any(fits for fits, fact in zip(self.fitting, facts, strict=True) if fact and is_number(fact.value))
         fits = [fits is wanted or fits for fits in self.fitting]
-        kept = [[each if here else None for each, here in zip(of, fits, strict=True)] for of in (facts, parts) if of]
-        return len(kept) == 2 and _is_open(*kept)
+        return _is_open(*([each for each, here in zip(of, fits, strict=True) if here] for of in (facts, parts)))
 
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole."""
@@ -749,10 +753,8 @@ def _is_open(facts: Sequence[Fact | None], partial: Sequence[Fact | None]) -> bo
     return min(parts) < best if less else max(parts) > best
 
 
-def best_of(names: Sequence[str], facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> tuple[str, ...]:
+def best_of(names: Sequence[str], facts: Sequence[Fact | None]) -> tuple[str, ...]:
     """Names of those that are best in a fact; none where no value is better, or all are equal.
-
-    ``partial`` are the figures of those that are not timed whole: none is best where one of them may be better.
 
     >>> best_of(("a", "b"), (Fact("time", 2.0, "s", "less"), Fact("time", 1.0, "s", "less")))
     ('b',)
@@ -763,15 +765,19 @@ def best_of(names: Sequence[str], facts: Sequence[Fact | None], partial: Sequenc
     ranked = [(who, float(fact.value)) for who, fact in found if fact.better and is_number(fact.value)]
     less = any(fact.better == "less" for _, fact in found)  # words in a figure's place have no better
     wanted = (min if less else max)((value for _, value in ranked), default=0.0)
-    if _is_open(facts, partial):
-        return ()
     close = tuple(who for who, value in ranked if abs(value - wanted) <= EQUAL * abs(wanted))
     return close if len(close) < len(found) else ()
 
 
-def fact_row(names: Sequence[str], name: str, facts: Sequence[Fact | None], partial: Sequence[Fact | None] = ()) -> Row:
-    """A fact as a row, the best marked; ``partial`` are those of a part of the work, where not all is timed."""
-    best = best_of(names, facts, partial)
+def fact_row(
+    names: Sequence[str],
+    name: str,
+    facts: Sequence[Fact | None],
+    partial: Sequence[Fact | None] = (),
+    is_open: bool = False,
+) -> Row:
+    """A fact as a row, the best marked unless that ``is_open``; ``partial`` are those of the part that is timed."""
+    best = () if is_open else best_of(names, facts)
     cells: list[Any] = [name]
     for who, fact, part in zip(names, facts, partial or (None,) * len(facts), strict=True):
         if part is not None and is_number(part.value):
@@ -917,7 +923,7 @@ class SideBySideBySize(Answer):
             is_room = any(fact is not None and fact.unit == "B" for fact in facts)
             shown = [fits or is_room for fits in one.fitting]
             kept = [fact if here else None for fact, here in zip(facts, shown, strict=True)]
-            best = fact_row(self.names, name, kept, one.partial.get(name, ())).cells[1:]
+            best = fact_row(self.names, name, kept, one.partial.get(name, ()), one.may_be_beaten(name)).cells[1:]
             other = fact_row(("",) * len(facts), name, facts, one.partial.get(name, ()))
             cells = zip(best, other.cells[1:], shown, strict=True)
             rows.append(self._row(sizes, [cell if here else _without_room(other) for cell, other, here in cells]))

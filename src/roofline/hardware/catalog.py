@@ -45,8 +45,10 @@ from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import (
+    CACHE_LEVELS,
     COUNTS,
     LEVEL_NAMES,
+    LINK_LEVELS,
     MAIN_WORDS,
     NETWORK_LINKS,
     SCALE_UP_LINKS,
@@ -643,9 +645,9 @@ def described_machine(
     A format alone is a peak of the matrix unit, one behind ``vector.`` of the vector unit; ``link``, or the
     name of one (:data:`~roofline.hardware.machine.SCALE_UP_LINKS`), is its bandwidth to other chips, one way (of
     ``ici`` that of one link of a torus of two axes), or its dictionary; ``nic`` and ``dcn`` go to other
-    nodes. ``capacity`` and ``bandwidth`` are those of the main memory. A level of a name that
-    :data:`~roofline.hardware.machine.LEVEL_NAMES` lacks is a dictionary. What sets figures of a chip that it inherits
-    from is left, for who calls.
+    nodes. ``capacity`` and ``bandwidth`` are those of the main memory: the first level that is neither a cache nor a
+    link, ``hbm`` where none is described. A level of a name that :data:`~roofline.hardware.machine.LEVEL_NAMES` lacks
+    is a dictionary. What sets figures of a chip that it inherits from is left, for who calls.
 
     >>> machine, _ = described_machine({"bf16": 3e14, "hbm": {"bandwidth": 2e12, "capacity": 80e9}, "l2": 8e12})
     >>> [unit.peaks["bf16"].value for unit in machine.units], [memory.name for memory in machine.memories]
@@ -662,10 +664,9 @@ def described_machine(
     """
     own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
     words = {} if {"inherits", "memory"} & own.keys() else MAIN_WORDS
-    levels = (name.partition(".")[0] for name in described)
-    main = next((name for name in levels if name in LEVEL_NAMES), "hbm")
     rest = {name: value for name, value in described.items() if name not in own}
-    figures = _nested({f"{main}.{words[name]}" if name in words else name: value for name, value in rest.items()})
+    figures = _nested({name: value for name, value in rest.items() if name not in words})
+    figures = _with_main(figures, {name: value for name, value in rest.items() if name in words})
     if "inherits" not in own:
         links = {name: figures.pop(name) for name in _JOINED if name in figures}
         if links:
@@ -686,6 +687,33 @@ def described_machine(
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
+
+
+def _with_main(figures: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """Levels, the main one first, with what is ``said`` of it by words; a figure that it has already is refused."""
+    if not said:
+        return figures
+    own = {name: name.lower() for name, held in figures.items() if _is_own_level(name, held)}
+    cached = next((name for name, known in own.items() if known == "sram"), "hbm")
+    main = next((name for name, known in own.items() if known != "sram"), cached)
+    held = figures.get(main, {})
+    table = dict(held) if isinstance(held, Mapping) else {"bandwidth": held}
+    for word, value in said.items():
+        part = MAIN_WORDS[word]
+        if part in table:
+            hint = f"give one {part} of it; that of another level goes into the dictionary of that level"
+            stated = f"chip({{…}}): {word} is {quoted(value)}, and the main level {main!r} has {quoted(table[part])}"
+            raise HardwareError(stated, hint=hint)
+        table[part] = value
+    return {main: table, **{name: held for name, held in figures.items() if name != main}}
+
+
+def _is_own_level(name: str, held: Any) -> bool:
+    """Whether a figure of a described chip is a level of memory, neither a cache nor a link; a name may be new."""
+    if name.lower() in LINK_LEVELS | CACHE_LEVELS:
+        return False
+    is_table = isinstance(held, Mapping) and not held.get("link") and {"bandwidth", "capacity", "curve"} & held.keys()
+    return name in LEVEL_NAMES or (bool(is_table) and name not in _JOINED)
 
 
 def _check_levels(tables: Mapping[str, Any]) -> None:

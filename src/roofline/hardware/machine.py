@@ -33,6 +33,9 @@ LEVEL_NAMES = (
 
 LINK_LEVELS = frozenset({"pcie", "c2c", "host"})
 
+#: The levels of those that are in a chip, before its memory.
+CACHE_LEVELS = frozenset({"llc", "l3", "l2", "l1", "smem", "lds", "shared", "vmem", "cmem", "sbuf", "tmem"})
+
 #: The links between chips of a node that people name.
 SCALE_UP_LINKS = ("link", "nvlink", "ici", "xgmi", "neuronlink", "ethernet", "hccs", "ualink")
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function
-from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, operation
+from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, keys_seen, operation
 from roofline.programs.pytorch.tensors import dtype_name
 from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor
@@ -137,14 +137,14 @@ def on_shapes() -> Iterator[None]:
 def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, Size, str]:
     """Ask the mask function of a flex attention about every pair, one batch entry and head at a time.
 
-    Gives the pairs, the keys that some query of any entry and head sees, and what is to be said.
+    Gives the pairs, the keys of one head that some query sees on average, and what is to be said.
     """
     full, is_visible = sizes.pairs, block[-1]
     if not callable(is_visible) or S * T > LARGEST_MASK:
         return full, T, "the mask of flex attention is too large to look at: every score is counted"
     counts = block[2]
     batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
-    total, read = 0, torch.zeros(T, dtype=torch.bool, device="cpu")
+    total, read = 0, []
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         rows, columns = torch.arange(S)[:, None], torch.arange(T)[None, :]
         try:
@@ -152,12 +152,14 @@ def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) ->
                 for h in range(heads):
                     seen = is_visible(torch.tensor(b), torch.tensor(h), rows, columns)
                     seen = torch.broadcast_to(seen, (S, T))
-                    total, read = total + int(seen.sum().item()), read | seen.any(0)
+                    total += int(seen.sum().item())
+                    read.append(seen.any(0))
         except (RuntimeError, NotImplementedError, IndexError):
             return full, T, "the mask of flex attention depends on data: every score is counted"
+        keys = keys_seen(torch.stack(read).unflatten(0, (batches, heads)), sizes.heads, sizes.kv_heads, T)
     found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
     note = "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
-    return found, int(read.sum().item()), note
+    return found, keys, note
 
 
 def nested_input(values: Any, given: Any) -> Any:

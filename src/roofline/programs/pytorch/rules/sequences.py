@@ -78,7 +78,11 @@ def keys_let_through(chosen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
     """Keys of one head that some query sees, on average over the heads of keys, rounded down."""
     if chosen.dim() < 2 or chosen.shape[-1] != T:
         return T
-    seen = chosen.any(-2)
+    return keys_seen(chosen.any(-2), heads, kv_heads, T)
+
+
+def keys_seen(seen: Any, heads: Size, kv_heads: Size, T: Size) -> Size:
+    """Keys of one head, on average over the heads of keys, from which of them the queries of each head see."""
     if seen.dim() > 1 and seen.shape[-2] == heads != kv_heads:
         seen = seen.unflatten(-2, (kv_heads, -1)).any(-2)
     return int(seen.sum().item()) * int(T) // max(1, seen.numel())
