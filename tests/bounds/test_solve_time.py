@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -128,3 +129,14 @@ def test_what_a_time_needs(asked: dict[str, Any], said: str) -> None:
 def test_a_time_is_of_a_size_or_a_rate(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", MATMUL, *words, "--time", "1ms", "--on", "h100", "D=64", "F=64"]) == 2
     assert "--time is of one line and a size or rate of it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("B", {"D": 8192, "F": 8192}), ("hbm", {"B": 64, "D": 8192, "F": 8192})])
+def test_a_printed_solution_is_the_answer_at_other_sizes_or_no_number(name: str, sizes: dict[str, int]) -> None:
+    found: dict[str, Any] = {}
+    exec(solve(MATMUL, name, on="h100", time="1ms", **sizes).printed("python"), found)
+    for at in ({}, {"D": 4096}, {"D": 64, "F": 64}, {"B": 10**6}):
+        other = {**sizes, **{size: value for size, value in at.items() if size in sizes}}
+        there, printed = solve(MATMUL, name, on="h100", time="1ms", **other), found[name](**other)
+        binds = "tensor" if name == "B" else "hbm"
+        assert printed == pytest.approx(there.value) if there.bound_by == binds else math.isnan(printed)

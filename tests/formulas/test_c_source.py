@@ -58,6 +58,11 @@ def _run(found, sizes, names, tmp_path):
     return [float(each) for each in printed.split()]
 
 
+def test_it_gives_no_number_where_the_formula_does_not_hold(tmp_path):
+    found = roofline.formula("topk_V(bf16[B, V], k=8)", on="h100")
+    assert all(map(math.isnan, _run(found, {"B": 1, "V": 4}, ("lower", "memory"), tmp_path)))
+
+
 def test_an_unknown_language_names_those_there_are():
     with pytest.raises(InputError, match=r"a formula is not printed in 'rust'; one of python, javascript, c, latex"):
         roofline.formula("bf16[B, D] * bf16[D, F]", on="h100").printed("rust")

@@ -8,7 +8,7 @@ import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
-from math import ceil, log
+from math import ceil, isnan, log
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +227,18 @@ def test_a_program_takes_the_fastest_way_at_each_size() -> None:
         for name in BOUNDS:
             assert in_python(found, point)[name] == pytest.approx(getattr(number, name), **EQUAL)
             assert got[name] == pytest.approx(getattr(number, name), **EQUAL)
+
+
+def test_a_program_gives_no_number_where_the_formula_does_not_hold() -> None:
+    for line, on, sizes in (
+        ("topk_V(bf16[B, V], k=8)", "h100", [{"B": 1, "V": 4}, {"B": 1, "V": 8}]),
+        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "v5e:4", [{"B": 8, "D": 6, "F": 8}, {"B": 8, "D": 8, "F": 8}]),
+    ):
+        found = formula(line, on=on)
+        for at, holds in zip(sizes, (False, True), strict=True):
+            lower, printed = float(found.compile()(**at)["lower"]), in_python(found, at)["lower"]
+            assert (not isnan(lower), not isnan(printed)) == (holds, holds)
+        assert all(found.conditions[0].reason in found.printed(language) for language in ("python", "js", "c"))
 
 
 def test_rows_that_take_another_branch_of_a_program_are_left_out() -> None:

@@ -324,6 +324,18 @@ def test_rows_between_those_a_resize_mixes_are_not_read(mode, read):
     assert trace(program, frontend="onnx").bytes("minimal") == 4 * 3 * 8 * (read + 4)
 
 
+def test_a_resize_to_one_row_as_pytorch_takes_the_first_one():
+    """Source: ONNX, Resize: in pytorch_half_pixel the place is 0 where the length of the result is 1."""
+    scales = numpy_helper.from_array(np.array([1, 1, 1 / 32, 1], np.float32), "scales")
+    reads = {}
+    for counted in ("half_pixel", "pytorch_half_pixel"):
+        options = {"mode": "linear", "coordinate_transformation_mode": counted}
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **options)
+        program = model([node], [value("x", 1, 3, 32, 8)], [value("y", 1, 3, 1, 8)], [scales])
+        reads[counted] = trace(program, frontend="onnx").bytes("minimal") / (4 * 3 * 8) - 1
+    assert reads == {"half_pixel": 2, "pytorch_half_pixel": 1}
+
+
 def _positions(*stated):
     """Rows of a table at 0 … S − 1, whose number the onnx library does not work out; ``stated`` is in the file."""
     nodes = [

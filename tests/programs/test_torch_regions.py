@@ -93,3 +93,12 @@ def test_regions_that_say_how_much_is_looked_at_are_a_gap():
     places = "fp32[2, 8, 32, 32]", "fp32[10, 5]"
     (gap,) = trace(lambda x, r: torch.ops.torchvision.roi_align(x, r, 1.0, 7, 5, -1, False), *places).listed_gaps()
     assert (gap.name, gap.reason) == ("torchvision.roi_align", "how many places are looked at depends on the regions")
+
+
+def test_a_part_of_a_gated_tensor_reads_both_halves_of_it_of_open_sizes_too():
+    def two_columns(x):
+        return torch.nn.functional.glu(x)[:, :2].clone()
+
+    assert trace(two_columns, "fp32[64, 256]").bytes("minimal") == 4 * 64 * (2 * 2 + 2)
+    moved = trace(two_columns, "fp32[B, 256]").bytes("minimal")
+    assert moved.subs(dict.fromkeys(moved.free_symbols, 64)) == 4 * 64 * (2 * 2 + 2)

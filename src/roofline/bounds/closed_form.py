@@ -412,31 +412,36 @@ class Formula(Answer):
     def printed(self, language: str, name: str = "bound") -> str:
         """The whole formula in ``python``, ``javascript``, ``c`` or ``latex``: the terms and the three bounds.
 
-        A program is a function of this ``name``. Of several ways to compute it a program takes the fastest, LaTeX has
-        that of the point.
+        A program is a function of this ``name``; where a condition fails all that it gives is NaN. Of several ways to
+        compute it a program takes the fastest, LaTeX has that of the point.
         """
         language = language_named(language, "a formula")
         if language == "c":
-            ways = [each._way() for each in self.ways or (self,)]
+            ways = [each._way(self._conditions_of(each)) for each in self.ways or (self,)]
             return c_source_of_ways(
                 name, list(self.letters.values()), ways, [each for each in self._docstring() if each]
             )
         if self.ways and language != "latex":
             return self._printed_ways(language, name)
-        return self._printed(language, name)
+        return self._printed(language, name, self.conditions)
 
-    def _way(self) -> Way:
+    def _conditions_of(self, way: Formula) -> tuple[ValidRange, ...]:
+        """Those of one of its ways: its own where it is a case, else those of all, as in :meth:`compile`."""
+        return way.conditions if way.case else self.conditions
+
+    def _way(self, conditions: Sequence[ValidRange]) -> Way:
         """What a program in C is made of."""
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
-        return Way(rates, self._columns(), self.definitions, None if self.case is None else self.case.holds)
+        case = None if self.case is None else self.case.holds
+        return Way(rates, self._columns(), self.definitions, case, conditions)
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
         arguments = [*(text(size, language) for size in self.letters.values())]
         arguments += [f"{name}{value}{text(rate.value, language)}" for name, rate in self.rates.items()]
         ways = {
-            f"way_{number}": (way._printed(language, f"way_{number}"), [*way.sizes, *way.rates])
-            for number, way in enumerate(self.ways, 1)
+            name: (way._printed(language, name, self._conditions_of(way)), [*way.sizes, *way.rates])
+            for name, way in ((f"way_{number}", way) for number, way in enumerate(self.ways, 1))
         }
         cases = [each.case for each in self.ways if each.case is not None]
         return fastest_source(language, called, arguments, ways, cases)
@@ -450,15 +455,14 @@ class Formula(Answer):
         columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
 
-    def _printed(self, language: str, called: str) -> str:
+    def _printed(self, language: str, called: str, conditions: Sequence[ValidRange]) -> str:
         columns = self._columns()
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
+        sizes = list(self.letters.values())
         if language == "python":
-            return python_source(
-                called, list(self.letters.values()), rates, columns, self.definitions, self._docstring()
-            )
+            return python_source(called, sizes, rates, columns, self.definitions, self._docstring(), conditions)
         if language == "javascript":
-            return javascript_source(called, list(self.letters.values()), rates, columns, self.definitions)
+            return javascript_source(called, sizes, rates, columns, self.definitions, conditions)
         return "\n".join(self._latex())
 
     def _docstring(self) -> list[str]:

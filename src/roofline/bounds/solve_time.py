@@ -15,7 +15,7 @@ inverses: each resource allows some value, and the one that allows the least bin
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from roofline.answers import Fact, NoTime, attributes, heading
@@ -94,6 +94,7 @@ class TimeSolution(AboutQuestion, NoTime):
         ``pick``      of a size the largest whole number within it
         ``bound_by``  what binds there; where no value does, what takes longer by itself
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
+        ``valid``     where that is the answer: nothing else takes longer than ``t`` there
         ``least``     where no value does: the floor that is left, in seconds
         ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
         ``rates``     that stand in the closed form, with their values
@@ -107,6 +108,7 @@ class TimeSolution(AboutQuestion, NoTime):
     pick: int | None = None
     bound_by: str | None = None
     form: Any = None
+    valid: Any = True
     least: float | None = None
     unit: str = ""
     assumptions: tuple[str, ...] = ()
@@ -137,7 +139,10 @@ class TimeSolution(AboutQuestion, NoTime):
         return f"at best {took} up to {self.unknown} = {format_number(self.value, 6)}, {self.bound_by} binds"
 
     def printed(self, language: str) -> str:
-        """The closed form in LaTeX, or as a function in Python, JavaScript or C, with ``t`` for the time."""
+        """The closed form in LaTeX, or as a function in Python, JavaScript or C, with ``t`` for the time.
+
+        The function gives NaN where something else binds.
+        """
         language = language_named(language, "a solution")
         if self.form is None:
             raise InputError(
@@ -145,7 +150,7 @@ class TimeSolution(AboutQuestion, NoTime):
             )
         if language != "latex":
             says = f"With which the floor takes t seconds: {self.question.expression} on {self.question.machine.name}."
-            return number_source(language, self.unknown, self.form, {**self.rates, "t": self.time}, says)
+            return number_source(language, self.unknown, self.form, {**self.rates, "t": self.time}, says, self.valid)
         return " = ".join(text(each, language) for each in (symbol(self.unknown), self.form))
 
     def facts(self) -> Iterator[Fact]:
@@ -239,13 +244,23 @@ def _solved(unknown: Unknown, time: float) -> TimeSolution:
         return (_by_rates if unknown.unit else _by_whole_numbers)(unknown, time, said)
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
+    valid = _valid((each for name, each in times.items() if name != last), unknown.x, form, t)
     if unknown.unit:
-        return TimeSolution(**said, value=value, bound_by=last, form=form, answer=unknown.at(value))
+        return TimeSolution(**said, value=value, bound_by=last, form=form, valid=valid, answer=unknown.at(value))
     multiple = unknown.multiple
     pick = int(value * (1 + 1e-12) // multiple) * multiple
     if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
         return _by_whole_numbers(unknown, time, said)
-    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, answer=unknown.at(pick))
+    return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, valid=valid, answer=unknown.at(pick))
+
+
+def _valid(others: Iterable[Any], x: Any, form: Any, t: Any) -> Any:
+    """Where a form of the unknown is above 0, and no other time is longer than ``t`` there."""
+    import sympy
+
+    above = [] if form.is_positive else [sympy.Gt(form, 0, evaluate=False)]
+    within = [sympy.Le(sympy.sympify(each).xreplace({x: form}), t, evaluate=False) for each in others]
+    return sympy.And(*above, *within, evaluate=False) if above or within else True
 
 
 def _allowed_by_each(

@@ -168,16 +168,11 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
             reads = []
             for tensor in op.reads:
                 views = sum(each.ident == tensor.ident for each in op.reads)
-                several = _for_each(tensor, only) if op.kind == "elementwise" else 1
+                several = ceil_div(tensor.elements, only.elements) if op.kind == "elementwise" else 1
                 reads.append(_at_most(tensor, views * left * several))
                 left = left - _amount(reads[-1]) if op.kind == "copy" else left
             found[index] = replace(op, reads=tuple(reads))
     return found
-
-
-def _for_each(tensor: Tensor, result: Tensor) -> Size:
-    sizes = tensor.elements, result.elements
-    return maximum(1, ceil_div(*sizes)) if all(type(size) is int and size for size in sizes) else 1
 
 
 def _amount(tensor: Tensor) -> Size:

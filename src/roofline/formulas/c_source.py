@@ -24,17 +24,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from roofline.formulas.printers import Combined, check_names, identifiers, printer, text
+from roofline.formulas.printers import Combined, check_names, identifiers, printer, text, unless
 from roofline.frozen import NamedTuple
 
 
 class Way(NamedTuple):
-    """One way to compute a form: its rates with their values, its columns, long parts of them, when it holds."""
+    """One way to compute a form: its rates with their values, its columns, long parts of them, when it is the one.
+
+    Where one of the ``conditions`` fails, each with what is said there, its columns are no numbers.
+    """
 
     rates: Mapping[Any, float]
     forms: Mapping[str, Any]
     definitions: Mapping[Any, Any]
     holds: Any = None
+    conditions: Sequence[tuple[Any, str]] = ()
 
 
 def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says: Sequence[str] = ()) -> str:
@@ -63,12 +67,17 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
 
 def _body(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
     show = printer("c")
+    yield from (f"  {line}" for line in unless("c", way.conditions, _nothing(name, names)))
     for symbol, value in (*way.rates.items(), *way.definitions.items()):
         yield f"  const double {show.doprint(symbol)} = {text(value, 'c')};"
     for key, form in way.forms.items():
         value = _combined(form, names) if isinstance(form, Combined) else text(form, "c")
         yield f"  const double {names[key]} = {value};"
     yield f"  return (struct {name}){{{', '.join(f'.{names[key]} = {names[key]}' for key in way.forms)}}};"
+
+
+def _nothing(name: str, names: Mapping[str, str]) -> str:
+    return f"(struct {name}){{{', '.join(f'.{column} = NAN' for column in names.values())}}}"
 
 
 def _combined(form: Combined, names: Mapping[str, str]) -> str:
@@ -80,7 +89,7 @@ def _choice(name: str, ways: Sequence[Way], calls: Sequence[str], names: Mapping
     if ways[0].holds is not None:
         for way, call in zip(ways, calls, strict=True):
             yield f"  if ({text(way.holds, 'c')}) return {call};"
-        yield f"  return (struct {name}){{{', '.join(f'.{column} = NAN' for column in names.values())}}};"
+        yield f"  return {_nothing(name, names)};"
         return
     yield f"  struct {name} best = {calls[0]}, other;"
     for call in calls[1:]:

@@ -357,11 +357,12 @@ def python_source(
     forms: Mapping[str, Any],
     definitions: Mapping[Any, Any] | None = None,
     says: Sequence[str] = (),
+    conditions: Sequence[tuple[Any, str]] = (),
 ) -> str:
     """A function in Python that returns a dictionary; rates are arguments with their values as defaults.
 
     ``definitions`` are symbols in the forms with what they stand for, each after those in it; ``says`` are the lines
-    of its docstring.
+    of its docstring. Where one of the ``conditions`` fails, each with what is said there, all it returns is NaN.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
@@ -376,7 +377,9 @@ def python_source(
     arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
     names = identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
-    lines = [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
+    nothing = f"dict.fromkeys({list(forms)!r}, math.nan)"
+    lines = [f"    {line}" for line in unless("python", conditions, nothing)]
+    lines += [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
     if says:
         first, *rest = says
         lines = [f'    """{first}', *(["", *(f"    {each}" for each in rest)] if rest else []), '    """', *lines]
@@ -395,15 +398,20 @@ def javascript_source(
     rates: Mapping[Any, float],
     forms: Mapping[str, Any],
     definitions: Mapping[Any, Any] | None = None,
+    conditions: Sequence[tuple[Any, str]] = (),
 ) -> str:
     """A function in JavaScript of one object of sizes and rates; rates have their values as defaults.
 
-    ``definitions`` are symbols in the forms with what they stand for, each after those in it.
+    ``definitions`` are symbols in the forms with what they stand for, each after those in it. Where one of the
+    ``conditions`` fails, each with what is said there, all it returns is NaN.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
-    >>> print(javascript_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}))
+    >>> conditions = [(B >= 8, "B is less than 8")]
+    >>> print(javascript_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}, conditions=conditions))
     function time({B, W_hbm = 819000000000}) {
+      // NaN where B is less than 8
+      if (!(B >= 8)) return {"hbm": NaN};
       const hbm = 4*B/W_hbm;
       return {"hbm": hbm};
     }
@@ -414,12 +422,30 @@ def javascript_source(
     arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]
     parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
     names = identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
-    lines = [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
+    nothing = ", ".join(f'"{key}": NaN' for key in forms)
+    lines = [f"  {line}" for line in unless("javascript", conditions, f"{{{nothing}}}")]
+    lines += [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
     for key, form in forms.items():
         value = form.text(names, "Math.max") if isinstance(form, Combined) else text(form, "javascript")
         lines.append(f"  const {names[key]} = {value};")
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
+
+
+def unless(language: str, conditions: Sequence[tuple[Any, str]], nothing: str) -> list[str]:
+    """Lines of a function that return ``nothing`` where one of several conditions fails, and say where that is.
+
+    >>> import sympy
+    >>> unless("c", [(sympy.Symbol("B") >= 8, "B is less than 8")], "NAN")
+    ['// NaN where B is less than 8', 'if (!(B >= 8.0)) return NAN;']
+    """
+    if not conditions:
+        return []
+    said = [f"{PRINTED[language].comment} NaN where {' '.join(reason.split())}" for _, reason in conditions]
+    tests = [text(holds, language) for holds, _ in conditions]
+    if language == "python":
+        return [*said, f"if {' or '.join(f'not ({test})' for test in tests)}:", f"    return {nothing}"]
+    return [*said, f"if ({' || '.join(f'!({test})' for test in tests)}) return {nothing};"]
 
 
 def number_source(
@@ -447,7 +473,7 @@ def number_source(
     """
     import sympy
 
-    names = sorted(map(str, form.free_symbols))
+    names = sorted(map(str, form.free_symbols | getattr(holds, "free_symbols", set())))
     check_names([name, *names])
     sizes, given = [each for each in names if each not in known], {each: known[each] for each in names if each in known}
     value = text(form if holds is True else sympy.Piecewise((form, holds), (sympy.nan, True)), language)

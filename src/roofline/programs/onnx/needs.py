@@ -196,10 +196,13 @@ def _resampled(each: Asked) -> Iterator[Region]:
     scales = each.numbers[2] if len(each.numbers) > 2 and each.ins[2] is not None else None
     if counted not in _MIDDLE or facts.get("antialias") or facts.get("axes") or (scales is None and len(each.ins) < 4):
         return iter(())
-    middle, nearest = _MIDDLE[counted], _NEAREST[rounding]
+    nearest = _NEAREST[rounding]
 
     def rows(size: int, many: int, scale: float) -> Callable[[Any], Any]:
         ratio = needs.corners(size, many) if counted == "align_corners" else 1 / scale
+        middle = _MIDDLE[counted]
+        if counted == "pytorch_half_pixel" and many == 1:  # the only place is the first one
+            ratio, middle = 0.0, 0.0
         if kind != "nearest":
             return needs.mixed(size, ratio, middle, kind)
         return lambda at: np.clip(nearest(np.round((at + middle) * ratio - middle, 9)).astype(int), 0, size - 1)
