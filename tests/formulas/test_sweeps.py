@@ -199,6 +199,18 @@ def test_a_sweep_without_a_closed_form_says_so() -> None:
     )
 
 
+def test_rows_without_figures_are_counted_by_their_reasons() -> None:
+    line, few = "topk_V(bf16[B_X, V], k=8)", "topk cannot take 8 of fewer"
+    table = sweep(line, on="h100", mesh={"X": 4}, B=[3, 4, 8], V=[4, 8])
+    split = "2 of 6 rows have no figures: B is no multiple of the 4 chips that it is split over"
+    assert table.incomplete == (split, f"2 of 6 rows have no figures: {few}")
+    # of many rows those that can be may begin behind the first block
+    rows = BLOCK + 9
+    long = sweep("topk_V(bf16[B, V], k=8)", on="h100", V=[6, 7, 8, 9], B=range(1, rows + 1))
+    assert np.isnan(long["lower"]).tolist() == [True] * (2 * rows) + [False] * (2 * rows)
+    assert long.incomplete == (f"{2 * rows:,} of {4 * rows:,} rows have no figures: {few}",)
+
+
 def test_rows_that_chips_do_not_divide_have_no_figures_and_others_do() -> None:
     line = "A[B_X, D] * W[D, F_X] -> C[B_X, F]"
     sizes: dict[str, Any] = {"on": "h100:8", "D": 128, "F": 128}

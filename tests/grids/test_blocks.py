@@ -148,8 +148,12 @@ def test_a_front_or_the_best_rows_for_each_value_are_those_of_that_value_alone()
             assert every[name].plain(column) == wanted, (name, column)
     assert every["front"].title == "front of lower, throughput for each context"
     assert every["top-lower"].plain("on") == ["h100:8", "h200:8"]
-    with pytest.raises(InputError, match="histogram=lower/context' keeps no rows; front and top are for each value"):
-        sweep_steps("llama-3-70b", **grid, context=contexts, keep="histogram=lower/context")
+    for wrong, why in (("histogram=lower/context", "is not for each value; front and top are"),
+                       ("rows/context", "is not for each value"), ("front/", "names no column after /")):  # fmt: skip
+        with pytest.raises(InputError, match=f"{wrong}' {why}"):
+            sweep_steps("llama-3-70b", **grid, context=contexts, keep=wrong)
+    kept = sweep_steps("llama-3-8b", on="h100", batch=[1, 2], context=9, keep="top=2:lower/lower")
+    assert kept["top-lower"].title == "best by lower for each lower"
 
 
 def same_tables(one: Any, other: Any) -> None:

@@ -303,6 +303,16 @@ def test_windows_to_both_sides_by_loops(new: int) -> None:
     assert sorted(found) == [*[seen] * 3, *[new * new] * 2]
 
 
+def test_listed_windows_are_each_layers_own_by_loops() -> None:
+    """Ultrabert: so many tokens to each side, 0 for all of them."""
+    listed = [2, 9, 0, 5]
+    model = load({**TINY["ultrabert"], "num_hidden_layers": 4, "attention_windows": listed})
+    ops = prefill(model, prompt=21)
+    found = [op.dims["pairs"] for op in ops if op.kind == "attention" for _ in range(op.repeat)]
+    every = [sum(abs(q - k) <= (side or 21) for q in range(21) for k in range(21)) for side in listed]
+    assert sorted(found) == sorted(every)
+
+
 def test_a_gemma_that_sees_both_ways_is_an_encoder() -> None:
     """EmbeddingGemma: no cache, no head, no decode step."""
     model = load({**TINY["gemma3_text"], "use_bidirectional_attention": True})

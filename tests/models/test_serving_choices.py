@@ -33,6 +33,7 @@ from roofline.models.serving.layouts import decode_footprint
 from roofline.models.serving.llm import llm
 from roofline.models.serving.speculation import speculate
 from roofline.rendering.terminal import as_text
+from roofline.statements import untimed_parts
 from tests.strategies import few
 
 # ---- latency against throughput
@@ -880,3 +881,28 @@ def test_keys_and_values_of_all_sequences_are_those_of_one_chip_that_has_them_al
     split = llm("llama-3-8b", on="h100:8", tensor=8, **asked)
     assert alone.cache_of_all == split.cache_of_all == alone.memory.parts["kv"] == 8 * split.memory.parts["kv"]
     assert "4.3 GB of all sequences, before chips split" in " ".join(str(split).split())
+
+
+def test_the_fastest_of_several_layouts_is_so_by_what_is_timed():
+    own = {"bf16": 3e14, "hbm": 2e12, "capacity": 8e10, "link": 1e11}
+    asked: dict[str, Any] = {"tensor": [1, 2, 4], "context": 1000}
+    found = llm("llama-3-8b", on=own, batch=4, **asked)
+    assert "fastest of those that fit: by what is timed, tensor 4" in as_text(found.sections(), 200)
+    hops = [line for line in found.incomplete if "hops" in line]
+    assert [line.partition(" (")[0] for line in hops] == [
+        "tensor 2: not timed: hops at tensor", "tensor 4: not timed: hops at tensor"
+    ]  # fmt: skip
+    assert untimed_parts(hops) == hops
+    expected = llm("llama-3-8b", on="h100:4", batch=4, estimate=True, **asked)
+    assert "fastest of those that fit: by floors, data 1, tensor 4" in as_text(expected.sections(), 200)
+
+
+def test_a_front_over_layouts_says_what_each_assumes_and_holds():
+    own = {"bf16": 3e14, "hbm": 2e12, "capacity": 8e10, "link": 1e11}
+    found = llm("llama-3-8b", on=own, batch=[4], tensor=[1, 2, 4], context=1000, front=True).front
+    assert [sum(f"{ways} chips split heads" in line for line in found.assumptions) for ways in (2, 4)] == [1, 1]
+    assert any(line.startswith("tensor 2: AllReduce") for line in found.assumptions)
+    assert not any("the fastest" in line for line in found.assumptions)
+    assert sum("no hop latency is known" in line for line in found.assumptions) == 2
+    copies = llm("llama-3-70b", on="h100:8", tensor=[1, 8], batch=[16], context=8192, front=True)
+    assert "memory holds batches up to none with tensor 1, 200 with tensor 8" in str(copies.front)

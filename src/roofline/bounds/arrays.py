@@ -55,7 +55,7 @@ class ArrayLine:
         self.assumptions: dict[str, None] = {}
         self.incomplete: dict[str, None] = {}
         self.failed: dict[str, int] = {}
-        self._sample: tuple[Bound, Any, str] | None = None
+        self._sample: tuple[Bound, Any, dict[str, int]] | None = None
 
     def __reduce__(self) -> Any:
         """Travel without answers."""
@@ -67,14 +67,16 @@ class ArrayLine:
         return self._first[0]
 
     @property
-    def _first(self) -> tuple[Bound, Any, str]:
+    def _first(self) -> tuple[Bound, Any, dict[str, int]]:
         """The answer to the first rows, which of them cannot be, and why."""
         if self._sample is None:
             self._sample = self._answered(self.with_formulas(self.first))
         return self._sample
 
-    def _answered(self, sizes: Mapping[str, Any], spare: Mapping[str, Any] | None = None) -> tuple[Bound, Any, str]:
-        return asked_of_rows(sizes, self.answer, spare) if self.may_fail else (self.answer(sizes), None, "")
+    def _answered(
+        self, sizes: Mapping[str, Any], spare: Mapping[str, Any] | None = None
+    ) -> tuple[Bound, Any, dict[str, int]]:
+        return asked_of_rows(sizes, self.answer, spare) if self.may_fail else (self.answer(sizes), None, {})
 
     @property
     def sizes_of_line(self) -> dict[str, Any]:
@@ -144,13 +146,14 @@ class ArrayLine:
             for start in range(0, rows, BLOCK):
                 part = {n: v[start : start + BLOCK] if is_array(v) else v for n, v in sizes.items()}
                 known = rows <= BLOCK and _alike(part, self.first)
-                answer, wrong, rule = self._first if known else self._answered(self.with_formulas(part), self.spare)
+                answer, wrong, why = self._first if known else self._answered(self.with_formulas(part), self.spare)
                 self.assumptions |= dict.fromkeys(answer.assumptions)
                 self.incomplete |= dict.fromkeys(answer.incomplete)
                 blocks.append(dict(columns(answer)))
                 if wrong is not None:
                     blocks[-1] = {name: _unknown_at(each, wrong) for name, each in blocks[-1].items()}
-                    self.failed[rule] = self.failed.get(rule, 0) + int(wrong.sum())
+                    for rule, count in why.items():
+                        self.failed[rule] = self.failed.get(rule, 0) + count
                 done = min(start + BLOCK, rows)
                 if told is not None:
                     told(done)
@@ -171,17 +174,17 @@ class ArrayLine:
 
 def asked_of_rows(
     sizes: Mapping[str, Any], ask: Callable[[Mapping[str, Any]], Any], spare: Mapping[str, Any] | None = None
-) -> tuple[Any, Any, str]:
-    """What is asked of rows, which of them cannot be, and why; these are asked with the sizes of one that can.
+) -> tuple[Any, Any, dict[str, int]]:
+    """What is asked of rows, which of them cannot be, and how many by the reason; these take the sizes of one that can.
 
     That is the first that can, of none ``spare``. Where no row can be, and there is none to spare, it is an error.
     """
     import numpy as np
 
-    wrong, rule = None, ""
+    wrong, why = None, dict[str, int]()
     while True:
         try:
-            return ask(sizes), wrong, rule
+            return ask(sizes), wrong, why
         except SizeError as error:
             rows = {value.shape for value in sizes.values() if is_array(value)}
             if error.rows is None or rows != {np.shape(error.rows)}:
@@ -189,7 +192,8 @@ def asked_of_rows(
             every = error.rows if wrong is None else wrong | error.rows
             if (spare is None and every.all()) or (wrong is not None and (every == wrong).all()):
                 raise
-            wrong, rule = every, rule or error.rule
+            why[error.rule] = why.get(error.rule, 0) + int(every.sum()) - sum(why.values())
+            wrong = every
         if not wrong.all():
             good = int(wrong.argmin())
             spare = {name: value[good] for name, value in sizes.items() if is_array(value)}

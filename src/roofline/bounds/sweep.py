@@ -296,8 +296,8 @@ class LineTable(BlockTable):
             refuse_idle_on_plan(asked)
         if not self.is_long:
             return ArrayLine(asked, self._given(self.sizes_at(rows)), formulas, may_fail=True)
-        for many in (1, BLOCK):  # of more rows where the first cannot be
-            first = ArrayLine(asked, self._given(self.sizes_at(rows[:many])), formulas, may_fail=True)
+        for some in (rows[:1], rows[:BLOCK], rows[:: len(rows) // BLOCK | 1]):  # more where the first cannot be
+            first = ArrayLine(asked, self._given(self.sizes_at(some)), formulas, may_fail=True)
             with suppress(SizeError):
                 return ArrayLine(asked, first.spare, formulas, may_fail=True)
         return first

@@ -16,7 +16,7 @@ from roofline.files import check_place, replaced, write_text
 from roofline.quantity import format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
-from roofline.statements import untimed_parts
+from roofline.statements import by_what_is_timed
 
 #: What a reader sees in place of a column's name; files and data keep the name.
 READ_AS = {
@@ -249,7 +249,7 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
             of_size[who] = min(time, of_size.get(who, time))
     if not by:
         return []
-    part = "by what is timed, " if untimed_parts(getattr(table, "incomplete", ())) else ""
+    part = by_what_is_timed(getattr(table, "incomplete", ()))
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, times in found.items():
         least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]

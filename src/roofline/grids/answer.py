@@ -371,8 +371,8 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
     whole = ("row", *(name for name in table.axes if table.axes[name].dtype.kind in "iu"))
     titles = {"top": "best by", "front": "front of"}
     kind = reduction.name.partition("-")[0]
-    by = [reduction.by] if isinstance(reduction, ForEach) else []
-    title = f"{titles[kind]} {', '.join(name for name in reduction.columns if name not in by)}"
+    by, of = ([reduction.by], reduction.of) if isinstance(reduction, ForEach) else ([], reduction)
+    title = f"{titles[kind]} {', '.join(of.columns)}"
     title += f" for each {by[0]}" if by else ""
     mixed = [name for name in table.questions if name not in by]
     if mixed and kind == "front":

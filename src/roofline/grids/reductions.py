@@ -325,15 +325,17 @@ class KeepRequest:
         found: dict[str, RowReduction] = {}
         rows = False
         for item in filter(None, (part.strip() for part in text.split(","))):
-            asked, _, by = item.partition("/")
+            asked, each_of, by = (part.strip() for part in item.partition("/"))
             kind, equals, value = (part.strip() for part in asked.partition("="))
+            if each_of and not by:
+                raise InputError(f"{spelled('keep', item)} names no column after /", hint="as in front/batch")
+            if by and kind in ("rows", "histogram"):
+                raise InputError(f"{spelled('keep', item)} is not for each value", hint="front and top are")
             if kind == "rows" and not equals:
                 rows = True
             elif kind in _READERS:
                 each = _READERS[kind](value, known, usual)
-                if by and isinstance(each, Histogram):
-                    raise InputError(f"{spelled('keep', item)} keeps no rows", hint="front and top are for each value")
-                each = ForEach(each, _column(by.strip(), known, names=True)) if by else each
+                each = ForEach(each, _column(by, known, names=True)) if by else each
                 found[each.name] = each
             else:
                 hint = suggest(item, ("rows", *EXAMPLES), what="words")

@@ -173,8 +173,9 @@ def attend(
         hint = f"give {show_size(K)} a number; attention takes {ATTENTION_LAYOUT}"
         raise SizeError(f"whether {heads} can share {show_size(K)} key heads is not known", hint=hint)
     require_multiple(
-        N, K, f"{heads} cannot share {show_size(K)} key heads evenly", f"N is a multiple of K in {ATTENTION_LAYOUT}"
-    )
+        N, K, f"{heads} cannot share {show_size(K)} key heads evenly", f"N is a multiple of K in {ATTENTION_LAYOUT}",
+        "query heads cannot share key heads evenly",
+    )  # fmt: skip
     mask = FULL if not causal else CAUSAL if window is None else sliding_window(window)
     every = S * parts
     counted = S if aligned else every
@@ -224,7 +225,8 @@ def rule(step: Step, context: Context) -> Op:
     if own:
         columns = keys.dims[-1]
         hint = "the values are the first of these columns"
-        require(columns >= own, f"values={own} of keys with {show_size(columns)} columns", hint)
+        said = f"values={own} of keys with"
+        require(columns >= own, f"{said} {show_size(columns)} columns", hint, f"{said} fewer columns")
     values = replace(keys, dims=(*keys.dims[:-1], own)) if own else context.tensor(v[0], "kv")
     several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
     alone = not is_one(several)

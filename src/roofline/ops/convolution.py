@@ -255,9 +255,11 @@ _OPTIONS = ("stride", "pad", "dilation", "groups", "output_pad")
 
 
 def _check_channels(C: Size, expected: Size, O: Size, groups: Size) -> None:  # noqa: E741
-    require_multiple(C, groups, f"{show_size(C)} channels do not fall into {show_size(groups)} groups")
-    require_multiple(O, groups, f"{show_size(O)} output channels do not fall into {show_size(groups)} groups")
-    require_equal(C, expected, f"x has {show_size(C)} channels, the kernel is for {show_size(expected)}")
+    for size, name in ((C, "channels"), (O, "output channels")):
+        said = f"{show_size(size)} {name} do not fall into {show_size(groups)} groups"
+        require_multiple(size, groups, said, rule=f"{name} do not fall into groups")
+    said = f"x has {show_size(C)} channels, the kernel is for {show_size(expected)}"
+    require_equal(C, expected, said, rule="the kernel is for another number of channels than x has")
 
 
 def _note(own: Sequence[Window], count_padding: bool, what: str = "padded") -> str:

@@ -254,7 +254,8 @@ def top_rule(step: Step, context: Context) -> Op:
     """Price the k largest of each row: every element is compared once, k entries and their int32 places are written."""
     x, n, k = context.tensor(step.inputs[0]), context.size(step.over), step.options["k"]
     row = n * product(context.ways.get(label, 1) for label in step.over)
-    require(row >= k, f"{step.function} cannot take {k} of {show_size(row)}", "k is at most the size")
+    few = f"{step.function} cannot take {k} of"
+    require(row >= k, f"{few} {show_size(row)}", "k is at most the size", f"{few} fewer")
     dims = [k if label in step.over else size for label, size in zip(step.inputs[0].labels, x.dims, strict=True)]
     found = Tensor(step.output.ident, tuple(dims), step.output.dtype, label=step.output.written)
     places = Tensor(f"places of {step.output.ident}", tuple(dims), "int32", "index")
@@ -346,7 +347,8 @@ def rule(step: Step, context: Context) -> Op:
     """Price a norm over the labels in ``over``; a scale and a shift from outside are weights."""
     x, *affine = step.inputs
     groups, channels = context.groups(step), context.sizes[x.labels[-1]]
-    require_multiple(channels, groups, f"{show_size(channels)} channels do not fall into {show_size(groups)} groups")
+    said = f"{show_size(channels)} channels do not fall into {show_size(groups)} groups"
+    require_multiple(channels, groups, said, rule="channels do not fall into groups")
     read = context.tensor(x)
     return norm(
         step.function,

@@ -185,7 +185,7 @@ def require(condition: Any, message: str, hint: str = "", rule: str = "") -> Non
         raise SizeError(message, hint=hint, rows=~condition if is_array(condition) else None, rule=rule)
 
 
-def require_multiple(size: Size, of: Size, message: str, hint: str = "") -> None:
+def require_multiple(size: Size, of: Size, message: str, hint: str = "", rule: str = "") -> None:
     """Raise unless ``size`` is a whole multiple of ``of``; with a symbol in either it is noted.
 
     >>> require_multiple(8, 2, "never shown")
@@ -198,10 +198,10 @@ def require_multiple(size: Size, of: Size, message: str, hint: str = "") -> None
 
         require(Eq(Mod(size, of), 0), message, hint)
     else:
-        require(size % of == 0, message, hint)
+        require(size % of == 0, message, hint, rule)
 
 
-def require_equal(size: Size, other: Size, message: str, hint: str = "") -> None:
+def require_equal(size: Size, other: Size, message: str, hint: str = "", rule: str = "") -> None:
     """Raise unless two sizes are equal; with a symbol in either nothing is known, and nothing raised.
 
     >>> require_equal(64, 32, "x has 64 channels, the kernel is for 32")
@@ -209,7 +209,7 @@ def require_equal(size: Size, other: Size, message: str, hint: str = "") -> None
     roofline.errors.SizeError: x has 64 channels, the kernel is for 32
     """
     if not (is_symbol(size) or is_symbol(other)):
-        require(size == other, message, hint)
+        require(size == other, message, hint, rule)
 
 
 def show_size(size: Size) -> str:

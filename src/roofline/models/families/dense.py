@@ -70,9 +70,16 @@ def _ultrabert(fields: Fields) -> Fields:
     windows = fields.listed("attention_windows", fields.layers("num_hidden_layers"))
     if windows is not None:
         kinds = ["sliding_attention" if window else "full_attention" for window in windows]
-        width = next(filter(None, windows), fields.get("sliding_window", 128))
-        fields = fields.with_values(layer_types=fields.get("layer_types") or kinds, sliding_window=width)
+        fields = fields.with_values(layer_types=fields.get("layer_types") or kinds)
     return to_each_side(fields)
+
+
+def _own_windows(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    """Each layer's own window, where they are listed."""
+    own = (fields.listed("attention_windows", shape.layers) or [0] * shape.layers)[number]
+    if kind != "sliding" or not own:
+        return {}
+    return {"window": 2 * fields.with_values(attention_windows=own).size("attention_windows")}
 
 
 def _swin(fields: Fields) -> tuple[str, tuple[str, ...]]:
@@ -105,7 +112,7 @@ add({
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
     "eurobert": replace(LLAMA, causal=False),
-    "ultrabert": replace(LLAMA, prepare=_ultrabert, causal=False, kinds=listed(3)),
+    "ultrabert": replace(LLAMA, prepare=_ultrabert, causal=False, kinds=listed(3), attend=_own_windows),
     "qwen2": replace(_QKV, bias=("attention_bias", True), kinds=_QWEN_WINDOWS),
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),

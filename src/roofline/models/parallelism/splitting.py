@@ -44,7 +44,7 @@ from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
 from roofline.signatures import spelled
 from roofline.sizes import Codes, check, common_shape, is_array, is_number, is_one, is_symbol
-from roofline.statements import Assumption, kind_of
+from roofline.statements import Assumption, Gap, kind_of
 
 
 def split_into_stages(
@@ -129,6 +129,9 @@ def _fill(sums: Sequence[float], count: int, most: float, first: float, last: fl
 #: Options that are sequences by themselves.
 _LISTS = ("skew", "tile")
 
+#: Fields of an answer that list what is said of it.
+_STATEMENTS = ("assumptions", "incomplete")
+
 
 def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:
     """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
@@ -157,15 +160,16 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
             raise LayoutError(wrong.message, hint=f"{wrong.hint}; {hint}") from None
     full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
     told = [dict(zip(names, layout, strict=True)) for layout in rows]
-    said = _told_apart(told, [bound.assumptions for _, bound in answers])
-    return replace(_stack(answers, shape, full), assumptions=said)
+    listed = {name: [getattr(bound, name) for _, bound in answers] for name in _STATEMENTS}
+    said: dict[str, Any] = {name: said_of_layouts(told, each) for name, each in listed.items()}
+    return replace(_stack(answers, shape, full), **said)
 
 
-def _told_apart(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def said_of_layouts(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What is said of every layout, and with their names what is said of some.
 
-    >>> ways = [{"tensor": 1}, {"tensor": 2}, {"tensor": 4}]
-    >>> _told_apart(ways, [["no dropout"], ["no dropout", "chips split heads"], ["no dropout", "chips split heads"]])
+    >>> both = ["no dropout", "chips split heads"]
+    >>> said_of_layouts([{"tensor": 1}, {"tensor": 2}, {"tensor": 4}], [["no dropout"], both, both])
     ('no dropout', 'tensor 2, 4: chips split heads')
     """
     found: list[str] = []
@@ -179,7 +183,8 @@ def _told_apart(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequence[st
         else:
             which = "; ".join([first, *others])
         text = line if len(of) == len(layouts) else f"{which}: {line}"
-        found.append(Assumption(kind_of(line), text) if kind_of(line) else text)
+        made = Gap if isinstance(line, Gap) else Assumption
+        found.append(made(kind_of(line), text) if kind_of(line) else text)
     return tuple(found)
 
 
@@ -226,7 +231,7 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
         footprint = Footprint(columns([each.parts for each in found]), found[0].level, found[0].capacity)
     changed: dict[str, Any] = {name: column(getattr(bound, name) for bound in bounds) for name in plain}
     changed |= {name: columns([getattr(bound, name) for bound in bounds]) for name in ("flops_by", "bytes", "wire")}
-    for name in ("assumptions", "incomplete"):
+    for name in _STATEMENTS:
         changed[name] = tuple(dict.fromkeys(item for bound in bounds for item in getattr(bound, name)))
     # an axis that another layout lacks has size 1 there
     sizes = dict.fromkeys((*(name for bound in bounds for name in bound.sizes), *varying))

@@ -52,7 +52,7 @@ from roofline.sections import (
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
-from roofline.statements import HEADLINE_GAPS, without
+from roofline.statements import HEADLINE_GAPS, by_what_is_timed, without
 from roofline.work import Op
 
 SCHEMA = "roofline/llm/1"
@@ -223,7 +223,8 @@ class Serving(Comparable):
 
         times = np.where(self.memory.fits, self._phase.lower, np.inf)
         if set(self.varying) <= set(OPTIONS) and times.min() < np.inf:
-            yield Sentences([f"fastest of those that fit: {self.configuration(int(times.argmin()))}"])
+            by = by_what_is_timed(self.incomplete) or "by floors, " * (self._phase.estimate is not None)
+            yield Sentences([f"fastest of those that fit: {by}{self.configuration(int(times.argmin()))}"])
 
     def _misfit(self, instead: str) -> Iterator[Section]:
         """That it does not fit; where one prompt in chunks would, that all of them at once do not."""

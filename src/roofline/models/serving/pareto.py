@@ -26,6 +26,7 @@ from roofline.hardware.mesh import with_chips
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import MOST_LAYOUTS, chips_in_all, refuse_more
 from roofline.models.parallelism.layout import pool as pooled
+from roofline.models.parallelism.splitting import said_of_layouts
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.served_model import asked_model
@@ -240,10 +241,11 @@ class ParetoFront(Answer):
 
     def _held(self) -> list[str]:
         """The largest batch that memory holds, on each number of chips and after each number of tokens."""
-        several = {name: len({getattr(each, name) for each in self.largest}) > 1 for name in ("chips", "context")}
+        several = {name: len({getattr(each, name) for each in self.largest}) > 1 for name in LargestBatch.__slots__}
         said = []
         for each in self.largest[:MOST_HELD]:
-            chips = f" on {each.chips:,} chip{'s' * (each.chips > 1)}" if several["chips"] else ""
+            ways = f" with tensor {each.tensor}" if several["tensor"] else ""
+            chips = f" on {each.chips:,} chip{'s' * (each.chips > 1)}" if several["chips"] else ways
             after = f" after {each.context:,} tokens" if several["context"] else ""
             said.append(f"{f'{each.batch:,}' if each.batch else 'none'}{chips}{after}")
         more = ["…"] if len(self.largest) > MOST_HELD else []
@@ -335,10 +337,11 @@ def latency_throughput(
         if described.kv_memory == "main":
             largest += _largest(rows, None if needed is None else needed.capacity, step)
     needed, last = answers[0].footprint, answers[several.index(max(several))]
+    layouts = [{"tensor": ways} for ways in several]
+    said, gaps = (said_of_layouts(layouts, [getattr(a, n) for a in answers]) for n in ("assumptions", "incomplete"))
     return ParetoFront(
         described, last.machine, form, _marked(choices), None if needed is None else needed.capacity,
-        "" if needed is None else needed.level, tuple(without(last.assumptions, ("fit",))),
-        tuple(dict.fromkeys(s for a in answers for s in a.incomplete)), most_time,
+        "" if needed is None else needed.level, tuple(without(said, ("fit",))), gaps, most_time,
         largest=tuple(largest),
     )  # fmt: skip
 

@@ -252,12 +252,13 @@ def _of_each_size(
     starts = [regime.start for regime in by_size]
     if _is_number(nbytes):
         taken = count(by_size[max(0, bisect_right(starts, nbytes) - 1)].algorithm)
-        known = _hops_known(taken.work, machine)
-        said = "the fastest at this size" if known else "the least bytes: no hop latency is known"
-        return replace(taken, note=f"{taken.note}; {said}")
-    if len(by_size) == 1:
+    elif len(by_size) == 1:
         taken = count(by_size[0].algorithm)
-        return replace(taken, note=f"{taken.note}; the fastest at every size")
+    if _is_number(nbytes) or len(by_size) == 1:
+        fastest = "the fastest at this size" if _is_number(nbytes) else "the fastest at every size"
+        known = _hops_known(taken.work, machine)
+        said = fastest if known else "the least bytes: no hop latency is known"
+        return replace(taken, note=f"{taken.note}; {said}")
     costs = [count(regime.algorithm) for regime in by_size]
     if is_array(nbytes):
         import numpy as np
