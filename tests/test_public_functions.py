@@ -550,7 +550,9 @@ def test_what_an_argument_means_is_not_taken_from_a_command_with_another_argumen
 
 def test_an_argument_is_explained_as_that_of_its_own_function() -> None:
     """An option's words are of the commands that take it: another function's argument of that name has its own."""
-    with pytest.raises(InputError, match=r"runs is 5, .*; Measured runs: a list of dicts, or a CSV$"):
+    with pytest.raises(
+        InputError, match=r"runs is 5, .*; Your own runs, .*: a CSV, in Python a list of dicts or a frame too$"
+    ):
         roofline.accuracy("h100", runs=5)
     with pytest.raises(InputError, match="there is no argument 'on'; arguments are: runs, machine"):
         roofline.measurement.points_of([], on="h100")

@@ -448,8 +448,11 @@ NAMES_AS_DATA = {
         for end, name in (("", "expected"), (", 80% from", "low"), (", 80% to", "high"))
     },
     "whole answers at best": "total", "their tokens/s at best": "total_tokens_per_second",
-    **{f"$ a million {of} tokens": f"{of}_cost_per_million" for of in ("input", "output")},
-    "$ a million runs": "cost_per_million",
+    **{
+        f"{unit} a million {of}{kind}": f"{of}_{name}".lstrip("_")
+        for of, kind in (("input", " tokens"), ("output", " tokens"), ("", "runs"))
+        for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
+    },
     "decode, measured": "measured", "a step, measured": "measured", "prefill, measured": "prefill_measured",
 }  # fmt: skip
 

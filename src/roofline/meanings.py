@@ -169,7 +169,7 @@ _OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
 #: What parameters of single functions, and options of the commands of their names, mean where that differs.
 MEANINGS_OF: dict[str, dict[str, str]] = {
     "accuracy": {
-        "runs": "Measured runs: a list of dicts, or a CSV.",
+        "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
         "library": "A library: vllm, trtllm, sglang, nccl, torch.",
         "dtype": "A format of products or attention: bf16, fp8, nvfp4.",
     },
@@ -200,7 +200,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "workers": "Questions at once.",
     },
     "held_accuracy": {
-        "runs": "Measured runs: a list of dicts, or a CSV.",
+        "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
     },
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",

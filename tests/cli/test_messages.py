@@ -271,6 +271,23 @@ MESSAGES = [
     ),
     (
         [
+            "sweep",
+            "llama-3-8b",
+            "--on",
+            "h100",
+            "--batch",
+            "1,256",
+            "--context",
+            "8192",
+            "--tpot",
+            "1us",
+            "--keep",
+            "top=3",
+        ],
+        "no row is left to keep: 1 row: does not fit the memory; 1 row: takes longer at best than the limit",
+    ),
+    (
+        [
             "comm",
             "AllReduce_X(bf16[B])",
             "--on",

@@ -354,7 +354,9 @@ def test_a_price_adds_a_cost_and_names_the_cheapest_row_that_fits() -> None:
         sweep_steps("llama-3-8b", on="h100", batch=[1], columns="cost_per_million")
     with pytest.raises(InputError, match="time_per_token is of decode, and this is prefill; lower is the"):
         sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512], columns="time_per_token")
-    with pytest.raises(InputError, match="price= is of a model's tokens, and this is a line"):
+    with pytest.raises(
+        InputError, match=r"price= is of the sweep of a model, .*; roofline\.bound\(\) takes it, over arr"
+    ):
         roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, price=2)
 
 
@@ -396,7 +398,7 @@ def test_a_limit_marks_rows_that_take_longer_and_keeps_them_from_every_choice() 
         sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512], tpot=1)
     with pytest.raises(InputError, match="within needs a limit; as in tpot='30ms' of decode"):
         sweep_steps("llama-3-8b", on="h100", batch=[1], columns="within")
-    with pytest.raises(InputError, match="tpot= is of a model's tokens, and this is a line"):
+    with pytest.raises(InputError, match="tpot= is of the sweep of a model, and this is a line"):
         roofline.sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1], D=8, F=8, tpot=2)
 
 

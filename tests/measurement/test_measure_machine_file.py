@@ -372,7 +372,7 @@ def test_a_figure_that_so_many_threads_cannot_have_is_marked_and_not_believed(tm
     text = as_text(found.sections(), 200)
     assert re.search(r"dram +\? \d", text)
     assert re.search(r"register bf16 +512 GFLOP/s +\? 5 TFLOP/s", text)
-    assert "not believed: more than as many threads can have by what fewer reached: register bf16 on 2 threads" in text
+    assert "not believed: above its share of what fewer threads reached: register bf16 on 2 threads" in text
     write_machine_file(found, tmp_path / "this.toml")
     this = chip(f"{tmp_path}/this.toml#this")
     assert this.name == "Made-up CPU, 2 threads or fewer, as measured"  # of fp32 one thread alone was measured

@@ -87,6 +87,7 @@ def test_where_no_choice_fits_that_and_what_would_stand_in_place_of_a_table() ->
     shown = " ".join(as_text(found.front.sections(), 200).split())
     assert "DOES NOT FIT: none of them; the first, batch 4 on 1 chip, needs 152 GB of 84.9 GB" in shown
     assert f" · would fit: {one.fitting()}" in shown
+    assert found.front.to_dict()["instead"] == one.fitting()
     assert "each user" not in shown
 
 
@@ -871,6 +872,7 @@ def test_a_limit_of_decoding_is_one_on_what_is_priced(capsys: pytest.CaptureFixt
     none = llm("llama-3-8b", on="l4", **{**asked, "batch": np.array([1, 2])})
     assert none.cost["output"].dollars is None
     assert "no cost of output tokens: none of the choices is in 30 ms a token" in str(none)
+    assert none.cost["output"].reason == "none that fits takes 30 ms a token or less"
     assert main(["llm", "llama-3-8b", "--on", "a100,h100", "--batch", "1,8", "--tpot", "30ms", "--price", "1,2"]) == 2
     assert "roofline sweep takes it over several machines and batches" in " ".join(capsys.readouterr().err.split())
 

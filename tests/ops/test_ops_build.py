@@ -149,6 +149,7 @@ LINE = "bf16[Batch, D] * bf16[D, F] -> bf16[Batch, F]"
     ("text", "sizes", "message"),
     [
         (LINE, {"D": 8, "batch": 4}, "size batch stands nowhere in the expression; did you mean 'Batch'?"),
+        (LINE, {"price": 4}, "size price stands nowhere in the expression; roofline.bound() takes price="),
         (LINE, {"X": 4}, "size X stands nowhere in the expression; sizes are: Batch, D, F"),
         (
             "bf16[8] + bf16[8]",

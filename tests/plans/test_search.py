@@ -64,6 +64,7 @@ def problem(seed: int) -> MadeUp:
         times[replica] = UnloadedReplica(
             asked, replica, footprint, 76e9, 1e8, most, step, ("hbm",) * (most + 1), took, "tensor",
             _mixed={size: np.maximum(step * 1.02, took / 2 + step * 0.5) for size in (512, 2048, 8192)},
+            _mixed_bound_by=dict.fromkeys((512, 2048, 8192), ("tensor",) * (most + 1)),
         )  # fmt: skip
     return MadeUp(asked, times)
 
@@ -151,8 +152,9 @@ def test_after_a_number_of_replicas_that_misses_a_limit_the_next_is_tried() -> N
     for rate in (4.0, 12.0, 20.0):
         asked = PlanQuestion(MODEL, Load(rate, 500, 100), Limits(0.08, None), ("h100",), counts, {"h100": 1.0})
         times = UnloadedReplica(
-            asked, replica, footprint, 76e9, 1e8, 30, step, ("hbm",) * 31, 0.05, "tensor", _mixed=mixed
-        )
+            asked, replica, footprint, 76e9, 1e8, 30, step, ("hbm",) * 31, 0.05, "tensor", _mixed=mixed,
+            _mixed_bound_by=dict.fromkeys(mixed, ("tensor",) * 31),
+        )  # fmt: skip
         search = MadeUp(asked, {replica: times})
         ways = [(chunk, most) for chunk in (*times.chunks, 0) for most in search.places(times, times.server(chunk))]
         every = [search.afresh().assess(Deployment(replica, many, *way)) for many in counts for way in ways]

@@ -329,7 +329,7 @@ def test_columns_of_configurations_and_plans_have_the_names_of_attributes() -> N
     plan = roofline.plan("llama-3-8b", on="h100", rate="1/s", prompt=100, output=100, count=1, price=2)
     frame = plan.to_pandas()
     assert frame["cost_per_hour"].tolist() == [choice.cost_per_hour for choice in plan.choices]
-    assert frame["decode_bound_by"].tolist() == [choice.bound_by for choice in plan.choices]
+    assert frame["rate_bound_by"].tolist() == [choice.bound_by for choice in plan.choices]
 
 
 def test_frames_of_all_answers_call_a_thing_by_one_name_and_give_its_unit() -> None:
@@ -341,6 +341,9 @@ def test_frames_of_all_answers_call_a_thing_by_one_name_and_give_its_unit() -> N
     assert {"bytes", "kv_per_token"} <= set(roofline.model("llama-3-8b").to_pandas().columns)
     batches = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=8192).to_pandas()
     assert batches.attrs["units"]["tokens_per_second"] == "token/s"
+    assert "decode_bound_by" in batches
+    priced = roofline.llm("llama-3-8b", on="h100", price=2, power=700).to_pandas("facts").attrs["units"]
+    assert (priced["output_cost_per_million"], priced["output_kilowatt_hours_per_million"]) == ("USD", "kWh")
 
 
 def test_collectives_of_a_training_step_name_the_layers_that_they_belong_to() -> None:
@@ -366,12 +369,12 @@ def test_what_is_solved_for_is_a_row_with_the_same_columns_for_one_machine_and_s
     assert len(roofline.scaling("fsdp", on="v5e:8").to_pandas()) == 1
 
 
-def test_a_plan_as_a_frame_says_what_binds_decode_and_prefill_and_the_percentile() -> None:
+def test_a_plan_as_a_frame_says_what_binds_the_rate_and_prefill_and_the_percentile() -> None:
     asked = {"rate": 4, "prompt": 1024, "output": 128, "formats": "bf16", "price": "table", "percentile": 99}
     found = roofline.plan("llama-3-8b", on="h100,h200", **asked)
     frame = found.to_pandas()
     assert frame["time_to_first_token_p99"].tolist() == [each.first_token.percentile for each in found.choices]
-    assert frame[["tensor", "decode_bound_by", "prefill_bound_by"]].values.tolist()[0] == [1, "hbm", "tensor"]
+    assert frame[["tensor", "rate_bound_by", "prefill_bound_by"]].values.tolist()[0] == [1, "tensor", "tensor"]
     assert found.why(found.choices[1]) == found.why(str(found.choices[1].deployment))
 
 

@@ -18,7 +18,7 @@ from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import chip_power, is_tdp
 from roofline.hardware.machine import Machine
-from roofline.quantity import LEAST, MOST, format_number, format_quantity
+from roofline.quantity import LEAST, MOST, format_amount, format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_array, is_number, is_symbol
@@ -57,7 +57,7 @@ class MillionCost:
 
     @property
     def dollars(self) -> Size | None:
-        """Dollars a million tokens."""
+        """Dollars of a million tokens, or of what else it is of."""
         return None if self.price is None or self.chip_hours is None else self.chip_hours * self.price
 
     @property
@@ -68,7 +68,7 @@ class MillionCost:
 
     @property
     def kilowatt_hours(self) -> Size | None:
-        """Kilowatt-hours a million tokens."""
+        """Kilowatt-hours of a million tokens, or of what else it is of."""
         if self.power is None or self.chip_hours is None:
             return None
         return self.chip_hours * HOUR * self.power / KILOWATT_HOUR
@@ -84,14 +84,23 @@ class MillionCost:
         return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason)
 
     def within(self, time: Size, limit: float) -> MillionCost:
-        """The cost of configurations that take ``limit`` seconds or less; the others have none."""
+        """The cost of configurations that take ``limit`` seconds or less; the others have none.
+
+        >>> import numpy as np
+        >>> found = token_cost(time=np.array([0.02, 0.01]), tokens=1, price=3.6)
+        >>> found.within(found.chip_hours, 1e-6).least()[0].reason
+        'none that fits takes 1 µs a token or less'
+        """
         import numpy as np
 
-        hours: Any = self.chip_hours
-        return replace(self, chip_hours=np.where(np.asarray(time) <= limit, hours, np.nan))
+        hours = np.asarray(self.chip_hours, float)
+        kept = np.where(np.asarray(time) <= limit, hours, np.nan)
+        slow = np.isnan(kept).all() and not np.isnan(hours).all()
+        reason = f"none that fits takes {format_amount(limit, 's')} a {self.of} or less" if slow else self.reason
+        return replace(self, chip_hours=kept, reason=reason)
 
     def least(self) -> tuple[MillionCost, str, int]:
-        """The least of several configurations, a word on those that do not fit, and which it is.
+        """The least of several configurations, a word on those that do not fit or keep a limit, and which it is.
 
         >>> import numpy as np
         >>> memory = Footprint({"weights": np.array([10e9, 30e9])}, "hbm", 20e9)
@@ -104,7 +113,8 @@ class MillionCost:
         hours = np.asarray(self.chip_hours, float)
         fitting = ~np.isnan(hours)
         if not fitting.any():
-            return replace(self, chip_hours=None, each=self, reason="none of the configurations fits"), "", 0
+            reason = self.reason or "none of the configurations fits"
+            return replace(self, chip_hours=None, each=self, reason=reason), "", 0
         at = int(np.nanargmin(hours))
         return replace(self, chip_hours=float(hours.flat[at]), each=self), "" if fitting.all() else " that fit", at
 
@@ -115,12 +125,14 @@ class MillionCost:
 
     def facts(self, of: str) -> Iterator[Fact]:
         """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison."""
-        asked = (("$", self.price, self.dollars), ("kWh", self.power, self.kilowatt_hours))
-        for unit, given, amount in asked:
+        asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
+        for head, unit, given, amount in asked:
             if given is not None:
-                fact = Fact("", amount, "", "less", timed=True)
-                fact = fact if self.reason is None else Fact("", "none: does not fit", better="less")
-                yield fact._replace(name=f"{unit} a million {of}")
+                fact = Fact("", amount, unit, "less", timed=True)
+                fact = (
+                    fact if self.reason is None else Fact("", f"none: {self.reason.partition(':')[0]}", better="less")
+                )
+                yield fact._replace(name=f"{head} a million {of}")
 
     def in_words(self, of: str) -> list[str]:
         """Chip-hours, dollars and energy of a million of what it is of, as a line; none where it does not fit."""

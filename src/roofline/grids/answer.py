@@ -304,7 +304,13 @@ def reduce_grid(
         folder = GridFolder.of(run.out, said, question_hash({**asked, "axes": dict(table.axes)}), keep.rows)
     found, done = _reduced(table, keep, blocks, folder, run)
     if done == len(blocks) and sum(found.left_out.values()) == table.rows:
-        raise InputError(f"no row is left to keep: {next(iter(found.left_out))}")
+        reasons = found.left_out.items()
+        why = (
+            [f"{count:,} row{'s' * (count > 1)}: {why}" for why, count in reasons]
+            if len(reasons) > 1
+            else list(found.left_out)
+        )
+        raise InputError(f"no row is left to keep: {'; '.join(why)}")
     tables = {each.name: _table(table, each, found.states[each.name]) for each in keep.reductions if found.states}
     if folder is not None:
         folder.finish(tables, blocks if done == len(blocks) else [])

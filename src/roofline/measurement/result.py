@@ -246,7 +246,7 @@ class Measurement(Answer):
         return (found is None or found[2].confirmed) and not self._level_is_odd(level, threads)
 
     def _level_is_odd(self, level: Level, threads: int) -> bool:
-        """Whether a level is faster than so many threads can be by what fewer reached.
+        """Whether a level is above its share of what fewer threads reached.
 
         A main memory is held against main memories, a cache against that of the same name where as many were found.
         """
@@ -257,13 +257,13 @@ class Measurement(Answer):
         return _is_odd(level.bandwidth, threads, each)
 
     def is_odd(self, ceiling: Ceiling) -> bool:
-        """Whether a rate is higher than so many threads can have by what fewer reached."""
+        """Whether a rate is above its share of what fewer threads reached."""
         same = [c for c in self.ceilings if (c.name, c.dtype) == (ceiling.name, ceiling.dtype)]
         fewer = {c.threads: c.value for c in same if c.threads < ceiling.threads}
         return ceiling.unit.endswith("/s") and _is_odd(ceiling.value, ceiling.threads, fewer)
 
     def odd(self) -> list[str]:
-        """The figures that are higher than their threads can have by what fewer reached."""
+        """The figures that are above their share of what fewer threads reached."""
         levels = [(f"{level.name} on {threads_text(threads)}", level, threads)
                   for threads in self.thread_counts() for level in self.levels(threads)]  # fmt: skip
         found = [
@@ -373,7 +373,8 @@ class Measurement(Answer):
             ]
         ):
             near = f"no second round on cores of its own came within {format_percent(CONFIRMED)} of it"
-            trust.insert(0, f"{MARK}{near}{', or fewer threads have too small a share of it' if self.odd() else ''}")
+            share = ", or it is above its share of what fewer threads reached" if self.odd() else ""
+            trust.insert(0, f"{MARK}{near}{share}")
         yield Sentences(trust, "quiet")
         yield Sentences(self.warnings(), "warning")
 
@@ -454,7 +455,7 @@ class Measurement(Answer):
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)
         if odd := self.odd():
-            said.append(f"not believed: more than as many threads can have by what fewer reached: {', '.join(odd)}")
+            said.append(f"not believed: above its share of what fewer threads reached: {', '.join(odd)}")
         slower = [
             ceiling
             for ceiling in self.ceilings
@@ -494,7 +495,7 @@ STEADY, UNSTEADY = ("register", "tile", "clock"), 0.2
 #: Above this share of unconfirmed figures the machine was contended.
 UNCONFIRMED = 0.05
 
-#: So many times what its threads can have by what fewer reached, a figure is not believed.
+#: So many times its share of what fewer threads reached, a figure is not believed.
 ODD = 1.15
 
 #: Ceilings named in one warning.

@@ -49,7 +49,7 @@ from roofline.models.training.step import training_question
 from roofline.progress import stopped
 from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import Headline
-from roofline.signatures import listed_names, optional, spelled, takes
+from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
 from roofline.statements import without
 
@@ -270,7 +270,8 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
     for name in ("price", *LIMITS.values()):
         if arguments.pop(name, None) is not None:
-            raise InputError(f"{spelled(name)} is of a model's tokens, and this is a line", hint="leave it out")
+            hint = f"{call('bound')} takes it, over arrays too" if name == "price" else "leave it out"
+            raise InputError(f"{spelled(name)} is of the sweep of a model, and this is a line", hint=hint)
     return sweep_line(expression, **arguments)
 
 

@@ -40,7 +40,7 @@ from roofline.errors import DTypeError, InputError, NotationError, SizeError, su
 from roofline.frozen import Frozen, NamedTuple, replace
 from roofline.notation.functions import FUNCTIONS
 from roofline.notation.structure import Program, Shape, Step, tiled_elements
-from roofline.signatures import takes
+from roofline.signatures import call, spelled, takes
 from roofline.sizes import Size, check, exact_div, is_array, is_symbol, none_open, product, symbol
 from roofline.work import Op, Tensor
 
@@ -353,6 +353,8 @@ def _contradiction(program: Program, name: str, value: Any) -> None:
         raise SizeError(f"size {name} stands nowhere in the expression", hint="all its sizes are written as numbers")
     longer = next((label for label in program.labels if label.startswith(f"{name}_")), None)
     hint = suggest(name, program.labels, what="sizes")
+    if name in ("price", "power"):
+        hint = f"{call('bound')} takes {spelled(name)}"
     if longer is not None:
         axis = longer.removeprefix(f"{name}_")
         hint = f"{longer} is one name; {name} over a mesh axis {axis} is written {name}_{{{axis}}}"

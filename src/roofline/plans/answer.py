@@ -302,11 +302,11 @@ class DeploymentPlan(Answer):
         >>> found.to_pandas("rejected")[["chip", "chips", "formats", "reason"]].values.tolist()
         [['v5e', 2, 'bf16', 'rate'], ['v5e', 1, 'bf16', 'fit']]
         >>> plan("llama-3-8b", on="h100", rate=40, prompt=1024, output=128, formats="bf16").to_pandas().columns.tolist()
-        ['chip', 'chips', 'tensor', 'formats', 'prompts', 'load', 'decode_bound_by', 'prefill_bound_by', 'why', \
+        ['chip', 'chips', 'tensor', 'formats', 'prompts', 'load', 'rate_bound_by', 'prefill_bound_by', 'why', \
 'deployment', 'cost_per_hour', 'time_to_first_token_p95', 'time_per_token_p95']
         """
         if chosen_table(table or "choices", ["choices", "rejected"]) == "choices":
-            own, rows = "prompts load decode_bound_by prefill_bound_by why", list(map(self._choice_row, self.choices))
+            own, rows = "prompts load rate_bound_by prefill_bound_by why", list(map(self._choice_row, self.choices))
         else:
             own, rows = "reason text excess", list(map(_rejected_row, self.rejected()))
         share = f"p{self.asked.limits.percentile:g}"
@@ -567,7 +567,7 @@ class DeploymentPlan(Answer):
             Column("deployment", wrap="words", least=20),
             Column("prompts", wrap="words", spare=2),
             *numbers,
-            Column("decode\nbound by", spare=1),
+            Column("rate\nbound by", spare=1),
             Column("why", wrap="words"),
         )
         why = f"no constants of {self.asked.library}"

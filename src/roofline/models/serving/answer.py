@@ -463,12 +463,12 @@ class Serving(Comparable):
         grows = "keys and values grow" if is_array(kept) or kept else "what a sequence keeps grows"
         never = f"at no batch: {grows} with it{self._attention_against_ridge()}"
         whole = never if flips["whole"] is None else f"from batch {flips['whole']:,}"
-        alone = "at none"
+        alone = "at no batch"
         if flips["matrices"] is None:
             decode: Any = self.decode
             counted = {**self.formats, **_bytes_of(decode), "context": decode.sizes["context"]}
             link = network_at_any_batch(self._local, decode.machine, **counted)
-            alone += f", as {link} takes longer for their tokens at any" if link else ""
+            alone += f": {link} takes longer than they do" if link else ""
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
             alone = f"from {flips['matrices']:,}{each}"
@@ -727,7 +727,6 @@ def _configurations(found: Serving, *, as_data: bool = False) -> Table:
     columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
     times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
     for name, phase in asked.items():
-        whose = f"{name} " if len(asked) > 1 else ""
         ends = {"low": "low", "high": "high"} if as_data else {}
         times_expected = {} if phase.expectation is None else {"expected": "value", **ends}
         columns += [
@@ -736,7 +735,7 @@ def _configurations(found: Serving, *, as_data: bool = False) -> Table:
                 SizeColumn(head, getattr(phase.expectation, at), "s", "prefill_" * (name == "prefill") + head)
                 for head, at in times_expected.items()
             ),
-            SizeColumn("bound by", names_that_bind(phase), meaning=f"{whose}bound by"),
+            SizeColumn("bound by", names_that_bind(phase), meaning=f"{name} bound by"),
         ]
     if found.decode is not None:
         made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}

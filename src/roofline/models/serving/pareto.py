@@ -276,7 +276,7 @@ class ParetoFront(Answer):
             "model": self.model.to_dict(),
             "target": self.machine.name,
             "machine": self.machine.key,
-            **attributes(self, "form", "capacity", "largest", "most_time", "within", "choices"),
+            **attributes(self, "form", "capacity", "largest", "most_time", "within", "choices", "instead"),
             **({} if self.price is None else {COST: [self.cost_per_million(choice) for choice in self.choices]}),
             **({} if self.power is None else {JOULES: [self.joules_per_token(choice) for choice in self.choices]}),
             "left_out": list(self.said),

@@ -231,7 +231,8 @@ class Training(Measurable, Comparable):
     def least_chips(self) -> int | None:
         """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough.
 
-        Beyond one node they are whole nodes, unless the chips that are asked about are none.
+        Beyond one node the number is rounded up to whole nodes, unless the question's own number is no whole number of
+        nodes.
         """
         fewest = 0
         for stage in self.stages:
