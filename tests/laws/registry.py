@@ -346,7 +346,7 @@ def steps_in_order(rng: random.Random) -> int:
         return 0
     for figure in ("hbm", "link", "bf16"):
         after = roofline.llm(model, **asked, batch=batch, set={figure: f"+{rng.randint(1, 99)}%"})
-        made += sum(getattr(after.decode, each) <= getattr(before.decode, each) * ROOM for each in ("lower", "op_by_op"))
+        made += sum(getattr(after.decode, of) <= getattr(before.decode, of) * ROOM for of in ("lower", "op_by_op"))
     more = [{**asked, "batch": batch + 1}, {**asked, "batch": batch, "context": 2 * asked["context"]}]
     for each in more:
         after = roofline.llm(model, **each)
