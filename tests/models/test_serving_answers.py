@@ -283,7 +283,7 @@ def test_a_decode_step_says_what_it_moves_and_the_share_of_experts_it_touches() 
     assert moved["weights"] < found.memory.parts["weights"]
     said = " ".join(str(found).split())
     assert "weights 99 GB (99.97% of its experts), keys and values 9.21 GB, rest" in said
-    assert "kv 9.21 GB (70.3 kB a token, before chips split or copy it)" in said
+    assert "kv 9.21 GB (70.3 kB a token, 73.7 GB of all sequences, before chips split or copy it)" in said
     windows = " ".join(str(roofline.llm("gpt-oss-120b", on="h100", context=4096)).split())
     assert "(73.7 kB a token, until windows are full)" in windows
     dense = roofline.llm("llama-3-8b", on="h100", context=4096)
