@@ -455,7 +455,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Estimator": ((), "an estimator"),
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),
-    "RateOf": ((Callable,), "a function"),
+    "RatesOf": ((Callable,), "a function"),
     "On": ((str, Mapping, list, tuple, type(None)), "a chip's name, its figures or a machine"),
 }
 
@@ -472,7 +472,7 @@ _LARGEST = 10**308
 _OPEN = ("Any", "Device", "Targets", str(Parameter.empty))
 
 #: How many arguments functions are called with, by the names of their kinds; ``Callable[[…], …]`` says it itself.
-_CALLED_WITH = {"Progress": 2, "RateOf": 3}
+_CALLED_WITH = {"Progress": 2, "RatesOf": 3}
 
 #: Names of several classes, and the module that these are of.
 _MODULES = {"Section": "roofline.sections"}

@@ -304,9 +304,17 @@ def test_rows_without_flops_have_no_ridge() -> None:
     assert found["critical_intensity"][1] == bound("sum_D(bf16[B, D])", on="h100", B=4, D=2).critical_intensity
 
 
-def test_arrays_of_warm_data_say_what_the_level_s_name_means() -> None:
-    found = bound(MATMUL, on="h100", over="warm", **{**SIZES, "B": np.array([8, 64])})
-    assert "hbm stands for the level that holds the data, at the rate of that level" in found.assumptions
+@pytest.mark.parametrize("on", ["h100", "v5e"])
+def test_each_row_of_warm_data_takes_its_time_at_its_own_level(on: str) -> None:
+    line, sizes = "bf16[B, D] * bf16[D, F] * bf16[F, E]", {"D": 1024, "F": 4096, "E": 512}
+    counts = [8, 4096, 40_000]  # of v5e's 128 MiB: both products, one, none
+    rows = bound(line, on=on, over="warm", B=np.array(counts), **sizes)
+    for index, count in enumerate(counts):
+        alone = bound(line, on=on, over="warm", B=count, **sizes)
+        for field in ("lower", "op_by_op", "upper"):
+            assert getattr(rows, field)[index] == pytest.approx(getattr(alone, field), rel=1e-12)
+        assert {name: time[index] for name, time in rows.times.items() if time[index]} == pytest.approx(alone.times)
+        assert rows.bound_by[index] == alone.bound_by
 
 
 def test_warm_data_says_where_its_level_has_no_bandwidth() -> None:

@@ -22,13 +22,13 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
-from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rate
+from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rates
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import KERNELS_APART, kernels, scores_in_memory, traffic, with_scores_on_chip
 from roofline.frozen import dataclass, field
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
-from roofline.hardware.rate import data_level, rate
+from roofline.hardware.rate import data_level, rates
 from roofline.ops import tile_bytes
 from roofline.quantity import format_quantity
 from roofline.sizes import Size, is_number, is_symbol
@@ -60,9 +60,9 @@ class Case:
 
     def answer(self, *, symbolic: bool | None = None) -> Bound:
         """Price the operations. Rates are symbols (``P_bf16``, ``W_hbm``) where amounts are, or where ``symbolic``."""
-        rate_of: Any = rate
+        rates_of: Any = rates
         if symbolic or (symbolic is None and has_symbols(self.ops)):
-            rate_of = symbolic_rate
+            rates_of = symbolic_rates
         needed = self.footprint()
         return bound_of_work(
             self.ops,
@@ -77,7 +77,7 @@ class Case:
             gaps=self.gaps,
             request=self.conventions.changes() if self.request is None else self.request,
             question=self.question,
-            rate_of=rate_of,
+            rates_of=rates_of,
             kernels=kernels(self.ops, self.conventions.policy),
         )
 
@@ -90,7 +90,7 @@ class Case:
     def prices(self) -> list[OpBound]:
         """Each operation with its times alone, without what is said about them; amounts without a rate are left out."""
         pairs = zip(self.ops, self.loads(), strict=True)
-        return [price_op(op, (op.work + load) * op.repeat, self.machine, rate, {}) for op, load in pairs]
+        return [price_op(op, (op.work + load) * op.repeat, self.machine, rates, {}) for op, load in pairs]
 
     @property
     def is_raw(self) -> bool:

@@ -13,7 +13,7 @@ Rates as symbols, for closed forms: ``P_bf16`` for a peak, ``W_hbm`` for a bandw
 
 >>> from roofline.hardware import chip
 >>> from roofline.work import Key
->>> found = symbolic_rate(chip("v5e"), Key("flops", "matrix", "bf16"), None)
+>>> found = symbolic_rates(chip("v5e"), Key("flops", "matrix", "bf16"), None)[0]
 >>> found.value, values_of([found.value], [found])
 (P_bf16, {P_bf16: 197000000000000.0})
 """
@@ -29,7 +29,7 @@ from roofline.bounds.bound import Bound, OpBound, ResourceUse, binding, headline
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
-from roofline.hardware.rate import rate
+from roofline.hardware.rate import rates
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, maximum
@@ -39,11 +39,12 @@ from roofline.work import Key, Op, Work
 _LETTER = {"flops": "P", "bytes": "W", "wire": "W", "hops": "L"}
 
 
-def symbolic_rate(machine: Machine, key: Key, op: Op | None) -> Rate | None:
-    """Do what :func:`roofline.hardware.rate.rate` does, with a symbol for the value; the figure keeps the number."""
-    found = rate(machine, key, op)
-    if found is None:
-        return None
+def symbolic_rates(machine: Machine, key: Key, op: Op | None) -> list[Rate]:
+    """Do what :func:`roofline.hardware.rate.rates` does, with a symbol for each value; the figure keeps the number."""
+    return [_as_symbol(machine, key, found) for found in rates(machine, key, op)]
+
+
+def _as_symbol(machine: Machine, key: Key, found: Rate) -> Rate:
     name = f"{_LETTER[key.quantity]}_{found.dtype or key.dtype or _resource(machine, key, found)}"
     name = re.sub(r"\W", "_", name)
     units = {unit.name: unit.kind for unit in machine.units}
@@ -72,7 +73,7 @@ def values_of(symbols: Iterable[Any], rates: Sequence[Rate]) -> dict[Any, float]
     return {r.value: r.plain for r in rates if r.value in wanted and r.plain is not None}
 
 
-RateOf = Callable[[Machine, Key, Op], Rate | None]
+RatesOf = Callable[[Machine, Key, Op], Sequence[Rate]]
 
 
 def bound_of_work(
@@ -89,7 +90,7 @@ def bound_of_work(
     gaps: Sequence[str] = (),
     request: Mapping[str, Any] | None = None,
     question: Any = None,
-    rate_of: RateOf = rate,
+    rates_of: RatesOf = rates,
     kernels: Sequence[int] | None = None,
 ) -> Bound:
     """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols.
@@ -101,7 +102,7 @@ def bound_of_work(
     parts: list[OpBound] = []
     starts: Sequence[int | None] = kernels or [None] * len(ops)
     for op, load, kernel in zip(ops, moved, starts, strict=True):
-        part = price_op(op, (op.work + load) * op.repeat, machine, rate_of, missing, kernel)
+        part = price_op(op, (op.work + load) * op.repeat, machine, rates_of, missing, kernel)
         parts.append(part)
         notes.update(dict.fromkeys(Assumption("rates", use.rate.note) for use in part.uses if use.rate.note))
     times = _total({}, (part.times for part in parts))
@@ -162,19 +163,19 @@ def _longest(times: Mapping[str, Size]) -> Size:
 
 
 def price_op(
-    op: Op, work: Work, machine: Machine, rate_of: RateOf, missing: dict[Key, Size], kernel: int | None = None
+    op: Op, work: Work, machine: Machine, rates_of: RatesOf, missing: dict[Key, Size], kernel: int | None = None
 ) -> OpBound:
     """Price one operation; an amount without a rate goes to ``missing``."""
     uses = []
     for key, amount in work.items():
         if isinstance(amount, int | float) and amount == 0:
             continue
-        found = rate_of(machine, key, op)
-        if found is None:
+        all_rates = rates_of(machine, key, op)
+        if not all_rates:
             missing[key] = missing[key] + amount if key in missing else amount
-            continue
-        time = amount / found.value
-        uses.append(ResourceUse(found.resource, key.quantity, key.place, found.dtype or key.dtype, amount, found, time))
+        for found in all_rates:
+            dtype, part = found.dtype or key.dtype, amount * found.share
+            uses.append(ResourceUse(found.resource, key.quantity, key.place, dtype, part, found, part / found.value))
     times: dict[str, Size] = {}
     for use in uses:
         times[use.resource] = times[use.resource] + use.time if use.resource in times else use.time
@@ -224,7 +225,7 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
     return (flops / compute) / (loaded / memory)
 
 
-@takes(bound_of_work, but=("request", "question", "rate_of", "kernels"))
+@takes(bound_of_work, but=("request", "question", "rates_of", "kernels"))
 def evaluate(ops: Sequence[Op], moved: Sequence[Work], machine: Machine, **options: Any) -> Bound:
     """Price operations and the bytes each moves on ``machine``; amounts are numbers, arrays of one shape or symbols."""
     if len(ops) != len(moved):

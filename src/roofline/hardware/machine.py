@@ -211,7 +211,8 @@ class Alternate(NamedTuple):
 class Rate(NamedTuple):
     """The answer to "how fast": the resource's name, amount per second, and what had to be said about it.
 
-    ``value`` may be a symbol in a closed form; ``plain`` is then the number it stands for.
+    ``value`` may be a symbol in a closed form; ``plain`` is then the number it stands for. ``share`` is the part of
+    the amount that has this rate: rows of an array whose data lies in this level.
     """
 
     resource: str
@@ -220,6 +221,7 @@ class Rate(NamedTuple):
     figure: Figure | None = None
     note: str = ""
     plain: float | None = None
+    share: Any = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

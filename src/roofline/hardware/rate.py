@@ -26,7 +26,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
-from roofline.sizes import is_array, is_symbol
+from roofline.sizes import is_array, is_symbol, maximum
 from roofline.work import Key, Op
 
 #: Levels that answer to another name where the machine has none of the name asked for.
@@ -52,9 +52,16 @@ def rate(machine: Machine, key: Key, op: Op | None = None) -> Rate | None:
 
     ``op`` is the operation the amount belongs to: a data-sheet figure does not depend on it, a measured one may.
     """
-    if key.quantity == "bytes" and machine.over == WARM:
-        return _memory_rate(machine, key.place, op)
-    return _rate_of_any(machine, key)
+    return next(iter(rates(machine, key, op)), None)
+
+
+def rates(machine: Machine, key: Key, op: Op | None = None) -> tuple[Rate, ...]:
+    """Return the rates of one key of Work, each with its share: one, or one a memory level for warm data of arrays."""
+    if key.quantity == "bytes" and key.place == "main" and machine.over == WARM:
+        main = _own_outermost(machine)
+        return () if main is None or main.bandwidth is None else tuple(_warm_rates(machine, main, main.bandwidth, op))
+    found = _rate_of_any(machine, key)
+    return () if found is None else (found,)
 
 
 @lru_cache(maxsize=1024)
@@ -63,7 +70,7 @@ def _rate_of_any(machine: Machine, key: Key) -> Rate | None:
     if key.quantity == "flops":
         return _arithmetic_rate(machine, key)
     if key.quantity == "bytes":
-        return _memory_rate(machine, key.place, None)
+        return _memory_rate(machine, key.place)
     if key.quantity == "wire":
         return _wire_rate(machine, key.place)
     if key.quantity == "hops":
@@ -136,13 +143,10 @@ def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
     return f"{dtype} on {unit.name}: cards above the data sheet's clock reached {measured}"
 
 
-def _memory_rate(machine: Machine, place: str, op: Op | None) -> Rate | None:
+def _memory_rate(machine: Machine, place: str) -> Rate | None:
     memory = _main_or_chosen(machine) if place == "main" else find_level(machine, place)
     if memory is None or memory.bandwidth is None:
         return None
-    if place == "main" and machine.over == WARM:
-        warm = warm_bandwidth(machine, memory, op)
-        return None if warm is None else Rate(warm[0], warm[1], figure=memory.bandwidth, note=warm[2])
     return _rate(machine, memory.name, memory.bandwidth, memory.achievable, memory.name)
 
 
@@ -520,33 +524,50 @@ def working_set(op: Op) -> Any:
 
 def resting_level(machine: Machine, main: Memory, touched: float) -> Memory:
     """The innermost level that holds a working set and has a bandwidth, else the main memory."""
-    inner = [m for m in machine.memories if not m.link and m is not main and m.capacity and m.bandwidth]
-    holding = [m for m in inner if m.capacity is not None and m.capacity.value >= touched]
-    return min(holding, key=lambda m: m.capacity.value if m.capacity else math.inf, default=main)
+    return min((m for m in _inner_levels(machine, main) if _size(m) >= touched), key=_size, default=main)
 
 
-def warm_bandwidth(machine: Machine, main: Memory, op: Op | None) -> tuple[str, Any, str] | None:
-    """Return the level an operation's data lies in, how fast it moves from there, and what had to be said.
+def _warm_rates(machine: Machine, main: Memory, bandwidth: Figure, op: Op | None) -> Iterator[Rate]:
+    """Yield how fast an operation's data moves from the level that it lies in, and what had to be said.
 
-    For arrays the bandwidth is an array under the main memory's name; for symbols, and for raw work, which names no
-    tensors, it is the main memory's. None where the main memory has no bandwidth.
+    Each row of an array lies in one of the levels, all of whose rates are listed. For symbols, and for raw work, which
+    names no tensors, it is the main memory's.
     """
-    if main.bandwidth is None:
-        return None
     touched = None if op is None else working_set(op)
     if touched is None or is_symbol(touched):
-        return main.name, main.bandwidth.value, "not known to be warm, without the sizes of tensors"
+        said = "not known to be warm, without the sizes of tensors"
+        yield Rate(main.name, bandwidth.value, figure=bandwidth, note=said)
+        return
     if is_array(touched):
-        said = f"{main.name} stands for the level that holds the data, at the rate of that level"
-        return main.name, _for_arrays(machine, main, touched), said
+        yield from _of_rows(machine, main, touched)
+        return
     at = resting_level(machine, main, touched)
-    if main.curve:
-        return at.name, max(bandwidth_on_curve(main.curve, float(touched)), main.bandwidth.value), ""
-    found = at.bandwidth or main.bandwidth
     said = _unknown_level(machine, at, touched)
-    if found.basis == "measured" and main.bandwidth.basis != "measured":
+    if (at.bandwidth or bandwidth).basis == "measured" and bandwidth.basis != "measured":
         said = f"the bandwidth of {at.name} is a measured one"
-    return at.name, max(found.value, main.bandwidth.value), said
+    yield _warm_rate(main, at, touched, said)
+
+
+def _warm_rate(main: Memory, at: Memory, touched: Any, said: str = "", share: Any = 1) -> Rate:
+    """The rate of data that lies in a level: its own or, where one was measured, that of the curve at this size."""
+    floor, own = (each.bandwidth.value if each.bandwidth else 0.0 for each in (main, at))
+    value = bandwidth_on_curve(main.curve, touched) if main.curve else own
+    return Rate(at.name, maximum(value, floor), figure=main.bandwidth, note="" if main.curve else said, share=share)
+
+
+def _of_rows(machine: Machine, main: Memory, touched: Any) -> Iterator[Rate]:
+    """Yield the rate of each level with the rows whose data lies in it, the smallest level first."""
+    left = touched >= 0
+    for at in sorted(_inner_levels(machine, main), key=_size):
+        here = left & (touched <= _size(at))
+        left = left & ~here
+        yield _warm_rate(main, at, touched, share=here)
+    yield _warm_rate(main, main, touched, share=left)
+
+
+def _inner_levels(machine: Machine, main: Memory) -> list[Memory]:
+    """Levels that hold data nearer than the main memory does, at a known bandwidth."""
+    return [m for m in machine.memories if not m.link and m is not main and m.capacity and m.bandwidth]
 
 
 def _unknown_level(machine: Machine, at: Memory, touched: float) -> str:
@@ -569,8 +590,13 @@ def _size(level: Memory) -> float:
     return level.capacity.value if level.capacity else math.inf
 
 
-def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: float) -> float:
+def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: Any) -> Any:
     """Read a curve of bandwidth at a working set: straight lines between its points in logarithms, level beyond."""
+    if is_array(touched):
+        import numpy as np
+
+        x, y = np.log(np.array(curve)).T
+        return np.exp(np.interp(np.log(touched), x, y))
     sizes = [size for size, _ in curve]
     above = next((index for index, size in enumerate(sizes) if size >= touched), len(sizes))
     if above == 0 or above == len(sizes):
@@ -578,18 +604,3 @@ def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: float) -> 
     (x0, y0), (x1, y1) = curve[above - 1], curve[above]
     share = math.log(touched / x0) / math.log(x1 / x0)
     return float(y0 * (y1 / y0) ** share) if 0 < share < 1 else float(y1)
-
-
-def _for_arrays(machine: Machine, main: Memory, touched: Any) -> Any:
-    import numpy as np
-
-    floor = main.bandwidth.value if main.bandwidth else 0.0
-    if main.curve:
-        x, y = np.log(np.array(main.curve)).T
-        return np.maximum(np.exp(np.interp(np.log(touched), x, y)), floor)
-    speeds = np.full(np.shape(touched), floor)
-    inner = [m for m in machine.memories if not m.link and m is not main and m.capacity and m.bandwidth]
-    for memory in sorted(inner, key=lambda m: -(m.capacity.value if m.capacity else 0)):
-        if memory.capacity is not None and memory.bandwidth is not None:
-            speeds = np.where(touched <= memory.capacity.value, max(memory.bandwidth.value, floor), speeds)
-    return speeds
