@@ -161,7 +161,8 @@ class Answer(ABC):
         Of several answers side by side it is a row an answer, and ``to_pandas("operations")`` a row an operation.
         ``attrs["units"]`` has the units. The columns of operations are the same in every answer. ``"facts"`` is the
         answer in one row, as one of several side by side: its times, what was expected and measured, rates and memory.
-        A column of figures without any holds NaN.
+        A column of figures without any holds NaN, as do times of which the machine has no rate for a part: the column
+        ``incomplete`` of facts, and ``attrs["incomplete"]`` of every frame, say for what.
 
         >>> from roofline import bound
         >>> answer = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")
@@ -183,7 +184,7 @@ class Answer(ABC):
         for at, name in enumerate(names):
             if rows and all(row[at] is None for row in rows):
                 frame[name] = float("nan")
-        frame.attrs["units"] = units
+        frame.attrs |= {"units": units, "incomplete": list(getattr(self, "incomplete", ()))}
         return frame
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:

@@ -275,6 +275,7 @@ def test_a_column_without_any_figure_holds_nan() -> None:
     assert frame["time_per_token"].isna().tolist() == [True, False]
     alike = roofline.llm("llama-3-8b", on=[mine, chip(mine, hbm=2.4e12)], context=64).to_pandas()
     assert alike["time_per_token"].notna().all()
+    assert [bool(gaps) for gaps in frame["incomplete"]] == [True, False]
     large = roofline.llm("llama-3-70b", on=["h100", "a100"], context=64, price=2).to_pandas()
     assert large["output_cost_per_million"].isna().all()
     assert "binds" not in roofline.bound("bf16[B, 1024] * bf16[1024, 1024]", on="h100").to_pandas()
@@ -307,6 +308,20 @@ def test_what_is_expected_and_measured_has_one_name_in_every_frame(ask: Any) -> 
     assert low <= expected <= high
     assert one.compare(one).to_pandas()[names].iloc[0].tolist() == frame[names].iloc[0].tolist()
     assert ask(measured="900 ms").to_pandas("facts")["measured"].tolist() == [0.9]
+
+
+def test_frames_of_one_answer_joined_rank_none_that_is_timed_in_part() -> None:
+    pandas = pytest.importorskip("pandas")
+    asked: dict[str, Any] = {"tensor": 2, "context": 4096}
+    each = [roofline.llm("llama-3-8b", on=on, batch=8, **asked) for on in ("mi300x:2", "h200:2")]
+    frame = pandas.concat([one.to_pandas("facts") for one in each])
+    assert frame["time_per_token"].isna().tolist() == frame["incomplete"].notna().tolist() == [True, False]
+    assert frame.sort_values("time_per_token")["on"].tolist() == ["h200:2", "mi300x:2"]
+    several = roofline.llm("llama-3-8b", on="mi300x:2", batch=[1, 8], **asked).to_pandas()
+    table = roofline.sweep("llama-3-8b", on="mi300x:2", batch=[1, 8], **asked).to_pandas()
+    said = ["not timed: hops at tensor (65 hops); AMD MI300X has no figure for it"]
+    assert table.attrs["incomplete"] == several.attrs["incomplete"] == said
+    assert several["incomplete"].tolist() == 2 * said
 
 
 def test_configurations_say_where_they_are_expected() -> None:

@@ -124,9 +124,9 @@ class SideBySide(Answer):
 
     @property
     def untimed_alike(self) -> Sequence[str]:
-        """What is not timed of any answer, where that is the same of all."""
+        """What is not timed of any answer, where that is the same of all of several."""
         first, *others = self._gaps()
-        return first if all(each == first for each in others) else ()
+        return first if others and all(each == first for each in others) else ()
 
     def _gaps(self) -> list[list[str]]:
         return [untimed_parts(getattr(answer, "incomplete", ())) for answer in self.answers]
@@ -437,21 +437,16 @@ class SideBySide(Answer):
         return plain_table(self._facts_as_data())
 
     def _facts_as_data(self) -> Table:
-        """A row an answer and a column a fact, whether it ``fits`` last; NaN where an answer has no such figure."""
-        said = self.facts
+        """A row an answer and a column a fact, whether it ``fits``, what is ``incomplete``; NaN: no such figure."""
+        cells = {name: _as_cell(facts) for name, facts in self.facts.items()}
         fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
-        last = ["fits"] if any(each is not None for each in fits) else []
-        rows = [
-            Row(
-                (
-                    who,
-                    *(_as_cell(facts)[at] for facts in said.values()),
-                    *["" if fits[at] is None else YesNo(bool(fits[at]))] * len(last),
-                )
-            )
-            for at, who in enumerate(self.names)
-        ]
-        return Table([Column("on"), *(Column(name, meaning=_as_data(name)) for name in [*said, *last])], rows, "facts")
+        if any(each is not None for each in fits):
+            cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
+        gaps = ["; ".join(getattr(each, "incomplete", ())) for each in self.answers]
+        if any(gaps):
+            cells["incomplete"] = gaps
+        columns = [Column("on"), *(Column(name, meaning=_as_data(name)) for name in cells)]
+        return Table(columns, list(map(Row, zip(self.names, *cells.values(), strict=True))), "facts")
 
     def operations_as_data(self) -> Table | None:
         """The operations of every answer, a row each, with the name of the answer in place of the machine's."""

@@ -156,7 +156,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """
         chosen_table(table, ("rows",))
         frame = _library("pandas").DataFrame({name: self.flat(name) for name in (self if columns is None else columns)})
-        frame.attrs["units"] = self.units
+        frame.attrs |= {"units": self.units, "incomplete": list(getattr(self, "incomplete", ()))}
         return frame
 
     def to_polars(self) -> Any:

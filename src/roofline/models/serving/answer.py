@@ -752,6 +752,8 @@ def _configurations(found: Serving, *, as_data: bool = False) -> Table:
     columns.append(SizeColumn("memory", found.memory.total, "B"))
     if found.memory.fits is not None:
         columns.append(SizeColumn("fits", found.memory.fits))
+    if as_data and found.incomplete:
+        columns.append(SizeColumn("incomplete", "; ".join(found.incomplete)))
     return configurations(columns)
 
 
