@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofline import bound, plot, solve
+from roofline import bound, plot, solve, sweep
 from roofline.charts.specification import Line, Ridge
 
 TEXT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -48,3 +49,35 @@ def test_a_note_that_holds_at_one_end_of_a_size_names_that_end() -> None:
     assert "at n = 1: every figure is one chip's, of 1: X=1" in notes
     assert any(each.startswith("at n = 512: AllReduce over X (512 chips): in-switch") for each in notes)
     assert not any(each.startswith("every figure is one chip's") for each in notes)
+
+
+RING = """schema = 1
+[chip.mine]
+name = "mine"
+[chip.mine.unit.matrix]
+peak = { bf16 = "400 TFLOP/s" }
+[[chip.mine.memory]]
+level = "hbm"
+bandwidth = "2 TB/s"
+[[chip.mine.link]]
+name = "link"
+topology = "ring"
+wrap = "always"
+domain = 64
+bandwidth = "50 GB/s"
+latency = "1 us"
+"""
+
+
+def test_times_step_where_another_algorithm_is_faster_and_no_crossing_is_marked_there(tmp_path: Path) -> None:
+    """Direct sends P²/8·b/W in 16 hops; trees b·31/32/W in 32: as fast at best where 31·b/100 GB/s is 32 µs."""
+    file = tmp_path / "mine.toml"
+    file.write_text(RING, encoding="utf-8")
+    text, on = "AllReduce_X(bf16[N])", f"{file}:32"
+    chart = sweep(text, on=on, N=[500, 50_000, 90_000, 5_000_000]).plot("time")
+    assert [round(mark.x) for mark in chart.ridges] == [25_806, 825_806]
+    sizes = [51_612, 51_613]
+    each = bound(text, on=on, N=sizes)
+    for label, times in {"lower": each.lower, "upper": each.upper, "link X": each.times["link X"]}.items():
+        drawn = dict(zip(chart.line(label).x, chart.line(label).y, strict=True))
+        assert [drawn[size] for size in sizes] == pytest.approx(times.tolist())

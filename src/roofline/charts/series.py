@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from roofline.bounds.bound import Bound
@@ -33,10 +34,13 @@ _SHARDED_BITS = 6
 #: Sizes this near each other, as a share, have a straight line between them.
 _CLOSE = 0.02
 
+#: A time that is less than this part of what a fall with the cube of a size leaves has made a step.
+_STEEP = 0.99
+
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where what binds changes along a curve: at ``x``, from ``before`` to ``after``; times by resource.
+    """A point of a curve. Of a knee what binds changes at ``x``, from ``before`` to ``after``; times by resource.
 
     ``ends`` are the sizes on both sides of it that were evaluated, the nearest there are.
     """
@@ -188,101 +192,142 @@ def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[
 def _curve(
     table: Sweep, rows: Any, unknown: str, others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]
 ) -> Series:
-    import numpy as np
-
     varied = {name for name in table.names if len(set(table[name].tolist())) > 1 and len(set(table[name][rows])) == 1}
     first, answer = int(rows[0]), table.row(int(rows[-1]))
-    resources = _resources(table)
-    binding = table["bound_by"][rows]
-    flips = [at for at in range(len(rows) - 1) if binding[at] != binding[at + 1]]
-    knees = [
-        _knee(table, int(rows[at]), int(rows[at + 1]), unknown, lambda values: finer(values, others)) for at in flips
-    ]
-    after = [at + 1 for at in flips]
-
-    def column(name: str, at_knees: list[float]) -> tuple[float, ...]:
-        return tuple(np.insert(table[name][rows].astype(float), after, at_knees).tolist())
-
+    asked = _points(table, unknown, rows)
+    drawn: list[Knee] = asked[:1]
+    for left, right in pairwise(asked):
+        drawn += [*_bends(left, right, lambda values: _points(_refined(values, others, finer), unknown)), right]
     return Series(
         expression=table.question.text or table.question.expression,
         unknown=unknown,
         sizes={name: int(table[name][first]) for name in table.names if name in varied},
-        x=column(unknown, [knee.x for knee in knees]),
-        attainable=column("attainable", [knee.attainable for knee in knees]),
-        lower=column("lower", [knee.lower for knee in knees]),
-        upper=column("upper", [knee.upper for knee in knees]),
-        times={name: column(f"time.{name}", [knee.times.get(name, 0.0) for knee in knees]) for name in resources},
-        knees=tuple(knees),
+        **{name: tuple(getattr(point, name) for point in drawn) for name in ("x", "attainable", "lower", "upper")},
+        times={name: tuple(point.times.get(name, 0.0) for point in drawn) for name in _resources(table)},
+        knees=tuple(point for point in drawn if point.after != point.before),
         answer=answer,
         smallest=table.row(first),
         left_out=tuple(line for line in table.incomplete if line not in answer.incomplete),
     )
 
 
-def _close(low: int, high: int) -> bool:
+def _points(table: Sweep, unknown: str, rows: Any = slice(None)) -> list[Knee]:
+    """Rows of a table as points of a curve, at which nothing changes."""
+    names = [f"time.{name}" for name in _resources(table)]
+    columns = (table[name][rows].tolist() for name in (unknown, "attainable", "lower", "upper", "bound_by", *names))
+    return [
+        Knee(float(x), rate, lower, upper, dict(zip(_resources(table), times, strict=True)), by, by, (int(x), int(x)))
+        for x, rate, lower, upper, by, *times in zip(*columns, strict=True)
+    ]
+
+
+def _close(low: float, high: float) -> bool:
     return high - low <= max(1, _CLOSE * low)
 
 
-def _knee(table: Sweep, low: int, high: int, unknown: str, finer: Callable[[Sequence[int]], Sweep]) -> Knee:
-    """Close in on whole sizes next to each other, then put the crossing between them by a straight line.
+def _bends(left: Knee, right: Knee, between: Callable[[tuple[int, int]], list[Knee]]) -> Iterator[Knee]:
+    """What a curve does between two of its points: knees, and the two points of each step."""
+    before, after = _narrowed(left, right, between, _fall) if _is_step(left, right) else (left, right)
+    if not _is_step(before, after):
+        if left.before == right.before:
+            return
+        before, after = _narrowed(left, right, between, _flip)
+        if not _is_step(before, after):
+            yield _knee(before, after)
+            return
+    if before.x > left.x:
+        yield from (*_bends(left, before, between), before)
+    if after.x < right.x:
+        yield from (after, *_bends(after, right, between))
 
-    Times are linear in a size between neighbours, or nearly so, which makes the last step exact. Between sizes that are
-    far apart, where nothing can be run, the line is that of the logarithms, as it is drawn, of all that has one.
-    """
-    import numpy as np
 
-    while table[unknown][high] - table[unknown][low] > 1:
-        start, stop = int(table[unknown][low]), int(table[unknown][high])
-        before = table["bound_by"][low]
-        table = _refined(start, stop, finer)
-        changed = table["bound_by"] != before
-        high = int(np.argmax(changed))
-        low = high - 1
-        if len(table) == 2:
+def _is_step(low: Knee, high: Knee) -> bool:
+    """Whether a time falls so much faster than sizes rise that a line would mislead: another algorithm is faster."""
+    ratio = low.x / high.x
+    return any(time > 0 and high.times[name] < _STEEP * ratio**3 * time for name, time in low.times.items())
+
+
+def _fall(points: Sequence[Knee]) -> int:
+    """The point before which a time falls most."""
+
+    def left_over(at: int) -> float:
+        times = points[at - 1].times.items()
+        return min((points[at].times[name] / time for name, time in times if time > 0), default=1.0)
+
+    return min(range(1, len(points)), key=left_over)
+
+
+def _flip(points: Sequence[Knee]) -> int:
+    """The first point at which something else binds."""
+    return next(at for at, point in enumerate(points) if point.before != points[0].before)
+
+
+def _narrowed(
+    low: Knee,
+    high: Knee,
+    between: Callable[[tuple[int, int]], list[Knee]],
+    change: Callable[[Sequence[Knee]], int],
+) -> tuple[Knee, Knee]:
+    """The two sizes next to each other that a change lies between, or the nearest that can be run."""
+    while high.x - low.x > 1:
+        points = between((int(low.x), int(high.x)))
+        at = change(points)
+        low, high = points[at - 1], points[at]
+        if len(points) == 2:
             break
-    before, after = str(table["bound_by"][low]), str(table["bound_by"][high])
-    ends = (int(table[unknown][low]), int(table[unknown][high]))
-    times_there = [table[f"time.{name}"][at] for name in (before, after) for at in (low, high)]
-    far = not _close(*ends)
+    return low, high
 
-    def straight(name: str, bent: bool) -> tuple[float, float]:
-        ends = float(table[name][low]), float(table[name][high])
-        return (math.log(ends[0]), math.log(ends[1])) if bent else ends
 
-    bent = far and min(times_there) > 0
-    first, second = (straight(f"time.{name}", bent) for name in (before, after))
+def _knee(low: Knee, high: Knee) -> Knee:
+    """Put the crossing of what binds between two sizes by a straight line.
+
+    Times are linear in a size between neighbours, or nearly so, which makes it exact. Between sizes that are far apart,
+    where nothing can be run, the line is that of the logarithms, as it is drawn, of all that has one.
+    """
+    before, after = low.before, high.before
+    far = not _close(low.x, high.x)
+
+    def straight(begin: float, end: float, bent: bool) -> tuple[float, float]:
+        return (math.log(begin), math.log(end)) if bent else (begin, end)
+
+    there = [(low.times[name], high.times[name]) for name in (before, after)]
+    bent = far and min(map(min, there)) > 0
+    first, second = (straight(*ends, bent) for ends in there)
     gap = first[0] - second[0], first[1] - second[1]
     part = gap[0] / (gap[0] - gap[1]) if gap[0] != gap[1] else 0.5
-    left, right = straight(unknown, bent)
+    left, right = straight(low.x, high.x, bent)
     x = math.exp(left + part * (right - left)) if bent else left + part * (right - left)
 
-    def at_knee(name: str) -> float:
-        """A column at the knee; of sizes far apart by its logarithm, where it has one at both."""
-        bent = far and min(table[name][low], table[name][high]) > 0
-        (begin, end), (left, right) = straight(name, bent), straight(unknown, bent)
+    def at_knee(begin: float, end: float) -> float:
+        """A figure at the knee; of sizes far apart by its logarithm, where it has one at both."""
+        bent = far and min(begin, end) > 0
+        (begin, end), (left, right) = straight(begin, end, bent), straight(low.x, high.x, bent)
         found = begin + (end - begin) * ((math.log(x) if bent else x) - left) / (right - left)
         return math.exp(found) if bent else found
 
-    times = {name: at_knee(f"time.{name}") for name in _resources(table)}
+    times = {name: at_knee(low.times[name], high.times[name]) for name in low.times}
     time = times[after]
-    return Knee(x, at_knee("flops") / time, time, at_knee("upper"), times | {before: time}, before, after, ends)
+    flops = at_knee(low.attainable * low.lower, high.attainable * high.lower)
+    upper, ends = at_knee(low.upper, high.upper), (int(low.x), int(high.x))
+    return Knee(x, flops / time, time, upper, times | {before: time}, before, after, ends)
 
 
-def _refined(start: int, stop: int, finer: Callable[[Sequence[int]], Sweep]) -> Sweep:
+def _refined(ends: tuple[int, int], others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]) -> Sweep:
     """Evaluate sizes between two; of a sharded expression those that its mesh axes divide."""
     import numpy as np
 
-    found = finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}))
+    start, stop = ends
+    found = finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}), others)
     if np.isnan(found["lower"]).any():
         step = 1 << max((stop - start).bit_length() - _SHARDED_BITS, 0)
-        inside = [size for size in range(start - start % step + step, stop, step) if _divides(size, finer)]
-        return finer([start, *inside, stop])
+        inside = [s for s in range(start - start % step + step, stop, step) if _divides(s, others, finer)]
+        return finer([start, *inside, stop], others)
     return found
 
 
-def _divides(size: int, finer: Callable[[Sequence[int]], Sweep]) -> bool:
+def _divides(size: int, others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]) -> bool:
     try:
-        finer([size])
+        finer([size], others)
     except SizeError:
         return False
     return True
