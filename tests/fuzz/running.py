@@ -235,7 +235,8 @@ def run_input(seed: int, made: Input, folder: str) -> Defect | None:
         left = _cleared(folder, made)
     if time.process_time() - before > SECONDS:
         return fault(f"over {SECONDS:.0f} s: {made.words[0]} {made.kind}")
-    wrong = left or _wrong(code, out.getvalue(), err.getvalue(), made.words)
+    named = [text.decode() for content in made.files.values() for text in _NAMES.findall(content)]
+    wrong = left or _wrong(code, out.getvalue(), err.getvalue(), [*made.words, *named])
     return (
         fault(wrong, f"{' '.join(made.words)}\n{err.getvalue()[-1500:]}\n{out.getvalue()[-1500:]}") if wrong else None
     )
@@ -344,6 +345,9 @@ _INTERNALS = re.compile(
 )
 #: What is no number in a text.
 _NO_NUMBER = re.compile(r"(?<![\w.'\"/-])(?:-?nan|-?inf|-0(?:\.0+)?)(?![\w.'\"/-])")
+
+#: Names in a file that read as no number: a machine may be called so, and its answers print it.
+_NAMES = re.compile(rb"(?i)[\"'](-?nan|-?inf)[\"']")
 
 #: Keys of amounts and times, which are never below 0.
 _AMOUNTS = (
