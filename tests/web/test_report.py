@@ -27,8 +27,9 @@ from roofline.models.serving.answer import serve
 from roofline.models.serving.generation import generation
 from roofline.models.training import train
 from roofline.quantity import format_percent, format_quantity
-from roofline.web.page import page_of
+from roofline.web.page import live_steps, page_of
 from roofline.web.report import report
+from tests.rendering.test_data_frames import EVERY_ANSWER
 from tests.web.conftest import Tab
 
 NODE = shutil.which("node")
@@ -211,6 +212,48 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
         took.append(tab.worked() - start)
     if LONG:  # a time depends on what else the machine does
         assert sorted(took)[len(took) // 2] < 0.05, "a slider moves the answer at once"
+
+
+#: The bars of a page: of each resource its name, its figure and its part of the longest; those of tables; the text.
+BARS = """() => {
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const width = (bar) => all("i", bar).reduce((sum, part) => sum + parseFloat(part.style.width), 0);
+  const terms = all(".term").map((term) => [".name", ".figure"].map((name) => term.querySelector(name).textContent)
+    .concat(width(term.querySelector(".bar"))));
+  return [terms, all("meter").map((meter) => meter.value), document.body.innerText];
+}"""
+
+#: Answers whose time is hops, links or several machines', beside those of every kind.
+OF_SEVERAL_CHIPS = {
+    "hops": lambda: bound("AllReduce_X(bf16[N])", on="h100:8", mesh={"X": 8}, N=1000),
+    "hops beside memory": lambda: llm("llama-3-8b", on="h100:8", tensor=8, batch=32, context=8192),
+    "experts, side by side": lambda: llm("mixtral-8x7b", on="h100:8,h200:8", tensor=8, expert=8, batch=8, context=512),
+    "stages": lambda: train("llama-3-8b", on="h100:64", batch_tokens=2**20, tensor=4, pipeline=2),
+}
+
+
+def test_bars_of_pages_of_every_kind_are_the_times_of_the_answers(tab: Tab, tmp_path: Path) -> None:
+    answers = [ask() for ask in {**EVERY_ANSWER, **OF_SEVERAL_CHIPS}.values()]
+    moving = [each for each in answers if live_steps(each)]
+    still = [each for each in answers if not live_steps(each)]
+    for page in ([*still], *([each] for each in moving)):
+        opened(tab, report(*page), tmp_path)
+        terms, shares, said = tab.page.evaluate(BARS)
+        assert not re.findall(r".*(?:∞|\b(?:NaN|undefined|Infinity)).*", said)
+        assert all(0 <= share <= 1 for share in shares)
+        step = next(iter(live_steps(page[0])), None)
+        values = {} if step is None else step.formula.values()
+        times = {name.removeprefix("time."): time for name, time in values.items() if name.startswith("time.")}
+        if step is not None and step.bound is not None:
+            busy = {name: time for name, time in step.bound.times.items() if time}
+            assert {name: time for name, time in times.items() if time} == pytest.approx(busy)
+        longest = max(times.values(), default=0)
+        assert len(terms) == len(times)
+        for (name, figure, width), (resource, time) in zip(terms, times.items(), strict=True):
+            assert name == resource + " (binds)" * (time == longest)
+            assert figure == f"{format_quantity(time, 's')} · {format_percent(time / values['lower'])}"
+            assert width == pytest.approx(100 * time / longest, abs=1e-3)
+    assert len(moving) >= 8
 
 
 #: Go from point to point of the first chart, and what is read of each.

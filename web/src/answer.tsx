@@ -167,13 +167,13 @@ function Beside() {
 }
 
 function Resources() {
-  const times = answer.value, it = step.value, most = Math.max(...it.terms.map((t) => times[`time_${t.resource}`])) || 1;
+  const times = answer.value, it = step.value, most = Math.max(...it.terms.map((t) => times[t.column])) || 1;
   const binds = binding(times), parts = partsAt(now.value);
   return (
     <section class="card" aria-label="Time on each resource">
       <h2>Time on each resource</h2>
       {it.terms.map((term, i) => {
-        const time = times[`time_${term.resource}`];
+        const time = times[term.column];
         return (
           <details class={`term ${term.resource === binds ? "lit" : ""}`} open={term.resource === binds}>
             <summary>

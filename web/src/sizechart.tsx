@@ -140,7 +140,6 @@ export function SizeChart() {
       const at = { ...values, [size.name]: x };
       return of(time, at, functions.value[which].work(at)[0]);
     };
-    const resources = it.terms.map((term) => term.resource);
     const lower = points.map((p) => amount(p.times.lower, p.x));
     const shown = lower.filter((v) => v > 0 && Number.isFinite(v));
     const floor = Math.min(...shown) / 3e3;
@@ -157,7 +156,7 @@ export function SizeChart() {
     });
     else {
       lines("at best", 5, (p) => amount(p.times.lower, p.x), "lower", "");
-      if (chosen === "time") resources.forEach((resource, i) => lines(resource, i, (p) => p.times[`time_${resource}`], "curve", resource));
+      if (chosen === "time") it.terms.forEach(({ resource, column }, i) => lines(resource, i, (p) => p.times[column], "curve", resource));
     }
     const found = flips(size, values, points);
     found.forEach((flip) => marks.push({ mark: "ridge", label: `${flip.to} binds from ${size.name} = ${count(flip.x)}`, x: flip.x,
@@ -178,7 +177,7 @@ export function SizeChart() {
     const whole = Math.round(x), times = lowest(whole);
     const per = chosen === "time" ? quantity(times.lower, "s") : quantity(made.amount(times.lower, whole), MEASURES[chosen].unit);
     return <><p>at {size.name} = {count(whole)}: <b>{per}</b> {chosen === "time" ? "at best" : chosen === "throughput" ? "at most" : `${chosen} at most`}, {binding(times)} binds{made.full !== null && whole >= made.full && <b class="alert">, does not fit (needs {quantity(times.memory, "B")})</b>}
-      {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[`time_${term.resource}`], "s")}`).join(" · ")}</p>
+      {" · "}{it.terms.map((term) => `${term.resource} ${quantity(times[term.column], "s")}`).join(" · ")}</p>
       <p class="quiet">{sentence(formulaOf(binding(times), it))}</p>
       <p class="quiet">{made.found.length ? made.found.map((f) => `${f.from} → ${f.to} at ${size.name} = ${count(f.x)}`).join("; ")
         : `${binding(times)} binds at every ${size.name} shown`}</p></>;

@@ -6,7 +6,7 @@ export type Values = Record<string, number>;
 export interface Size { name: string; value: number; given: boolean; least: number; most: number }
 export interface Rate { name: string; value: number; unit: string; resource: string; source: string; quantity: string; place: string; dtype: string; figure: string }
 export interface Part { label: string; amount: string; unit: string; rate: string; operations: string[] }
-export interface Term { resource: string; parts: Part[] }
+export interface Term { resource: string; column: string; parts: Part[] }
 export interface Expected { value: number; low: number; high: number; basis: string }
 export interface Operation {
   where: string; kind: string; time: number; binds: string; repeat: number; flops: number | null; bytes: number | null;
@@ -84,7 +84,7 @@ export const refused = computed(() => {
   return step.value.reasons.filter((_, i) => !holds[i]);
 });
 export const bindingOf = (of: Step, times: Values): string =>
-  of.terms.map((term) => term.resource).reduce((a, b) => (times[`time_${b}`] > times[`time_${a}`] ? b : a));
+  of.terms.reduce((a, b) => (times[b.column] > times[a.column] ? b : a)).resource;
 export const binding = (times: Values): string => bindingOf(step.value, times);
 
 /** What a reader set beside sizes and rates, as words of an address: each begins with a dot, as no size does. */

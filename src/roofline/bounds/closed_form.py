@@ -448,9 +448,7 @@ class Formula(Answer):
 
     def _columns(self) -> dict[str, Any]:
         """The columns of a program: times, the three bounds, memory."""
-        columns: dict[str, Any] = {
-            f"time_{resource.replace(' ', '_')}": time for resource, time in self.in_letters().items()
-        }
+        columns: dict[str, Any] = {term.column: term.time for term in self.terms}
         whole = {"lower": Combined("largest", tuple(columns)), "upper": Combined("sum", tuple(columns))}
         columns |= {name: self.forms.get(name, whole.get(name)) for name in BOUNDS}
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}

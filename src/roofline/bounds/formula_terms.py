@@ -67,6 +67,11 @@ class FormulaTerm(NamedTuple):
     time: Any
     parts: tuple[TermPart, ...]
 
+    @property
+    def column(self) -> str:
+        """The name of its time in a program: ``time_hop_latency``."""
+        return f"time_{self.resource.replace(' ', '_')}"
+
     def __str__(self) -> str:
         return f"{self.resource} = " + " + ".join(
             f"{_over(part.amount).replace(' · ', '·')}/{part.rate} [{part.label}]" for part in self.parts

@@ -269,6 +269,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
         "terms": [
             {
                 "resource": term.resource,
+                "column": term.column,
                 "parts": [
                     {
                         "label": part.label, "amount": text(part.amount, "words"), "unit": part.unit,
