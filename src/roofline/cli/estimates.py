@@ -13,11 +13,8 @@ from roofline.cli.output import show_answer, working
 @argument("file", required=False)
 @with_options(
     option("on", required=True, multiple=False, metavar="TARGET"),
-    option("library"),
-    option("from"),
-    option("model"),
-    option("tensor", type=int, metavar="N"),
-    *options("data expert", type=int, metavar="N"),
+    *options("library from model"),
+    *options("tensor data expert", type=int, metavar="N"),
     *options("weights activations kv"),
     option(
         "output-file",
@@ -68,13 +65,7 @@ def calibrate_command(
     option("dtype"),
     option("library", default=None, show_default=False),
     option("constants"),
-    option(
-        "constants",
-        words="--runs",
-        older="--data",
-        name="runs",
-        multiple=False,
-    ),
+    option("constants", words="--runs", older="--data", name="runs", multiple=False),
     option("output-file", name="output", help="Write every group to a file: .csv, .json, .txt."),
     option("json"),
 )

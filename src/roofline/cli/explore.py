@@ -48,11 +48,7 @@ _FIRST: dict[str, Any] = {"words": ["bf16[B, D] * bf16[D, F]", "B=64", "D=64", "
 
 @command_named("explore")
 @argument("words", nargs=-1, metavar="[LINE|MODEL] [SIZE=VALUE]...")
-@with_options(option("on"))
-@with_options(
-    *options("port no-browser limit"),
-    option("workers", type=click.IntRange(1, 64), default=2),
-)
+@with_options(options("on port no-browser limit"), option("workers", type=click.IntRange(1, 64), default=2))
 def explore_command(
     words: tuple[str, ...], on: tuple[str, ...], port: int, no_browser: bool, limit: float, workers: int
 ) -> None:

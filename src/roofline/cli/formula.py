@@ -93,19 +93,8 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
 
 @command_named("solve", "for time equal bandwidth on set over flops bytes dtype policy latex json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
-@with_options(
-    option(
-        "for",
-        required=True,
-    ),
-    option("bandwidth"),
-    option("equal"),
-    option("time"),
-    *SEVERAL,
-    *MESH,
-    *WORK,
-    options("latex js python c json"),
-)
+@with_options(option("for", required=True), options("bandwidth equal time"))
+@with_options(SEVERAL, MESH, WORK, options("latex js python c json"))
 def solve_command(
     words: tuple[str, ...],
     for_: str,

@@ -54,25 +54,13 @@ if TYPE_CHECKING:
     "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain json",
 )
 @argument("model", metavar="MODEL", values="model")
-@with_options(SEVERAL)
-@with_options(option("batch", default="1"))
-@with_options(options("prompt past context images image-size all-logits"))
-@with_options(SERVED, SHARING)
-@with_options(option("algorithm", multiple=False))
-@with_options(FORMATS, ESTIMATE, EXPECT, options("measured output"))
-@with_options(option("tpot"))
+@with_options(SEVERAL, option("batch", default="1"), options("prompt past context images image-size all-logits"))
+@with_options(SERVED, SHARING, option("algorithm", multiple=False), FORMATS, ESTIMATE, EXPECT)
+@with_options(options("measured output tpot chunk fit advise price power draft accept draft-by draft-weights"))
+@with_options(options("prefill-on prefill-tensor prefill-batch prefill-link pool form"))
 @with_options(
-    options("chunk fit advise"),
-    option("price"),
-)
-@with_options(options("power draft accept draft-by draft-weights prefill-on prefill-tensor prefill-batch prefill-link"))
-@with_options(options("pool form"))
-@with_options(option("view", type=ChartKind("model")))
-@with_options(
-    option(
-        "phase",
-        type=click.Choice(["prefill", "decode"]),
-    ),
+    option("view", type=ChartKind("model")),
+    option("phase", type=click.Choice(["prefill", "decode"])),
     option("output-file", callback=data_or_picture, help="A picture (.svg, .png, .pdf); .json, .txt: all; .csv."),
     *options("dark width explain json"),
 )

@@ -58,11 +58,8 @@ def _without_raw(options: dict[str, Any]) -> dict[str, Any]:
 
 @command_named("layout")
 @argument("words", nargs=-1, metavar="TENSOR [SIZE=VALUE]...")
-@with_options(
-    option("mesh", name="meshes"),
-    option("on", multiple=False, metavar="TARGET"),
-    *options("chips local uneven json"),
-)
+@with_options(option("mesh", name="meshes"), option("on", multiple=False, metavar="TARGET"))
+@with_options(options("chips local uneven json"))
 def layout_command(
     words: tuple[str, ...], meshes: tuple[str, ...], on: str | None, local: bool, files: tuple[str, ...], uneven: str,
     as_json: bool,
@@ -89,15 +86,8 @@ def layout_command(
 
 @command_named("comm", "on bytes bytes-per-chip dtype estimate measured algorithm sharp mesh wrap set explain json")
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
-@with_options(SEVERAL, MESH, EXPECT)
-@with_options(
-    option("bytes", name="bytes"),
-    option(
-        "bytes-per-chip",
-    ),
-    option("dtype", default="bf16"),
-    *options("measured explain json"),
-)
+@with_options(SEVERAL, MESH, EXPECT, option("bytes", name="bytes"), option("bytes-per-chip"))
+@with_options(option("dtype", default="bf16"), options("measured explain json"))
 def comm_command(
     words: tuple[str, ...],
     bytes: str | None,
@@ -144,15 +134,8 @@ def comm_command(
 
 @command_named("scaling")
 @argument("words", nargs=-1, metavar="[CONDITION]... [SIZE=VALUE]...", values="condition")
-@with_options(
-    option("for", name="unknown"),
-    option("dtype", default="bf16"),
-    option("weights"),
-    *options("compute torus-axes network"),
-    *SEVERAL,
-    *NETWORK,
-    option("json"),
-)
+@with_options(option("for", name="unknown"), option("dtype", default="bf16"))
+@with_options(options("weights compute torus-axes network"), SEVERAL, NETWORK, option("json"))
 def scaling_command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """From which batch or width on, and up to how many chips, does a layer scale? Without a condition, list them.
 

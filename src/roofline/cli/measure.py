@@ -28,10 +28,7 @@ STOPPED = ".stopped"
 
 @command_named("measure")
 @with_options(
-    *options("quick seconds device no-library show"),
-    option("chart"),
-    *options("roofline against"),
-    option("csv"),
+    *options("quick seconds device no-library show chart roofline against csv"),
     option(
         "output-file",
         name="output",
@@ -161,14 +158,7 @@ def _measured(quick: bool, library: bool, seconds: float | None, device: str | N
 @with_options(
     option("on", older="--machine", multiple=False, metavar="FILE", values="file"),
     options("threads backend"),
-    option(
-        "cold",
-        words="--cold/--warm",
-        name="cold",
-        flag_value=None,
-        is_flag=True,
-        default=False,
-    ),
+    option("cold", words="--cold/--warm", name="cold", flag_value=None, is_flag=True, default=False),
     EXPECT,
     options("chart split csv json"),
 )

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @command_named("model")
 @argument("names", nargs=-1, metavar="[MODEL]...", values="model")
-@with_options(
-    option("batch", default="1"),
-    option("prompt"),
-    option("context"),
-    *FORMATS,
-    *options("modules parts json"),
-)
+@with_options(option("batch", default="1"), options("prompt context"), FORMATS, options("modules parts json"))
 def model_command(
     names: tuple[str, ...],
     batch: str,

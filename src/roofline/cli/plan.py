@@ -31,18 +31,14 @@ _BESIDE = {
 @argument("model", metavar="MODEL", values="model")
 @with_options(
     option("on", required=True, metavar="CHIP[,CHIP]…"),
-    *options("count set rate"),
-    option("prompt"),
-    option("output"),
-    *options("shared ttft tpot e2e percentile price objective formats lengths most disaggregate"),
+    *options("count set rate prompt output shared ttft tpot e2e percentile price objective formats lengths most"),
+    option("disaggregate"),
     option("draft", type=str, metavar="N[,N]…"),
     *options("accept draft-by draft-weights"),
     *SERVED,
     option("estimate", is_flag=False, flag_value="vllm", metavar="LIBRARY"),
-    option("why"),
-    option("explain"),
-    option("simulate"),
-    WORKERS,
+    *options("why explain simulate"),
+    *WORKERS,
     option(
         "output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json, .txt: all; .csv."
     ),

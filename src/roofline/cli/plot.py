@@ -18,17 +18,9 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 @command_named("plot", "on vary kind ceiling level points flops bytes intensity width dark json")
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUES]...")
 @with_options(option("vary"), option("kind", type=ChartKind("roofline", "size")))
+@with_options(option("on", name="machines", metavar="TARGET[,TARGET]…"), DESCRIBED, MESH, WORK, EXPECT)
 @with_options(
-    option("on", name="machines", metavar="TARGET[,TARGET]…"),
-    DESCRIBED,
-    MESH,
-    WORK,
-    EXPECT,
-)
-@with_options(
-    *options("name ceiling level"),
-    option("bandwidth"),
-    *options("points title dark"),
+    *options("name ceiling level bandwidth points title dark"),
     option(
         "output-file",
         name="output",

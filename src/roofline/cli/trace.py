@@ -50,18 +50,10 @@ _PICTURES = (".svg", ".png", ".pdf")
 @command_named("trace", "input batch backward optimizer on set policy convention estimate flat depth explain json")
 @argument("program", metavar="FILE.py:NAME | FILE.onnx", values="file")
 @argument("words", nargs=-1, metavar="[SIZE=VALUE]...")
+@with_options(options("input jax batch dtype trips backward input-gradients optimizer"))
+@with_options(SEVERAL, BYTES["each-op"], ESTIMATE, EXPECT)
 @with_options(
-    *options("input jax"),
-    option("batch"),
-    option("dtype"),
-    *options("trips backward input-gradients"),
-    option("optimizer"),
-    *SEVERAL,
-    *BYTES["each-op"],
-    *ESTIMATE,
-    *EXPECT,
-    option("measured"),
-    *options("convention flat depth explain formula latex js python c json"),
+    *options("measured convention flat depth explain formula latex js python c json"),
     option(
         "output-file",
         name="output",

@@ -54,42 +54,19 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
     "explain json",
 )
 @argument("model", metavar="MODEL", values="model")
-@with_options(SEVERAL, options("batch-tokens sequence"))
-@with_options(option("data", type=OF_EACH, metavar="N"))
-@with_options(option("pipeline", type=OF_EACH, default=1, metavar="N"))
-@with_options(options("schedule chunks"))
+@with_options(SEVERAL, options("batch-tokens sequence"), option("data", type=OF_EACH, metavar="N"))
+@with_options(option("pipeline", type=OF_EACH, default=1, metavar="N"), options("schedule chunks"))
+@with_options(option("microbatches", type=str), option("fsdp", type=OF_EACH))
+@with_options(options("tensor expert", type=OF_EACH, default=1, metavar="N"), option("expert-exchange"))
 @with_options(
-    option(
-        "microbatches",
-        type=str,
-    )
-)
-@with_options(option("fsdp", type=OF_EACH))
-@with_options(
-    option(
-        "tensor",
-        type=OF_EACH,
-        default=1,
-        metavar="N",
-    ),
-    option("expert", type=OF_EACH, default=1, metavar="N"),
-    option("expert-exchange"),
     option("context-parallel", type=OF_EACH, default=1, metavar="N"),
-    option(
-        "sequence-parallel",
-        default=True,
-        words="--sequence-parallel/--no-sequence-parallel",
-    ),
+    option("sequence-parallel", default=True, words="--sequence-parallel/--no-sequence-parallel"),
     option("algorithm", multiple=False),
     option("zero"),
-    option(
-        "checkpoint",
-        default="selective",
-    ),
+    option("checkpoint", default="selective"),
     *options("lora saved-activations unfused"),
     option("optimizer", default="adam", values="adam adamw lion momentum sgd"),
-    option("weights"),
-    *options("gradients moments master tokens mfu measured days chip-hours price"),
+    *options("weights gradients moments master tokens mfu measured days chip-hours price"),
     option("power", callback=_power),
     *BYTES["minimal"],
     option("full-attention"),
