@@ -540,84 +540,77 @@ EXPECTED_KINDS = {
 }  # fmt: skip
 
 
-def estimable(ask: Function) -> Function:
+def _taking(
+    words: Mapping[str, Any], kinds: Mapping[str, str]
+) -> Callable[[Callable[..., Any]], Callable[[Function], Function]]:
+    """Make a decorator by which questions take further ``words``: it answers by those given, and what asks the rest."""
+
+    def made(answer_with: Callable[..., Any]) -> Callable[[Function], Function]:
+        @wraps(answer_with)
+        def decorated(ask: Function) -> Function:
+            own = signature(ask)
+            further = {name: value for name, value in words.items() if name not in own.parameters}
+
+            @wraps(ask)
+            def asked(*given: Any, **options: Any) -> Any:
+                chosen = {name: options.pop(name) for name in further if name in options}
+                if (wrong := wrong_kind(chosen, kinds)) is not None:
+                    raise wrong
+                return answer_with(lambda: ask(*given, **options), **chosen)
+
+            asked.__signature__ = with_named(own, further)  # type: ignore[attr-defined]
+            asked.__doc__ = described(ask.__doc__, [*own.parameters, *further], ask.__name__)
+            return asked  # type: ignore[return-value]
+
+        return decorated  # type: ignore[return-value]
+
+    return made
+
+
+@_taking(EXPECTATION, EXPECTED_KINDS)
+def estimable(ask: Callable[[], Any], estimate: Any = False, **by: Any) -> Any:
     """Let a question say what to expect too: ``estimate=True``, or the name of whose kernels run.
 
     >>> from roofline import bound
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", estimate=True).expectation.is_known
     True
     """
-
-    own = signature(ask)
-    words = {name: value for name, value in EXPECTATION.items() if name not in own.parameters}
-
-    @wraps(ask)
-    def asked(*given: Any, **options: Any) -> Any:
-        chosen = {name: options.pop(name) for name in words if name in options}
-        wrong = wrong_kind(chosen, EXPECTED_KINDS)
-        if wrong is not None:
-            raise wrong
-        wanted = chosen.pop("estimate", False)
-        if not wanted and any(value != EXPECTATION[name] for name, value in chosen.items()):
-            named = f"{spelled('library')}, {spelled('constants')} and {spelled('eager')}"
-            raise InputError(f"{named} go with {spelled('estimate')}", hint=f"add {spelled('estimate', True)}")
-        answer = ask(*given, **options)
-        if not wanted:
-            return answer
-        library = chosen.get("library", "vllm") if wanted is True else wanted
-        return capability("estimated")(answer, library, chosen.get("constants", ()), eager=chosen.get("eager", False))
-
-    asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
-    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words], ask.__name__)
-    return asked  # type: ignore[return-value]
+    if not estimate and any(value != EXPECTATION[name] for name, value in by.items()):
+        named = f"{spelled('library')}, {spelled('constants')} and {spelled('eager')}"
+        raise InputError(f"{named} go with {spelled('estimate')}", hint=f"add {spelled('estimate', True)}")
+    answer = ask()
+    if not estimate:
+        return answer
+    library = by.get("library", "vllm") if estimate is True else estimate
+    return capability("estimated")(answer, library, by.get("constants", ()), eager=by.get("eager", False))
 
 
-def measurable(ask: Function) -> Function:
+@_taking({"measured": None}, {})
+def measurable(ask: Callable[[], Any], measured: Any = None) -> Any:
     """Let a question say what it takes in reality: ``measured="60us"``.
 
     >>> from roofline import bound
     >>> round(bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", measured="60us").over_floor, 2)
     1.48
     """
-
-    @wraps(ask)
-    def asked(*given: Any, **options: Any) -> Any:
-        measured = options.pop("measured", None)
-        answer = ask(*given, **options)
-        if measured is None:
-            return answer
-        if not hasattr(answer, "beside"):
-            raise InputError("a measured time is of one step on one machine", hint=f"leave {spelled('measured')} out")
-        return answer.beside(measured)
-
-    own = signature(ask)
-    asked.__signature__ = with_named(own, {"measured": None})  # type: ignore[attr-defined]
-    asked.__doc__ = described(ask.__doc__, [*own.parameters, "measured"], ask.__name__)
-    return asked  # type: ignore[return-value]
+    answer = ask()
+    if measured is None:
+        return answer
+    if not hasattr(answer, "beside"):
+        raise InputError("a measured time is of one step on one machine", hint=f"leave {spelled('measured')} out")
+    return answer.beside(measured)
 
 
-def priceable(ask: Function) -> Function:
+@_taking({"price": None, "power": None}, dict.fromkeys(("price", "power"), "float | str | None"))
+def priceable(ask: Callable[[], Any], **costs: Any) -> Any:
     """Let a question say what its runs cost: ``price=2.5``, ``power="tdp"``.
 
     >>> from roofline import bound
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,a100", price="table").best("$ a million runs")
     ('a100',)
     """
-    words = {"price": None, "power": None}
-
-    @wraps(ask)
-    def asked(*given: Any, **options: Any) -> Any:
-        chosen = {name: options.pop(name) for name in words if options.get(name) is not None}
-        wrong = wrong_kind(chosen, {"price": "float | str", "power": "float | str"})
-        if wrong is not None:
-            raise wrong
-        answer = ask(*given, **{name: value for name, value in options.items() if name not in words})
-        return answer.priced(**chosen) if chosen else answer
-
-    own = signature(ask)
-    asked.__signature__ = with_named(own, words)  # type: ignore[attr-defined]
-    asked.__doc__ = described(ask.__doc__, [*own.parameters, *words], ask.__name__)
-    return asked  # type: ignore[return-value]
+    answer, given = ask(), {name: value for name, value in costs.items() if value is not None}
+    return answer.priced(**given) if given else answer
 
 
 #: Formats of a model of which a question takes several.
