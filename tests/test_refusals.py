@@ -112,7 +112,7 @@ def _rate(name: str, value: Any, plain: float) -> Any:
 
 
 def _rates(*values: float, open: bool = True) -> Any:
-    from roofline.bounds.formula_terms import rate_symbols
+    from roofline.bounds.closed_form import rate_symbols
     from roofline.sizes import symbol
 
     return rate_symbols([_rate("hbm", symbol("W") if open else 1.0, value) for value in values])

@@ -50,7 +50,6 @@ CAPABILITIES = {
     "Comparable.facts": "roofline.bounds.comparison:facts_of_one",
     "Comparable.operations": "roofline.bounds.bound:operations_as_data",
     "Bound.advise": "roofline.bounds.advise:advise",
-    "Bound.compile": "roofline.bounds.closed_form:compiled_bound",
     "Bound.fused": "roofline.bounds.case:fused",
     "Bound.scores_on_chip": "roofline.bounds.case:scores_on_chip",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",

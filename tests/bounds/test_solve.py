@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import bound, chip, solve, solve_dtypes, zones
-from roofline.bounds.solve import solution_pairs
 from roofline.cli import main
 from roofline.errors import InputError, SizeError
 from tests.strategies import few
@@ -248,7 +247,7 @@ def test_a_rate_under_measured_fractions_is_told_as_a_data_sheet_has_it() -> Non
     sheet = found.value / found.fraction
     kinds = [bound(line, on="h100", achievable=True, set={"bf16": sheet * x}, **sizes).kind for x in (0.999, 1.001)]
     assert kinds == ["compute-bound", "memory-bound"]
-    assert ("data sheet", "1.9 PFLOP/s, of which 0.803 is reached as measured") in solution_pairs(found)
+    assert ("data sheet", "1.9 PFLOP/s, of which 0.803 is reached as measured") in found.pairs()
     assert solve(line, "B", on="h100", achievable=True, D=8192, F=8192).fraction is None
     assert solve(line, "hbm", on="h100", **sizes).fraction is None
     assert solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "ici", on="v5e:16x16", **sizes).fraction is None

@@ -530,7 +530,7 @@ class Bound(Measurable, Comparable):
         >>> [round(t * 1e6, 1) for t in f(B=[64, 4096], D=8192, F=8192)["lower"].tolist()]
         [40.7, 555.6]
         """
-        return capability("Bound.compile")(self)
+        return self.formula().compile()
 
     def sections_in_full(self) -> Iterator[Section]:
         """What it says, with its operations also where there is one, and where in a program each stands."""

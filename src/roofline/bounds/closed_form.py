@@ -18,28 +18,20 @@ network) with the operations they come from. It can be compiled, printed in othe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from roofline.answers import Answer, heading, plain_data, plain_table
-from roofline.bounds.bound import Bound
+from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse
 from roofline.bounds.crossing import first_where, rises, roots_of
-from roofline.bounds.formula_terms import (
-    FormulaTerm,
-    RateSymbol,
-    TermPart,
-    columns_of,
-    rate_symbols,
-    terms_of,
-    written_amount,
-)
+from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.c_source import Way, c_source_of_ways
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
 from roofline.formulas.printers import Combined, fastest_source, javascript_source, language_named, python_source, text
-from roofline.frozen import NamedTuple, dataclass, field, replace
+from roofline.frozen import NamedTuple, dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.ops.rules import noting_conditions
@@ -78,6 +70,66 @@ SAMPLES, _PRIMES = 1024, (2, 3, 5, 7, 11, 13, 17, 19)
 
 #: Characters of a form that is shown whole, and of the size at which another resource binds.
 LONGEST_FORM, LONGEST_ROOT = 200, 100
+
+
+#: What tensors of each role are called in a term.
+_ROLES = {
+    "weight": "weights", "kv": "keys and values", "state": "states", "gradient": "gradients", "raw": "bytes",
+    "index": "activations", "activation": "activations", "moment": "optimizer", "master": "optimizer",
+}  # fmt: skip
+
+#: What arithmetic of each kind of operation is called.
+_KINDS = {"contraction": "matrices", "attention": "attention", "elementwise": "elementwise", "norm": "norms"}
+
+
+class RateSymbol(NamedTuple):
+    """A rate in a formula: its symbol, its value in ``unit``, the resource it is of, where the figure is from.
+
+    ``quantity``, ``place`` and ``dtype`` are those of the work that is divided by it.
+    """
+
+    symbol: Any
+    value: float
+    unit: str
+    resource: str
+    source: str
+    quantity: str = ""
+    place: str = ""
+    dtype: str = ""
+
+
+class TermPart(NamedTuple):
+    """A part of a term: an amount over a rate, and the operations it comes from."""
+
+    label: str
+    amount: Any
+    unit: str
+    rate: Any
+    operations: tuple[str, ...]
+
+
+class FormulaTerm(NamedTuple):
+    """The time of one resource as a sum of parts.
+
+    >>> from roofline.bounds.api import bound
+    >>> print(*bound("bf16[B, D] * int8[D, F]", on="v5e").formula().terms, sep="\\n")
+    mxu = 2·B·D·F/P_bf16 [matrices]
+    hbm = 2·B·(D + F)/W_hbm [activations] + D·F/W_hbm [weights]
+    """
+
+    resource: str
+    time: Any
+    parts: tuple[TermPart, ...]
+
+    @property
+    def column(self) -> str:
+        """The name of its time in a program: ``time_hop_latency``."""
+        return f"time_{self.resource.replace(' ', '_')}"
+
+    def __str__(self) -> str:
+        return f"{self.resource} = " + " + ".join(
+            f"{_over(part.amount).replace(' · ', '·')}/{part.rate} [{part.label}]" for part in self.parts
+        )
 
 
 class FormulaFlip(NamedTuple):
@@ -123,7 +175,6 @@ class Formula(Answer):
     definitions: Mapping[Any, Any] = field(default_factory=dict)
     case: ValidRange | None = None
     runs: tuple[ValidRange, ...] = ()
-    _kept: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, columns: Sequence[str] | None = None, **values: Any) -> Evaluated:
         """Its columns at sizes: numbers, or arrays that broadcast. A size left out is that of the point.
@@ -176,52 +227,47 @@ class Formula(Answer):
 
     def compile(self) -> Compiled:
         """A function of arrays of its sizes, and of its rates where they are given."""
-        if "compiled" not in self._kept:
-            times = self.in_letters()
-            rates = {name: rate.value for name, rate in self.rates.items()}
-            self._kept["compiled"] = Compiled(
-                self.expression,
-                dict(self.letters),
-                rates,
-                dict(self.forms),
-                times,
-                () if self.ways and self.case else self.conditions,
-                self.from_zero,
-                tuple(way.compile() for way in self.ways),
-                self.definitions,
-                self.incomplete,
-                self.assumptions,
-                self.case,
-            )
-        compiled: Compiled = self._kept["compiled"]
-        return compiled
+        return self._compiled
+
+    @once
+    def _compiled(self) -> Compiled:
+        return Compiled(
+            self.expression,
+            dict(self.letters),
+            {name: rate.value for name, rate in self.rates.items()},
+            dict(self.forms),
+            self.in_letters(),
+            () if self.ways and self.case else self.conditions,
+            self.from_zero,
+            tuple(way.compile() for way in self.ways),
+            self.definitions,
+            self.incomplete,
+            self.assumptions,
+            self.case,
+        )
 
     @property
     def is_numeric(self) -> bool:
         """Whether every size has a value, and the formula holds there."""
         return all(name in self.point for name in self.sizes) and not self.invalid
 
-    @property
+    @once
     def invalid(self) -> tuple[str, ...]:
         """Why the formula does not hold at the point; nothing where it does, or where sizes have no values."""
-        if "invalid" not in self._kept:
-            known = all(name in self.point for name in self.sizes)
-            self._kept["invalid"] = tuple(self.compile().evaluate(self.point).invalid) if known else ()
-        reasons: tuple[str, ...] = self._kept["invalid"]
-        return reasons
+        known = all(name in self.point for name in self.sizes)
+        return tuple(self.compile().evaluate(self.point).invalid) if known else ()
 
     def values(self) -> dict[str, float]:
         """Every column but what binds, at the point, which has a value for each size."""
         self._check_point()
-        if "values" not in self._kept:
-            self._kept["values"] = self._values()
-        values: dict[str, float] = self._kept["values"]
-        return values
+        return self._values
 
+    @once
     def _values(self) -> dict[str, float]:
         """Every column by one pass through the forms: at one point that is shorter than to compile them."""
         if self.ways:
-            return min((way.values() for way in self._ways_at_point()), key=lambda values: values["lower"])
+            here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
+            return min((way.values() for way in here), key=lambda values: values["lower"])
         known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.letters.items()}
         known |= {rate.symbol: rate.value for rate in self.rates.values()}
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
@@ -230,10 +276,6 @@ class Formula(Answer):
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
         return dict.fromkeys(found, math.nan) if self.invalid else found
-
-    def _ways_at_point(self) -> list[Formula]:
-        """Of several ways those whose case the point is."""
-        return [way for way in self.ways if way.is_case_of(self.point)] or list(self.ways)
 
     def is_case_of(self, point: Mapping[str, Any]) -> bool:
         """Whether sizes are of its case, where it is one of several."""
@@ -261,17 +303,15 @@ class Formula(Answer):
 
     def elasticities(self) -> dict[str, dict[str, Elasticity]]:
         """∂ln t/∂ln x of the three bounds at the point, by size and rate; over the rates they sum to −1."""
-        if "elasticities" not in self._kept:
-            if not self.is_numeric:
-                missing = next((f"size {name} has no value" for name in self.sizes if name not in self.point), "")
-                raise SizeError(missing or self.invalid[0], hint="an elasticity is that at a point")
-            forms = {name: self.bound_form(name) for name in BOUNDS}
-            self._kept["elasticities"] = {
-                name: {str(x): each for x, each in elasticities(form, self._at_point(), self.definitions).items()}
-                for name, form in forms.items()
-            }
-        found: dict[str, dict[str, Elasticity]] = self._kept["elasticities"]
-        return found
+        if not self.is_numeric:
+            missing = next((f"size {name} has no value" for name in self.sizes if name not in self.point), "")
+            raise SizeError(missing or self.invalid[0], hint="an elasticity is that at a point")
+        return self._elasticities
+
+    @once
+    def _elasticities(self) -> dict[str, dict[str, Elasticity]]:
+        found = {name: elasticities(self.bound_form(name), self._at_point(), self.definitions) for name in BOUNDS}
+        return {name: {str(x): each for x, each in of.items()} for name, of in found.items()}
 
     def _check_point(self) -> None:
         """Refuse a point that lacks a size."""
@@ -302,12 +342,12 @@ class Formula(Answer):
         >>> flip.before, flip.after, flip.form
         ('hbm', 'mxu', D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16)))
         """
-        if "flips" not in self._kept:
-            known = [name for name in self.sizes if all(size in self.point for size in self.sizes if size != name)]
-            found = [flip for name in known for flip in self._flips_of(name)]
-            self._kept["flips"] = (*found, *(self._open_flips() if not known else ()))
-        flips: tuple[FormulaFlip, ...] = self._kept["flips"]
-        return flips
+        return self._flips
+
+    @once
+    def _flips(self) -> tuple[FormulaFlip, ...]:
+        known = [name for name in self.sizes if all(size in self.point for size in self.sizes if size != name)]
+        return tuple(flip for name in known for flip in self._flips_of(name)) if known else tuple(self._open_flips())
 
     def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
         import numpy as np
@@ -743,6 +783,122 @@ def _plain(value: Any) -> Any:
     return int(known) if isinstance(known, float) and known.is_integer() else known
 
 
+def rate_symbols(uses: Iterable[ResourceUse]) -> dict[str, RateSymbol]:
+    """The rates of some uses by the names of their symbols."""
+    found: dict[str, RateSymbol] = {}
+    for use in uses:
+        rate = use.rate
+        if not is_symbol(rate.value) or rate.plain is None:
+            raise InputError(f"the rate of {use.resource} is a number", hint="this answer has no closed form")
+        figure = rate.figure
+        source = "" if figure is None else ", ".join(filter(None, (figure.basis, figure.source, figure.date)))
+        name = str(rate.value)
+        unit, of = UNITS[use.quantity][1], (use.quantity, use.place, use.dtype)
+        one = RateSymbol(rate.value, float(rate.plain), unit, use.resource, source, *of)
+        if found.setdefault(name, one).value != one.value:
+            raise InputError(f"two rates are called {name}", hint="this answer has no closed form")
+    return found
+
+
+def columns_of(bound: Bound) -> dict[str, Any]:
+    """The columns of a bound beside its times."""
+    import sympy
+
+    whole: dict[str, Any] = {} if type(bound) is Bound else {"lower": bound.lower, "upper": bound.upper}
+    whole["op_by_op"] = bound.op_by_op
+    figures = ("flops", "intensity", "critical_intensity", "attainable", "utilisation", "estimate")
+    whole |= {name: getattr(bound, name) for name in figures}
+    whole["bytes"] = sum(bound.bytes.values())
+    tables = {"bytes": bound.bytes, "wire": bound.wire, "flops": bound.flops_by}
+    whole |= {f"{table}.{name}": amount for table, amounts in tables.items() for name, amount in amounts.items()}
+    if bound.footprint is not None:
+        parts = bound.footprint.parts
+        whole |= {"memory": bound.footprint.total, **{f"memory.{name}": size for name, size in parts.items()}}
+    return {name: sympy.sympify(form) for name, form in whole.items() if form is not None}
+
+
+def terms_of(bound: Bound) -> Iterator[FormulaTerm]:
+    """Every resource with its parts: alike amounts over one rate together.
+
+    >>> from roofline.bounds.api import bound
+    >>> [[part.label for part in term.parts] for term in terms_of(bound("bf16[B, D] * int8[D, F]", on="v5e"))]
+    [['matrices'], ['activations', 'weights']]
+    """
+    import sympy
+
+    parts: dict[str, dict[tuple[str, Any], list[tuple[Any, str]]]] = {name: {} for name in bound.times}
+    units: dict[Any, str] = {}
+    tensors = _tensors(bound)
+    for index, each in enumerate(bound.ops):
+        for use in each.uses:
+            units[use.rate.value] = UNITS[use.quantity][0]
+            for label, amount in _labelled(each, use, tensors[index]):
+                found = parts[use.resource].setdefault((label, use.rate.value), [])
+                found.append((amount, (each.op.where or each.op.name).rpartition(".")[2] or each.op.name))
+    for resource, gathered in parts.items():
+        made = tuple(
+            TermPart(
+                label, tidy(sum(a for a, _ in listed)), units[rate], rate, tuple(dict.fromkeys(n for _, n in listed))
+            )
+            for (label, rate), listed in gathered.items()
+        )
+        yield FormulaTerm(resource, sympy.Add(*(part.amount / part.rate for part in made)), made)
+
+
+def _labelled(part: OpBound, use: ResourceUse, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The parts of a use: bytes by the role of their tensors, arithmetic and messages by the operation's kind."""
+    import sympy
+
+    if use.quantity == "bytes":
+        rest = sympy.expand(sum(size for _, size in tensors) - use.amount)
+        if tensors and all(abs(each) < 0.5 for each in rest.as_coefficients_dict().values()):  # of a byte: rounding
+            yield from tensors
+        else:
+            yield "operands", use.amount
+    elif use.quantity == "flops":
+        yield "experts" if "groups" in part.op.dims else _KINDS.get(part.op.kind, part.op.kind), use.amount
+    else:
+        kind = str(part.op.options.get("collective", "network"))
+        yield (kind if use.quantity == "wire" else f"{kind}, in turn"), use.amount
+
+
+def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
+    """For each operation the bytes of its tensors by role, repeats counted; nothing where they are not known."""
+    found = moved_tensors(
+        [part.op for part in bound.ops], bound.request.get("policy", "each-op"), bound.request.get("tile")
+    )
+    return [
+        [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
+        for part, each in zip(bound.ops, found, strict=True)
+    ]
+
+
+def tidy(amount: Any) -> Any:
+    """An amount as a person would write it: multiplied out, alike terms together, common factors before a bracket.
+
+    >>> from roofline.sizes import symbol
+    >>> tidy(2 * symbol("B") * (symbol("C") + 1) + 4 * symbol("B") * symbol("C"))
+    2*B*(3*C + 1)
+    """
+    import sympy
+
+    flat = (
+        sympy.nsimplify(amount) if isinstance(amount, int) else sympy.expand(amount, power_base=False, power_exp=False)
+    )
+    flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
+    return sympy.factor_terms(flat)
+
+
+def written_amount(amount: Any) -> str:
+    """An amount as a person would write it, with breaks between its factors."""
+    return text(amount, "words").replace("**", "^").replace("*", " · ")
+
+
+def _over(amount: Any) -> str:
+    """An amount that something is divided by: a sum in brackets."""
+    return f"({written_amount(amount)})" if getattr(amount, "is_Add", False) else written_amount(amount)
+
+
 #: The longest sum that stands in one line of LaTeX.
 _LONGEST_SUM = 400
 
@@ -825,7 +981,7 @@ def fastest(ways: Sequence[Formula]) -> Formula:
     best = min(ways, key=lambda way: way.values()["lower"] if way.is_numeric else 0)
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
     note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
-    return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note), _kept={})
+    return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note))
 
 
 def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:
@@ -839,16 +995,11 @@ def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, Vali
     for each, case in forms:
         own = next((size for size in case.holds.free_symbols if size.name == name), usual)
         sizes = {name: own, **{n: size for n, size in each.letters.items() if n != name}}
-        ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case, _kept={}))
+        ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case))
     shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
     rates = {n: rate for way in ways for n, rate in way.rates.items()}
     note = f"the terms are those of {shown.case.reason if shown.case else name}"
-    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note), _kept={})
-
-
-def compiled_bound(bound: Bound) -> Compiled:
-    """What :meth:`Bound.compile` gives."""
-    return closed_form(bound).compile()
+    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note))
 
 
 def closed_form(bound: Bound, **point: float) -> Formula:

@@ -64,14 +64,16 @@ class EqualCost(NoTime):
     less_below: int | None
     target: str
 
+    @property
+    def _found(self) -> str:
+        """The size, its form where others are open; ``no D`` where there is none."""
+        if self.form is None and self.value is None:
+            return f"no {self.unknown}"
+        return f"{self.unknown} = {self.form if self.value is None else format_number(self.value, 6)}"
+
     def facts(self) -> Iterator[Fact]:
         """The size, its closed form and both costs, for a comparison."""
-        if self.form is None and self.value is None:
-            yield Fact("answer", f"no {self.unknown}")
-        else:
-            yield Fact(
-                "answer", f"{self.unknown} = {self.form if self.value is None else format_number(self.value, 6)}"
-            )
+        yield Fact("answer", self._found)
         if self.form is not None:
             yield Fact("closed form", str(self.form))
         if self.less_below is not None:
@@ -91,16 +93,13 @@ class EqualCost(NoTime):
 
     def sections(self) -> tuple[Section, ...]:
         """The size, its closed form, and what each of the two costs."""
-        word = QUANTITIES[self.quantity]
+        word, answer = QUANTITIES[self.quantity], self._found
         if self.form is None and self.value is None:
-            answer = f"no {self.unknown} gives both the same {word}"
-        else:
-            number = str(self.form) if self.value is None else format_number(self.value, 6)
-            answer = f"{self.unknown} = {number}"
-            if self.less_below is not None:
-                order = ("first", "second") if self.less_below == 1 else ("second", "first")
-                less = "takes less" if self.quantity == "time" else "has fewer"
-                answer += f": below it the {order[0]} {less} {word}, above it the {order[1]}"
+            answer += f" gives both the same {word}"
+        elif self.less_below is not None:
+            order = ("first", "second") if self.less_below == 1 else ("second", "first")
+            less = "takes less" if self.quantity == "time" else "has fewer"
+            answer += f": below it the {order[0]} {less} {word}, above it the {order[1]}"
         lines = [("answer", answer)]
         if self.form is not None and self.value is not None:
             lines.append(("closed form", f"{self.unknown} = {self.form}"))
@@ -150,23 +149,9 @@ def solve_equal(
     known = {symbol(name): size for each in asked for name, size in each.sizes.items()}
     costs = [_cost(each, quantity) for each in asked]
     if quantity == "time":
-        value = _same_time([put_numbers(cost, known) for cost in costs], symbol(for_))
-        return EqualCost(
-            unknown=for_, quantity=quantity, texts=(asked[0].text, asked[1].text), form=None, value=value,
-            first=costs[0], second=costs[1], less_below=None if value is None else _less(costs, known, for_, value),
-            target=asked[0].machine.name,
-        )  # fmt: skip
-    roots = roots_of(costs[0], costs[1], symbol(for_))
-    if roots is None:
-        raise InputError(
-            f"there is no closed form in {for_}", hint="solve for another size, or give the others numbers"
-        )
-    valued = [(root, positive_number(put_numbers(root, known))) for root in roots]
-    form, value = next(
-        ((root, value) for root, value in valued if value is not None), (roots[0] if roots else None, None)
-    )
-    if form is not None and value is None and not free_symbols(put_numbers(form, known)):
-        form = None
+        form, value = None, _same_time([put_numbers(cost, known) for cost in costs], symbol(for_))
+    else:
+        form, value = _same_cost(costs, known, symbol(for_))
     return EqualCost(
         unknown=for_, quantity=quantity, texts=(asked[0].text, asked[1].text), form=form, value=value,
         first=costs[0], second=costs[1], less_below=None if value is None else _less(costs, known, for_, value),
@@ -210,6 +195,19 @@ def _cost(asked: Question, quantity: str) -> Any:
     if quantity == "flops":
         return sum(use.amount for use in found.uses if use.quantity == "flops" and use.place == "matrix")
     return sum(use.amount for use in found.uses if use.quantity == "bytes")
+
+
+def _same_cost(costs: list[Any], known: Mapping[Any, Any], unknown: Any) -> tuple[Any, float | None]:
+    """The closed form of the size at which two costs are equal, and its value; neither where none is positive."""
+    roots = roots_of(*costs, unknown)
+    if roots is None:
+        hint = "solve for another size, or give the others numbers"
+        raise InputError(f"there is no closed form in {unknown}", hint=hint)
+    numbers = [put_numbers(root, known) for root in roots]
+    for root, number in zip(roots, numbers, strict=True):
+        if (value := positive_number(number)) is not None:
+            return root, value
+    return (roots[0], None) if roots and free_symbols(numbers[0]) else (None, None)
 
 
 def _same_time(costs: list[Any], unknown: Any) -> float | None:
