@@ -27,10 +27,18 @@ from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse
 from roofline.bounds.crossing import first_where, rises, roots_of
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
-from roofline.formulas.c_source import Way, c_source_of_ways
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at
-from roofline.formulas.printers import Combined, fastest_source, javascript_source, language_named, python_source, text
+from roofline.formulas.printers import (
+    Combined,
+    Way,
+    c_source_of_ways,
+    fastest_source,
+    javascript_source,
+    language_named,
+    python_source,
+    text,
+)
 from roofline.frozen import NamedTuple, dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.meanings import SAID_IN_PYTHON

@@ -16,8 +16,8 @@ Floats keep all their digits; an integer beyond 2^53 is a float wherever the lan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, reduce
 from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
@@ -102,6 +102,7 @@ def _exact() -> Any:
         """What the programming languages share."""
 
         widest = True  # whether integers have no bound
+        of_math = ""  # what stands before the name of a function
 
         def _print_Integer(self, form: Any) -> str:
             return str(form) if self.widest or abs(int(form)) <= EXACT else repr(float(form))
@@ -132,13 +133,24 @@ def _exact() -> Any:
             return f"{above}/{below}"
 
         def _print_ceiling(self, form: Any) -> str:
-            return f"{self.module}.ceil({self._one_fraction(form.args[0])})"  # type: ignore[attr-defined]
+            return f"{self.of_math}ceil({self._one_fraction(form.args[0])})"
 
         def _print_floor(self, form: Any) -> str:
-            return f"{self.module}.floor({self._one_fraction(form.args[0])})"  # type: ignore[attr-defined]
+            return f"{self.of_math}floor({self._one_fraction(form.args[0])})"
 
         def _print_log2(self, form: Any) -> str:
-            return f"{self.module}.log2({self._print(form.args[0])})"  # type: ignore[attr-defined]
+            return f"{self.of_math}log2({self._print(form.args[0])})"  # type: ignore[attr-defined]
+
+        def _by_question_marks(self, form: Any) -> str:
+            """A choice of cases, of which none may hold, as JavaScript and C write it."""
+            chosen = "".join(
+                f"({self._print(case.cond)}) ? ({self._print(case.expr)}) : "  # type: ignore[attr-defined]
+                for case in form.args
+                if case.cond != sympy.true
+            )
+            last = form.args[-1]
+            rest = self._print(last.expr if last.cond == sympy.true else sympy.nan)  # type: ignore[attr-defined]
+            return f"({chosen}({rest}))"
 
     return Exact
 
@@ -147,28 +159,20 @@ def _python() -> Any:
     from sympy.printing.pycode import PythonCodePrinter
 
     class Python(_exact(), PythonCodePrinter):  # type: ignore[misc]
-        module = "math"
+        of_math = "math."
 
     return Python
 
 
 def _javascript() -> Any:
-    import sympy
     from sympy.printing.jscode import JavascriptCodePrinter
 
     class JavaScript(_exact(), JavascriptCodePrinter):  # type: ignore[misc]
-        module, widest = "Math", False
+        of_math, widest = "Math.", False
+        _print_Piecewise = _exact()._by_question_marks
 
         def _print_NaN(self, form: Any) -> str:
             return "NaN"
-
-        def _print_Piecewise(self, form: Any) -> str:
-            *cases, last = form.args
-            chosen = "".join(f"({self._print(case.cond)}) ? ({self._print(case.expr)}) : " for case in cases)
-            otherwise = "NaN" if last.cond != sympy.true else self._print(last.expr)
-            if last.cond != sympy.true:
-                chosen += f"({self._print(last.cond)}) ? ({self._print(last.expr)}) : "
-            return f"({chosen}({otherwise}))"
 
     return JavaScript
 
@@ -178,6 +182,8 @@ def _c() -> Any:
 
     class C(_exact(), C99CodePrinter):  # type: ignore[misc]
         """Every number has a point, so that no division is one of integers."""
+
+        _print_Piecewise = _exact()._by_question_marks
 
         def _print_Integer(self, form: Any) -> str:
             return repr(float(form))
@@ -195,22 +201,8 @@ def _c() -> Any:
                 else (f"pow({self._print(base)}, {self._print(exponent)})")
             )
 
-        def _print_ceiling(self, form: Any) -> str:
-            return f"ceil({self._one_fraction(form.args[0])})"
-
-        def _print_floor(self, form: Any) -> str:
-            return f"floor({self._one_fraction(form.args[0])})"
-
-        def _print_log2(self, form: Any) -> str:
-            return f"log2({self._print(form.args[0])})"
-
         def _print_Mod(self, form: Any) -> str:
             return f"fmod({self._print(form.args[0])}, {self._print(form.args[1])})"
-
-        def _print_Piecewise(self, form: Any) -> str:
-            *cases, last = form.args
-            chosen = "".join(f"({self._print(case.cond)}) ? ({self._print(case.expr)}) : " for case in cases)
-            return f"({chosen}({self._print(last.expr)}))"
 
     return C
 
@@ -221,7 +213,7 @@ def _numpy() -> Any:
     from sympy.printing.precedence import PRECEDENCE
 
     class NumPy(_exact(), NumPyPrinter):  # type: ignore[misc]
-        module, widest = "numpy", False
+        of_math, widest = "numpy.", False
 
         def _pairwise(self, name: str, parts: Sequence[Any]) -> str:
             first, *rest = parts
@@ -332,8 +324,10 @@ class Combined(NamedTuple):
     parts: tuple[str, ...]
 
     def text(self, names: Mapping[str, str], largest: str) -> str:
-        """Its source; ``largest`` is the language's function."""
+        """Its source; ``largest`` is the language's function, in C of two numbers."""
         named = [names[part] for part in self.parts]
+        if largest == "fmax" and self.how == "largest":
+            return reduce("fmax({}, {})".format, named)
         return " + ".join(named) if self.how == "sum" or not named[1:] else f"{largest}({', '.join(named)})"
 
 
@@ -531,6 +525,86 @@ def fastest_source(
         indent, end, start = "  ", ["}"], []
     inside = [line for source in sources for line in source.splitlines()]
     return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
+
+
+class Way(NamedTuple):
+    """One way to compute a form: its rates with their values, its columns, long parts of them, when it is the one.
+
+    Where one of the ``conditions`` fails, each with what is said there, its columns are no numbers.
+    """
+
+    rates: Mapping[Any, float]
+    forms: Mapping[str, Any]
+    definitions: Mapping[Any, Any]
+    holds: Any = None
+    conditions: Sequence[tuple[Any, str]] = ()
+
+
+def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says: Sequence[str] = ()) -> str:
+    """A function in C of ``sizes`` that returns a structure, both called ``name``: the fastest of several ways.
+
+    Where they say when they hold it is the one that does; where none does, its columns are no numbers. ``says`` stands
+    ahead of it. Rates are constants inside, as C has no defaults of arguments; each of several ways is a function.
+
+    >>> import sympy
+    >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
+    >>> forms = {"hbm": sympy.ceiling(B / 3) / W, "twice": Combined("sum", ("hbm",) * 2)}
+    >>> print(c_source_of_ways("time", [B], [Way({W: 8.19e11}, forms, {})]))
+    #include <math.h>
+    <BLANKLINE>
+    struct time { double hbm, twice; };
+    <BLANKLINE>
+    struct time time(double B) {
+      const double W_hbm = 819000000000.0;
+      const double hbm = ceil(B/3.0)/W_hbm;
+      const double twice = hbm + hbm;
+      return (struct time){.hbm = hbm, .twice = twice};
+    }
+    """
+    for way in ways:
+        check_names([*sizes, *way.rates, *way.definitions])
+    show = printer("c")
+    given = [show.doprint(size) for size in sizes]
+    taken = {*given, *(show.doprint(each) for way in ways for each in (*way.rates, *way.definitions))}
+    names = identifiers(dict.fromkeys(key for way in ways for key in way.forms), taken)
+    head = f"({', '.join(f'double {size}' for size in given)}) {{"
+    lines = ["#include <math.h>", "", f"struct {name} {{ double {', '.join(names.values())}; }};", ""]
+    lines += [*(f"// {line}" for line in says)]
+    if len(ways) == 1:
+        return "\n".join([*lines, f"struct {name} {name}{head}", *_way_in_c(name, ways[0], names), "}"])
+    called = [f"{name}_{number}" for number in range(1, len(ways) + 1)]
+    for one, way in zip(called, ways, strict=True):
+        lines += [f"static struct {name} {one}{head}", *_way_in_c(name, way, names), "}", ""]
+    calls = [f"{one}({', '.join(given)})" for one in called]
+    return "\n".join([*lines, f"struct {name} {name}{head}", *_choice_in_c(name, ways, calls, names), "}"])
+
+
+def _way_in_c(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
+    show = printer("c")
+    yield from (f"  {line}" for line in unless("c", way.conditions, _nothing_in_c(name, names)))
+    for symbol, value in (*way.rates.items(), *way.definitions.items()):
+        yield f"  const double {show.doprint(symbol)} = {text(value, 'c')};"
+    for key, form in way.forms.items():
+        value = form.text(names, "fmax") if isinstance(form, Combined) else text(form, "c")
+        yield f"  const double {names[key]} = {value};"
+    yield f"  return (struct {name}){{{', '.join(f'.{names[key]} = {names[key]}' for key in way.forms)}}};"
+
+
+def _nothing_in_c(name: str, names: Mapping[str, str]) -> str:
+    return f"(struct {name}){{{', '.join(f'.{column} = NAN' for column in names.values())}}}"
+
+
+def _choice_in_c(name: str, ways: Sequence[Way], calls: Sequence[str], names: Mapping[str, str]) -> Iterator[str]:
+    if ways[0].holds is not None:
+        for way, call in zip(ways, calls, strict=True):
+            yield f"  if ({text(way.holds, 'c')}) return {call};"
+        yield f"  return {_nothing_in_c(name, names)};"
+        return
+    yield f"  struct {name} best = {calls[0]}, other;"
+    for call in calls[1:]:
+        yield f"  other = {call};"
+        yield "  if (other.lower < best.lower) best = other;"
+    yield "  return best;"
 
 
 def identifiers(keys: Mapping[str, Any], taken: set[str]) -> dict[str, str]:

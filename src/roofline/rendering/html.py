@@ -1,4 +1,4 @@
-"""Sections as HTML, for a notebook or a page.
+"""Sections as HTML, for a notebook or a page; before it as plain data, which a page shows itself too.
 
 >>> from roofline.sections import Amount, Row, Table, figures
 >>> print(html([Table(figures("time"), [Row([Amount(84.5e-6, "s")])])]))
@@ -9,11 +9,12 @@ A cell of a figure carries its value in SI units (``data-value``) and its unit, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from roofline.rendering.data import data
+from roofline import sections as parts
 from roofline.sections import Section, Tone
 
 #: How each tone looks.
@@ -25,6 +26,53 @@ STYLES: dict[Tone, str] = {
     "gap": "color:#a60;font-weight:bold",
     "alert": "color:#c00;font-weight:bold",
 }
+
+
+def data(sections: Iterable[parts.Section]) -> list[dict[str, Any]]:
+    """Each section as a mapping with its ``kind``; what has nothing to say is left out.
+
+    >>> data([parts.Headline("A * B", "on v5e")])
+    [{'kind': 'headline', 'subject': 'A * B', 'beside': 'on v5e', 'level': 1}]
+    >>> data([parts.Table(parts.figures("time"), [parts.Row([parts.Amount(84.5e-6, "s")])])])[0]["rows"]
+    [{'cells': [{'text': '84.5 µs', 'value': 8.45e-05, 'unit': 's'}]}]
+    """
+    return [each for each in map(_section_data, sections) if each is not None]
+
+
+def _section_data(section: parts.Section) -> dict[str, Any] | None:
+    match section:
+        case parts.Headline():
+            return {"kind": "headline", **section._asdict()}
+        case parts.Sentences(lines=lines, tone=tone) if lines:
+            return {"kind": "sentences", "lines": list(lines), "tone": tone}
+        case parts.Pairs(pairs=pairs) if pairs:
+            return {"kind": "pairs", "pairs": [list(pair) for pair in pairs]}
+        case parts.Listing(name=name, items=items, tone=tone) if items:
+            return {"kind": "listing", "name": name, "items": list(items), "tone": tone}
+        case parts.CrossTable():
+            return _section_data(section.table())
+        case parts.Table(columns=columns, rows=rows, name=name):
+            heads = [{"name": column.name, "align": column.align} for column in columns]
+            return {"kind": "table", "name": name, "columns": heads, "rows": list(map(_row_data, rows))}
+    return None
+
+
+def _row_data(row: parts.Row) -> dict[str, Any]:
+    said = {"tone": row.tone, "level": row.level}
+    return {"cells": [_cell_data(cell) for cell in row.cells], **{name: value for name, value in said.items() if value}}
+
+
+def _cell_data(cell: parts.Cell) -> dict[str, Any]:
+    if isinstance(cell, parts.ShareBar):
+        return {"text": str(cell), "share": float(cell.share)}
+    cell = cell.words if isinstance(cell, parts.YesNo) else cell
+    if isinstance(cell, parts.Words):
+        said = {"tone": cell.tone, "source": cell.source}
+        return {"text": cell.text, **{name: value for name, value in said.items() if value}}
+    if isinstance(cell, parts.Amount) and isinstance(cell.value, int | float) and math.isfinite(cell.value):
+        source = {"source": cell.source} if cell.source else {}
+        return {"text": str(cell), "value": cell.value, "unit": cell.unit, **source}
+    return {"text": str(cell)}
 
 
 def html(sections: Iterable[Section]) -> str:

@@ -27,7 +27,7 @@ from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
-from roofline.rendering.data import data as section_data
+from roofline.rendering.html import data as section_data
 from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
 
