@@ -28,17 +28,11 @@ _NAMED = ("a chip is a word without dashes: roofline chips h100", "--ratio")
 _HOLDS = ("what training holds, and the chips for it, is --memory", "--memory")
 _FITS = ("what holds a model, and with how much left, is --fit", "--fit")
 _HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
-_ALONE = ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
 _FORMATS = ("formats are --weights, --activations and --kv, as in --weights int4", "--kv")
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
-_TENSOR = ("tensor parallelism is --tensor", "--tensor")
 _STAGES = ("pipeline parallelism is --pipeline", "--pipeline")
-_COPIES = ("data parallelism is --data", "--data")
-_EXPERTS = ("expert parallelism is --expert", "--expert")
-_SHARDED = ("sharded data parallelism is --fsdp", "--fsdp")
-_RINGS = ("context parallelism is --context-parallel", "--context-parallel")
 _PROMPT = ("a prompt is --prompt, what decode comes after --context", "--prompt")
 _LENGTH = ("the length of a sequence is --sequence", "--sequence")
 _OUTPUT = ("the tokens of an answer are --output", "--draft")
@@ -49,95 +43,75 @@ _ARRAY = ("the bytes of the whole array are --bytes, those of each chip --bytes-
 _JSON = ("that is --json", "--json")
 _GRADIENT = ("the gradient too is --backward", "--backward")
 _TRAIN_STEP = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
-_SLO = ("the longest time a token may take is --tpot", "--tpot")
 _LAYOUT = ("chips that split each layer are --tensor, stages --pipeline, copies --data", "--data")
 _RECOMPUTE = ("what is kept, and what computed again, is --checkpoint: full, selective, none", "--checkpoint")
 _PARTS = ("parts of a step are --microbatches", "--microbatches")
 _FIGURE = ("a figure of the machine is set by --set hbm=8.2e11", "--set")
-_FILE = ("a file is -o FILE", "-o")
-_DOLLARS = ("dollars of a chip for an hour are --price", "--price")
-_WATTS = ("watts of a chip are --power", "--power")
-_OFFERED = ("requests that come in are --rate 12/s", "--rate")
 _LOAD = ("what meets a rate and limits is found by roofline plan", "--tpot")
-_FIRST = ("the longest time to the first token is --ttft", "--ttft")
 _DRAFTS = ("tokens of a draft are --draft N, what makes them --draft-by", "--draft")
-_BESIDE = ("several machines stand behind one --on: --on h100,a100", "--on")
-_EXPECTED = ("what it will take is --estimate", "--estimate")
 _WHY = ("where each figure comes from is --explain", "--explain")
 _SOURCE = ("where each figure comes from is --sources", "--sources")
-_AGAIN = ("what would move it is told by roofline advise, or llm --advise", "--advise")
-_FASTEST = ("the fastest layout is found by --search", "--search")
-_HALF = ("measured fractions of the rates are --achievable", "--achievable")
-_SPENT = ("a token budget is --tokens", "--tokens")
-_MODEL = ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")
 _EPOCH = ("what it takes in reality is --measured 60us", "--measured")
 _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FILE, with name,dtype,seconds", "--over")
-_VARY = ("the unknown is --for", "--for")
-_LEAST = ("raw work is --flops 100e9 --bytes 2GB", "--flops")
-_QUICK = ("a measurement of ten seconds is --quick", "--quick")
 _LANGUAGE = ("a formula in another language is --python, --js, --c or --latex", "--latex")
-_KERNEL = ("a kind of kernel is --op", "--op")
 _INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
 _GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
 _SPENDING = ("a plan takes the price of a chip for an hour, --price, and how many there may be, --count", "--count")
 
-#: For each answer, or several to try in turn, the words that mean it.
-_ANSWERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
-    ((_HERE, _TARGET, _NAMED, _HELD), "chip gpu device hardware hw machine target accelerator tpu"),
-    ((_NAMED, _HELD, _ALONE), "on"),
-    ((_MANY,), "gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size"),
-    ((_FORMATS, _TRAINED, _TYPED), "dtype precision quantization quant quantize bits nbits"),
-    ((_FORMATS, _TRAINED), "kv-dtype kv-cache-dtype weight-dtype weights-dtype"),
-    ((_TENSOR,), "tp tensor-parallel tensor-parallel-size tp-size"),
-    ((_STAGES,), "pp pipeline-parallel pipeline-parallel-size pp-size stages"),
-    ((_COPIES,), "dp data-parallel data-parallel-size dp-size replicas"),
-    ((_EXPERTS,), "ep expert-parallel expert-parallel-size enable-expert-parallel"),
-    ((_RINGS,), "cp context-parallel-size ring"),
-    ((_SHARDED,), "zero3 shard"),
-    ((_INPUT, _SIZES), "shape shapes input-shape example"),
-    ((_LEAST,), "gflops gflop flop mflops pflops gb mb gbytes byte"),
-    ((_QUICK,), "fast short brief"),
-    ((_LANGUAGE,), "language lang js-code javascript cpp c++ julia rust fortran matlab sympy mathematica"),
-    ((_KERNEL,), "kind kernel operation"),
-    ((_SPENDING,), "budget max-cost max-price"),
-    ((_FITS,), "max-batch max-concurrency largest-batch max-sequences"),
-    ((_GOAL,), "within deadline goal"),
-    ((_PROMPT,), "input input-len input-length isl prefill prompt-len prompt-length prompt-tokens"),
-    (
-        (_PROMPT, _LENGTH, _SIZES),
-        "seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode",
-    ),
-    ((_OUTPUT,), "output-len output-length osl output-tokens generate max-tokens"),
-    ((_BATCH, _TOKENS, _SIZES), "batch-size bs b users concurrency global-batch global-batch-size batch"),
-    ((_ARRAY, _SIZES), "size message-size msg-size buffer"),
-    ((_SIZES,), "m n k d f sizes"),
-    ((_GRADIENT, _TRAIN_STEP), "train training grad gradient gradients bwd backward"),
-    ((_JSON,), "format output-json as-json"),
-    ((_LAYOUT,), "parallel parallelism layout split"),
-    ((_RECOMPUTE,), "recompute recomputation remat rematerialize activation-checkpointing gradient-checkpointing ac"),
-    ((_PARTS,), "micro-batch-size micro-batch mbs grad-accum gradient-accumulation gradient-accumulation-steps ga"),
-    ((_HOLDS, _FITS), "fit fits"),
-    ((_HOLDS, _FITS, _FIGURE), "memory mem"),
-    ((_FIGURE,), "bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency capacity hbm"),
-    ((_FILE, _JSON), "out save file write export html svg png pdf report csv"),
-    ((_DOLLARS,), "cost dollars usd price-per-hour hourly"),
-    ((_WATTS,), "watts tdp energy wattage"),
-    ((_OFFERED, _LOAD), "rps qps request-rate requests load rate"),
-    ((_FIRST, _LOAD), "first-token time-to-first-token ttft"),
-    ((_DRAFTS,), "speculative speculate draft-model num-speculative-tokens speculation gamma mtp"),
-    ((_BESIDE,), "compare versus vs against with"),
-    ((_EXPECTED,), "real realistic expected expect predict efficiency practical"),
-    ((_WHY, _SOURCE), "verbose v why source sources details show"),
-    ((_AGAIN,), "advice improve suggest optimize"),
-    ((_FASTEST,), "auto best autotune tune"),
-    ((_HALF,), "derate sustained"),
-    ((_SPENT,), "token-budget train-tokens total-tokens num-tokens"),
-    ((_MODEL,), "model model-name name"),
-    ((_EPOCH, _RUN), "step-time time took runtime elapsed duration actual observed measured"),
-    ((_VARY,), "solve-for unknown"),
-    ((_SLO,), "slo sla itl tbt latency max-latency time-per-token"),
+#: Words, and what is said of them: of several answers the first whose option the command has.
+_ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
+    ("chip gpu device hardware hw machine target accelerator tpu", _HERE, _TARGET, _NAMED, _HELD),
+    ("on", _NAMED, _HELD, ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")),
+    ("gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size", _MANY),
+    ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _TYPED),
+    ("kv-dtype kv-cache-dtype weight-dtype weights-dtype", _FORMATS, _TRAINED),
+    ("tp tensor-parallel tensor-parallel-size tp-size", ("tensor parallelism is --tensor", "--tensor")),
+    ("pp pipeline-parallel pipeline-parallel-size pp-size stages", _STAGES),
+    ("dp data-parallel data-parallel-size dp-size replicas", ("data parallelism is --data", "--data")),
+    ("ep expert-parallel expert-parallel-size enable-expert-parallel", ("expert parallelism is --expert", "--expert")),
+    ("cp context-parallel-size ring", ("context parallelism is --context-parallel", "--context-parallel")),
+    ("zero3 shard", ("sharded data parallelism is --fsdp", "--fsdp")),
+    ("shape shapes input-shape example", _INPUT, _SIZES),
+    ("gflops gflop flop mflops pflops gb mb gbytes byte", ("raw work is --flops 100e9 --bytes 2GB", "--flops")),
+    ("fast short brief", ("a measurement of ten seconds is --quick", "--quick")),
+    ("language lang js-code javascript cpp c++ julia rust fortran matlab sympy mathematica", _LANGUAGE),
+    ("kind kernel operation", ("a kind of kernel is --op", "--op")),
+    ("budget max-cost max-price", _SPENDING),
+    ("max-batch max-concurrency largest-batch max-sequences", _FITS),
+    ("within deadline goal", _GOAL),
+    ("input input-len input-length isl prefill prompt-len prompt-length prompt-tokens", _PROMPT),
+    ("seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode", _PROMPT, _LENGTH, _SIZES),
+    ("output-len output-length osl output-tokens generate max-tokens", _OUTPUT),
+    ("batch-size bs b users concurrency global-batch global-batch-size batch", _BATCH, _TOKENS, _SIZES),
+    ("size message-size msg-size buffer", _ARRAY, _SIZES),
+    ("m n k d f sizes", _SIZES),
+    ("train training grad gradient gradients bwd backward", _GRADIENT, _TRAIN_STEP),
+    ("format output-json as-json", _JSON),
+    ("parallel parallelism layout split", _LAYOUT),
+    ("recompute recomputation remat rematerialize activation-checkpointing gradient-checkpointing ac", _RECOMPUTE),
+    ("micro-batch-size micro-batch mbs grad-accum gradient-accumulation gradient-accumulation-steps ga", _PARTS),
+    ("fit fits", _HOLDS, _FITS),
+    ("memory mem", _HOLDS, _FITS, _FIGURE),
+    ("bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency capacity hbm", _FIGURE),
+    ("out save file write export html svg png pdf report csv", ("a file is -o FILE", "-o"), _JSON),
+    ("cost dollars usd price-per-hour hourly", ("dollars of a chip for an hour are --price", "--price")),
+    ("watts tdp energy wattage", ("watts of a chip are --power", "--power")),
+    ("rps qps request-rate requests load rate", ("requests that come in are --rate 12/s", "--rate"), _LOAD),
+    ("first-token time-to-first-token ttft", ("the longest time to the first token is --ttft", "--ttft"), _LOAD),
+    ("speculative speculate draft-model num-speculative-tokens speculation gamma mtp", _DRAFTS),
+    ("compare versus vs against with", ("several machines stand behind one --on: --on h100,a100", "--on")),
+    ("real realistic expected expect predict efficiency practical", ("what it will take is --estimate", "--estimate")),
+    ("verbose v why source sources details show", _WHY, _SOURCE),
+    ("advice improve suggest optimize", ("what would move it is told by roofline advise, or llm --advise", "--advise")),
+    ("auto best autotune tune", ("the fastest layout is found by --search", "--search")),
+    ("derate sustained", ("measured fractions of the rates are --achievable", "--achievable")),
+    ("token-budget train-tokens total-tokens num-tokens", ("a token budget is --tokens", "--tokens")),
+    ("model model-name name", ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")),
+    ("step-time time took runtime elapsed duration actual observed measured", _EPOCH, _RUN),
+    ("solve-for unknown", ("the unknown is --for", "--for")),
+    ("slo sla itl tbt latency max-latency time-per-token", ("the longest time a token may take is --tpot", "--tpot")),
 )
-_WORDS = {word: answers for answers, words in _ANSWERS for word in words.split()}
+_WORDS = {word: answers for words, *answers in _ANSWERS for word in words.split()}
 
 
 def meant(option: str, known: Sequence[str]) -> str:
