@@ -118,88 +118,54 @@ def named_axes(mesh: Any) -> dict[str, Any]:
     return {axis: size if isinstance(size, as_given) else check(axis, size) for axis, size in (mesh or {}).items()}
 
 
-def _set(help: str, group: str, **rest: Any) -> dict[str, Setting]:
-    return {"setting": Setting(help, group, **rest)}
+def _convention(default: Any, help: str, group: str, **rest: Any) -> Any:
+    """A field with its default, or what makes it, and how it is set."""
+    made = {"default_factory" if callable(default) else "default": default}
+    return field(**made, metadata={"setting": Setting(help, group, **rest)})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conventions:
     """What an answer counts and how: bytes, FLOPs, several chips, an estimate. Every field has a default."""
 
-    policy: str = field(default="", metadata=_set("Which bytes count: {policies}.", "work", metavar="POLICY"))
-    tile: Tile | None = field(
-        default=None,
-        metadata=_set(
-            "Contractions load their operands again for every tile.", "work", form="tile", metavar="BM,BN,BK",
-            check=_tile,
-        ),
+    policy: str = _convention("", "Which bytes count: {policies}.", "work", metavar="POLICY")
+    tile: Tile | None = _convention(
+        None, "Contractions load their operands again for every tile.", "work", form="tile", metavar="BM,BN,BK",
+        check=_tile,
     )  # fmt: skip
-    exact: bool = field(
-        default=False, metadata=_set("Count 2D-1 rather than 2D FLOPs for a sum over D.", "work", form="flag")
-    )
-    count_padding: bool = field(
-        default=True,
-        metadata=_set(
-            "Count a convolution's padded positions like any other.", "work", form="flag", option="valid-only",
-            option_help="Leave a convolution's padded positions out of the FLOPs.",
-        ),
+    exact: bool = _convention(False, "Count 2D-1 rather than 2D FLOPs for a sum over D.", "work", form="flag")
+    count_padding: bool = _convention(
+        True, "Count a convolution's padded positions like any other.", "work", form="flag", option="valid-only",
+        option_help="Leave a convolution's padded positions out of the FLOPs.",
     )  # fmt: skip
-    pad: bool = field(
-        default=False, metadata=_set("Round matrix sizes up to the matrix unit's tile.", "work", form="flag")
+    pad: bool = _convention(False, "Round matrix sizes up to the matrix unit's tile.", "work", form="flag")
+    compute: str | None = _convention(
+        None, "Arithmetic dtype, where the operands' wider one is not meant.", "work", metavar="DTYPE"
     )
-    compute: str | None = field(
-        default=None,
-        metadata=_set("Arithmetic dtype, where the operands' wider one is not meant.", "work", metavar="DTYPE"),
+    mesh: Mapping[str, Size] = _convention(
+        dict, "Mesh axes: X=4,Y=8, or X=n.", "network", form="mesh", metavar="AXIS=SIZE,…", check=named_axes
     )
-    mesh: Mapping[str, Size] = field(
-        default_factory=dict,
-        metadata=_set("Mesh axes: X=4,Y=8, or X=n.", "network", form="mesh", metavar="AXIS=SIZE,…", check=named_axes),
-    )
-    algorithm: str | Mapping[str, str] | None = field(
-        default=None,
-        metadata=_set(
-            "Of collectives: auto, tree …; or of each kind: AllReduce=tree.",
-            "network",
-            form="algorithms",
-            metavar="NAME",
-        ),
-    )
-    wrap: bool | None = field(
-        default=None, metadata=_set("Whether the axes of a torus close.", "network", form="yes or no")
-    )
-    plan: str | int | None = field(
-        default=None,
-        metadata=_set(
-            "The plan of a sharded expression: its rank, or words of its name.", "mesh", metavar="PLAN", check=_plan
-        ),
-    )
-    uneven: str = field(
-        default="error", metadata=_set("Sizes that do not divide.", "mesh", form="choice", choices=UNEVEN)
-    )
-    use: tuple[str, ...] = field(
-        default=(),
-        metadata=_set(
-            "Axes that plans may use though nothing is sharded over them.", "mesh", form="axes", metavar="AXES",
-            check=tuple,
-        ),
+    algorithm: str | Mapping[str, str] | None = _convention(
+        None, "Of collectives: auto, tree …; or of each kind: AllReduce=tree.", "network", form="algorithms",
+        metavar="NAME",
     )  # fmt: skip
-    density: float = field(
-        default=1,
-        metadata=_set(
-            "Share of an AllToAll's array that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
-        ),
+    wrap: bool | None = _convention(None, "Whether the axes of a torus close.", "network", form="yes or no")
+    plan: str | int | None = _convention(
+        None, "The plan of a sharded expression: its rank, or words of its name.", "mesh", metavar="PLAN", check=_plan
     )
-    overlap: float | None = field(
-        default=None,
-        metadata=_set(
-            "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=_overlap
-        ),
+    uneven: str = _convention("error", "Sizes that do not divide.", "mesh", form="choice", choices=UNEVEN)
+    use: tuple[str, ...] = _convention(
+        (), "Axes that plans may use though nothing is sharded over them.", "mesh", form="axes", metavar="AXES",
+        check=tuple,
+    )  # fmt: skip
+    density: float = _convention(
+        1, "Share of an AllToAll's array that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
     )
-    overhead: Figure | None = field(
-        default=None,
-        metadata=_set(
-            "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME", check=_overhead
-        ),
+    overlap: float | None = _convention(
+        None, "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=_overlap
+    )
+    overhead: Figure | None = _convention(
+        None, "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME", check=_overhead
     )
 
     def __post_init__(self) -> None:

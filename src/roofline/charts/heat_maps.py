@@ -38,6 +38,7 @@ from roofline.charts.specification import NEUTRAL, Axis, HeatCell, LeftOut, Line
 from roofline.formulas.tables import UNITS, YES_NO, Columns
 from roofline.frozen import dataclass
 from roofline.quantity import format_number, format_quantity
+from roofline.sections import spread
 from roofline.sizes import Codes
 
 #: The usual kinds of maps: the columns that each may draw, the first that a table has, and what it is called. Any other
@@ -142,7 +143,7 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
 
 def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
     table, of_limits = plane.table, column == "bound_by" or bool(plane.chosen)
-    across, up = _some(len(plane.columns)), _some(len(plane.rows))
+    across, up = spread(len(plane.columns), MOST_CELLS), spread(len(plane.rows), MOST_CELLS)
     pairs = {(x, y): int(plane.at[a, b]) for x, a in enumerate(across) for y, b in enumerate(up)}
     drawn = [row for row in pairs.values() if row >= 0]
     values, limits, fits = (_in_rows(table, name, drawn) for name in (column, "bound_by", "fits"))
@@ -265,12 +266,6 @@ def _values_of(table: Columns, name: str) -> tuple[tuple[Any, ...], Any]:
     codes, first, places = np.unique(column.codes.reshape(-1), return_index=True, return_inverse=True)
     order = np.argsort(first)
     return tuple(column.names[at] for at in codes[order]), np.argsort(order)[places.reshape(-1)]
-
-
-def _some(values: int) -> list[int]:
-    """At most so many of them, the first and the last among them."""
-    count = min(values, MOST_CELLS)
-    return [round(at * (values - 1) / max(count - 1, 1)) for at in range(count)]
 
 
 def _map_of(name: str) -> str:

@@ -27,6 +27,7 @@ from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
 from roofline.models.serving.pareto import ParetoFront, ServingChoice
 from roofline.quantity import format_quantity
+from roofline.sections import spread
 from roofline.signatures import spelled
 from roofline.sizes import is_array
 
@@ -137,11 +138,8 @@ def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> tupl
     sizes = np.broadcast_arrays(*varying.values(), *needed.parts.values())
     flat = [array.ravel() for array in sizes]
     count = len(flat[0])
-    kept = range(count)
-    if count > MOST_ROWS:
-        kept = sorted({round(i * (count - 1) / (MOST_ROWS - 1)) for i in range(MOST_ROWS)})  # type: ignore[assignment]
     rows: list[Row] = []
-    for index in kept:
+    for index in spread(count, MOST_ROWS):
         name = ", ".join(f"{name} {int(array[index]):,}" for name, array in zip(varying, flat, strict=False))
         parts = zip(needed.parts, flat[len(varying) :], strict=True)
         rows.append((name, [(part, float(array[index])) for part, array in parts]))

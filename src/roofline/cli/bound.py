@@ -86,5 +86,4 @@ def advise_command(words: tuple[str, ...], others: tuple[str, ...], as_json: boo
             refuse_idle(answer.question, uses=NOT_REPEATED)
         return advise(answer, chips=others or OTHER_CHIPS)
 
-    found = on_each(options, ask)
-    show_answer(found, as_json)
+    show_answer(on_each(options, ask), as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import option, options, with_options
+from roofline.cli.option_table import option, options, output_option, with_options
 from roofline.cli.output import show_answer, working
 
 
@@ -16,12 +16,7 @@ from roofline.cli.output import show_answer, working
     *options("library from model"),
     *options("tensor data expert", type=int, metavar="N"),
     *options("weights activations kv"),
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="Write the constants to a file for --constants, or the runs to measure.",
-    ),
+    output_option("Write the constants to a file for --constants, or the runs to measure."),
     option("json"),
 )
 def calibrate_command(

@@ -127,11 +127,18 @@ def solve_command(
 
     def ask(asked: dict[str, Any]) -> Any:
         arguments = question_arguments(asked, sizes)
-        if time is not None:
-            from roofline.bounds.solve import solve
+        if compared:
+            from roofline.bounds.solve_equal import solve_equal
 
-            return solve(expression, for_, sizes=sizes, time=time, **arguments)
-        return _found(compared, expression, for_, equal, sizes, bandwidths, arguments)
+            given: dict[str, Any] = {n: value for n, value in arguments.items() if value not in (None, (), {}, [])}
+            return solve_equal(*compared, for_, quantity=equal or "flops", sizes=sizes, **given)
+        if for_ == "intensity" and expression is None:
+            return _zones(arguments, bandwidths)
+        if for_.partition(":")[0] == "dtype" and expression is not None:
+            return _dtypes(expression, for_, sizes, arguments)
+        from roofline.bounds.solve import solve
+
+        return solve(expression, for_, sizes=sizes, time=time, **arguments)
 
     found = on_each(options, ask)
     if language is not None:
@@ -145,31 +152,6 @@ def solve_command(
             show_program(f"{head}{each.printed(language)}")
     else:
         show_answer(found, as_json)
-
-
-def _found(
-    compared: list[str],
-    expression: str | None,
-    for_: str,
-    equal: str | None,
-    sizes: dict[str, Any],
-    bandwidths: tuple[str, ...],
-    arguments: dict[str, Any],
-) -> Any:
-    """The answer on one machine: of two expressions, of a ridge, of formats, or of any other unknown."""
-    if compared:
-        from roofline.bounds.solve_equal import solve_equal
-
-        given: dict[str, Any] = {name: value for name, value in arguments.items() if value not in (None, (), {}, [])}
-        first, second = compared
-        return solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
-    if for_ == "intensity" and expression is None:
-        return _zones(arguments, bandwidths)
-    if for_.partition(":")[0] == "dtype" and expression is not None:
-        return _dtypes(expression, for_, sizes, arguments)
-    from roofline.bounds.solve import solve
-
-    return solve(expression, for_, sizes=sizes, **arguments)
 
 
 def _two(expressions: list[str], equal: str | None) -> list[str]:

@@ -48,8 +48,7 @@ def shard_command(words: tuple[str, ...], layouts: bool, as_json: bool, **given:
     def ask(asked: dict[str, Any]) -> Any:
         return shard(expression, layouts=layouts, sizes=sizes, **question_arguments(_without_raw(asked)))
 
-    found = on_each(given, ask)
-    show_answer(found, as_json)
+    show_answer(on_each(given, ask), as_json)
 
 
 def _without_raw(options: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +127,7 @@ def comm_command(
         chosen = {**target_arguments(asked), **convention_arguments(asked)}
         return comm(expression, sizes=sizes, **one, **chosen, **wanted)
 
-    found = on_each({**options, **given}, ask, *lists)
-    show_answer(found, as_json, explain)
+    show_answer(on_each({**options, **given}, ask, *lists), as_json, explain)
 
 
 @command_named("scaling")

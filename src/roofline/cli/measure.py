@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.cli.command import argument, command_named
-from roofline.cli.option_table import EXPECT, TARGET, option, options, with_options
+from roofline.cli.option_table import EXPECT, TARGET, option, options, output_option, with_options
 from roofline.cli.option_values import expectation_wanted, split_words, target_arguments
 from roofline.cli.output import check_files, show_answer, working, wrote
 from roofline.errors import HardwareError, InputError
@@ -29,12 +29,7 @@ STOPPED = ".stopped"
 @command_named("measure")
 @with_options(
     *options("quick seconds device no-library show chart roofline against csv"),
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="Machine file to write; by default the one `--on this` reads.",
-    ),
+    output_option("Machine file to write; by default the one `--on this` reads."),
     option("json"),
 )
 def measure_command(

@@ -380,6 +380,11 @@ def options(names: str, /, **changes: Any) -> list[Decorator]:
     return [option(name, **changes) for name in names.split()]
 
 
+def output_option(help: str, **changes: Any) -> Decorator:
+    """``-o FILE`` of a command that writes files of its own."""
+    return option("output-file", name="output", older="--output", help=help, **changes)
+
+
 class OptionGroup(list[Decorator]):
     """Options that stand together in commands, and become arguments of the library together.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.cli.command import argument, command_named
 from roofline.cli.model_options import not_alone
-from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, with_options
+from roofline.cli.option_table import DESCRIBED, EXPECT, MESH, WORK, option, options, output_option, with_options
 from roofline.cli.option_values import expectation_wanted, question_arguments, split_words, targets
 from roofline.cli.output import ChartKind, check_json_beside, data_or_picture, show_chart, show_json
 from roofline.errors import InputError
@@ -21,13 +21,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
 @with_options(option("on", name="machines", metavar="TARGET[,TARGET]…"), DESCRIBED, MESH, WORK, EXPECT)
 @with_options(
     *options("name ceiling level bandwidth points title dark"),
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        callback=data_or_picture,
-        help="Write .svg, .png or .pdf (default: draw in the terminal); .json, .txt.",
-    ),
+    output_option("Write .svg, .png or .pdf (default: draw in the terminal); .json, .txt.", callback=data_or_picture),
     *options("width json"),
 )
 def plot_command(

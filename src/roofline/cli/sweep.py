@@ -20,6 +20,7 @@ from roofline.cli.option_table import (
     WORK,
     option,
     options,
+    output_option,
     with_options,
 )
 from roofline.cli.option_values import (
@@ -43,12 +44,7 @@ MOST_JSON = 100_000
 @with_options(SEVERAL, MODEL_QUESTION, MESH, WORK, ESTIMATE, EXPECT)
 @with_options(
     options("tpot ttft price columns"),
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/.",
-    ),
+    output_option("Write a table (.csv, .json, .npz, .parquet) or a picture (.svg, .png, .pdf); blocks to grid/."),
     option("kind", metavar="[time-map|limit-map|…]"),
     BLOCKS,
     option("json"),

@@ -16,7 +16,7 @@ from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.formula import check_one_answer, show_formulas
-from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
+from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, output_option, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (
     check_json_beside,
@@ -54,12 +54,7 @@ _PICTURES = (".svg", ".png", ".pdf")
 @with_options(SEVERAL, BYTES["each-op"], ESTIMATE, EXPECT)
 @with_options(
     *options("measured convention flat depth explain formula latex js python c json"),
-    option(
-        "output-file",
-        name="output",
-        older="--output",
-        help="The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …",
-    ),
+    output_option("The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …"),
 )
 def trace_command(
     program: str,

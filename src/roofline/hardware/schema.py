@@ -394,18 +394,14 @@ def merge(parent: Machine, child: Machine) -> Machine:
 
     Names, prices, notes and what other sources say stay the child's own.
     """
+    said = ("cores", "core", "registers", "tdp", "vendor", "notes")
     return replace(
         child,
         name=child.name if child.name != child.key else parent.name,
         units=_merge_named(parent.units, child.units, _merge_units),
         memories=_merge_named(parent.memories, child.memories, fill_missing),
         links=_merge_named(parent.links, child.links, fill_missing),
-        cores=child.cores or parent.cores,
-        core=child.core or parent.core,
-        registers=child.registers or parent.registers,
-        tdp=child.tdp or parent.tdp,
-        vendor=child.vendor or parent.vendor,
-        notes=child.notes or parent.notes,
+        **{part: getattr(child, part) or getattr(parent, part) for part in said},
     )
 
 
@@ -417,11 +413,9 @@ def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> t
 
 
 def _merge_units(below: Unit, above: Unit) -> Unit:
-    return fill_missing(below, above)._replace(
-        peaks=Frozen({**below.peaks, **above.peaks}),
-        achievable=Frozen({**below.achievable, **above.achievable}),
-        per_clock=Frozen({**below.per_clock, **above.per_clock}),
-    )
+    tables = ("peaks", "achievable", "per_clock")
+    joined = {name: Frozen({**getattr(below, name), **getattr(above, name)}) for name in tables}
+    return fill_missing(below, above)._replace(**joined)
 
 
 def fill_missing(below: _Part, above: _Part) -> _Part:
