@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from roofline.bounds.evaluate import evaluate
     from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.ridges import Zones, rules_of_thumb, zones
-    from roofline.bounds.scaling import scaling
-    from roofline.bounds.scaling_conditions import Scaling
+    from roofline.bounds.scaling import Scaling, scaling
     from roofline.bounds.shard import ShardPlans, shard
     from roofline.bounds.solve import Solution, solve, solve_dtypes
     from roofline.bounds.solve_equal import solve_equal
@@ -78,8 +77,7 @@ _WHERE = {
     "roofline.bounds.evaluate": ("evaluate",),
     "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.ridges": ("Zones", "rules_of_thumb", "zones"),
-    "roofline.bounds.scaling": ("scaling",),
-    "roofline.bounds.scaling_conditions": ("Scaling",),
+    "roofline.bounds.scaling": ("Scaling", "scaling"),
     "roofline.bounds.shard": ("ShardPlans", "shard"),
     "roofline.bounds.solve": ("Solution", "solve", "solve_dtypes"),
     "roofline.bounds.solve_equal": ("solve_equal",),

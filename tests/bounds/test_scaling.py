@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roofline import bound, scaling
-from roofline.bounds.scaling_conditions import CONDITIONS, SPLITS, list_conditions
+from roofline.bounds.scaling import CONDITIONS, SPLITS, list_conditions
 from roofline.cli import main
 from roofline.errors import RooflineError, SizeError
 from roofline.sections import Pairs

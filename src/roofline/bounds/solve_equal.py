@@ -199,7 +199,7 @@ def _cost(asked: Question, quantity: str) -> Any:
 
 def _same_cost(costs: list[Any], known: Mapping[Any, Any], unknown: Any) -> tuple[Any, float | None]:
     """The closed form of the size at which two costs are equal, and its value; neither where none is positive."""
-    roots = roots_of(*costs, unknown)
+    roots = roots_of(costs[0], costs[1], unknown)
     if roots is None:
         hint = "solve for another size, or give the others numbers"
         raise InputError(f"there is no closed form in {unknown}", hint=hint)

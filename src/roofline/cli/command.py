@@ -345,7 +345,7 @@ VALUES: dict[str, str | Callable[[], Iterable[str]]] = {
     "policy": "roofline.bounds.traffic:BYTE_POLICIES",
     "algorithm": "roofline.ops.collectives.cost:algorithm_names",
     "convention": "roofline.ops.counting:CONVENTIONS",
-    "condition": "roofline.bounds.scaling_conditions:CONDITIONS",
+    "condition": "roofline.bounds.scaling:CONDITIONS",
     "unit": "matrix vector",
     "level": "main hbm dram gddr l2 l3 vmem smem pcie warm",
     "library": "vllm trtllm sglang",

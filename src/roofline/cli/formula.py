@@ -131,7 +131,8 @@ def solve_command(
             from roofline.bounds.solve_equal import solve_equal
 
             given: dict[str, Any] = {n: value for n, value in arguments.items() if value not in (None, (), {}, [])}
-            return solve_equal(*compared, for_, quantity=equal or "flops", sizes=sizes, **given)
+            first, second = compared
+            return solve_equal(first, second, for_, quantity=equal or "flops", sizes=sizes, **given)
         if for_ == "intensity" and expression is None:
             return _zones(arguments, bandwidths)
         if for_.partition(":")[0] == "dtype" and expression is not None:

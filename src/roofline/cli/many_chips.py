@@ -148,7 +148,7 @@ def scaling_command(words: tuple[str, ...], torus_axes: tuple[str, ...], as_json
     if not names:
         _refuse_beside_a_list(sizes)
         if as_json:
-            from roofline.bounds.scaling_conditions import list_conditions
+            from roofline.bounds.scaling import list_conditions
 
             columns = ("condition", "says", "answer")
             show_json([dict(zip(columns, row, strict=True)) for row in list_conditions()])
@@ -190,7 +190,7 @@ def _refuse_beside_a_list(sizes: dict[str, Any]) -> None:
 
 def _listed() -> list[Section]:
     """The conditions with what they say and what is solved for."""
-    from roofline.bounds.scaling_conditions import list_conditions
+    from roofline.bounds.scaling import list_conditions
 
     columns = (Column("condition"), Column("answer"), Column("what it says", wrap="words"))
     return [Table(columns, [Row((Words(name, "strong"), what, says)) for name, says, what in list_conditions()])]

@@ -414,7 +414,7 @@ def _merge_named(below: tuple[Any, ...], above: tuple[Any, ...], join: Any) -> t
 
 def _merge_units(below: Unit, above: Unit) -> Unit:
     tables = ("peaks", "achievable", "per_clock")
-    joined = {name: Frozen({**getattr(below, name), **getattr(above, name)}) for name in tables}
+    joined: dict[str, Any] = {name: Frozen({**getattr(below, name), **getattr(above, name)}) for name in tables}
     return fill_missing(below, above)._replace(**joined)
 
 
