@@ -501,6 +501,16 @@ class Model(Answer):
         found = {id(layer): made[layer] for layer, _ in self.layer_counts()}
         return replace(self, layers=tuple(found[id(layer)] for layer in self.layers))
 
+    def with_blocks(self, changed: Callable[[Block], Block | tuple[Block, ...]]) -> Model:
+        """The model with each block of its layers changed, or several blocks in its place."""
+
+        def layer(before: Layer) -> Layer:
+            made = map(changed, before.blocks)
+            blocks = tuple(block for each in made for block in (each if isinstance(each, tuple) else (each,)))
+            return before if blocks == before.blocks else replace(before, blocks=blocks)
+
+        return self.with_layers(layer)
+
     @property
     def checkpoint(self) -> str:
         """The published name that the configuration is from, where it is not the model's; else nothing.

@@ -16,14 +16,13 @@ Small attentions ("lightning indexers") pick the keys that a query attends to, i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import is_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from roofline import dtypes
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.models.description import Block, Cached, Layer, Model
+from roofline.models.description import Block, Cached, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.attention import attention, index_scores
@@ -31,6 +30,8 @@ from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, minimum
 from roofline.work import Key, Op, Tensor, Work
+
+Kind = TypeVar("Kind", bound="Attention")
 
 #: Formats that public kernels score in, narrowest first, and whose kernels those are. A chip runs those it has units
 #: for; where it has none, activations keep their format.
@@ -109,11 +110,7 @@ def with_index_formats(model: Model, machine: Machine) -> Model:
             return block
         return replace(block, indexer=replace(indexer, dtype=dtype))
 
-    def changed(layer: Layer) -> Layer:
-        blocks = tuple(map(in_format, layer.blocks))
-        return layer if all(map(is_, blocks, layer.blocks)) else replace(layer, blocks=blocks)
-
-    return model.with_layers(changed)
+    return model.with_blocks(in_format)
 
 
 def index_keys(
@@ -350,6 +347,10 @@ class Attention(Block):
             ]
         return tuple(found)
 
+    def as_kind(self, kind: type[Kind], **more: Any) -> Kind:
+        """Attention of another kind with the same fields, but for ``more``."""
+        return kind(**{name: getattr(self, name) for name in Attention.__dataclass_fields__} | more)
+
     @property
     def _keeps(self) -> bool:
         return self.causal and self.cached
@@ -377,11 +378,7 @@ class Attention(Block):
         step = builder.step
         x, *inputs = self._inputs(builder, x)
         q, k, v, gate = self._project(builder, x, *inputs)
-        read = [
-            Tensor(t.ident, (step.own, step.new, self.kv_heads, n), t.dtype, t.role)
-            for t, n in ((k, self.key), (v, self.value))
-            if t is not None
-        ]
+        read = [] if k is None or v is None else self._by_head(builder, (k, v), step.new)
         if self.reads_kv_of:
             read = list(builder.from_earlier(f"keys and values of {self.reads_kv_of} layers"))
         elif self.causal and not is_zero(step.past):
@@ -417,6 +414,11 @@ class Attention(Block):
             out = builder.norm(self.norm_function, out, "attn_sub_norm", step.tokens * parts, width // parts)
             out = Tensor(out.ident, (step.tokens, width), out.dtype)
         return self._output(builder, out)
+
+    def _by_head(self, builder: OperationBuilder, made: Sequence[Tensor], length: Size) -> list[Tensor]:
+        """Keys and values of ``length`` tokens of each sequence, head by head."""
+        dims, widths = (builder.step.own, length, self.kv_heads), (self.key, self.value)
+        return [Tensor(t.ident, (*dims, width), t.dtype, t.role) for t, width in zip(made, widths, strict=True)]
 
     def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
         """Keys and values that every token sees beside those of its sequence, and how many they are."""

@@ -169,7 +169,9 @@ class ContextParallelAttention(SharedAttention):
         else:
             after = builder.ops[where + 1 :]
             del builder.ops[where + 1 :]
-            self._combined(builder, attention.writes[0])
+            sums, results = self.combined_bytes(builder, self.inner.heads)
+            self.send(builder, "AllGather", sums, "sums")
+            self.send(builder, "AllReduce", results, "combine", attention.writes[0])
             builder.ops += after
         return out
 
@@ -187,11 +189,6 @@ class ContextParallelAttention(SharedAttention):
             for each, part in zip(formats, kept, strict=True)
         ]
         return out, replace(builder.ops.pop(), writes=tuple(out))
-
-    def _combined(self, builder: OperationBuilder, partial: Tensor) -> None:
-        sums, results = self.combined_bytes(builder, self.inner.heads)
-        self.send(builder, "AllGather", sums, "sums")
-        self.send(builder, "AllReduce", results, "combine", partial)
 
 
 @dataclass(frozen=True, slots=True)

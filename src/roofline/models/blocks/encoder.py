@@ -87,10 +87,7 @@ class CrossAttention(Attention):
             if self.norm:
                 keys = builder.norm(self.norm_function, keys, "k_norm", rows * self.kv_heads, self.key)
             kept = [builder.write_to_cache(made) for made in (keys, values)]
-        return [
-            Tensor(tensor.ident, (step.own, self.source, self.kv_heads, width), tensor.dtype, tensor.role)
-            for tensor, width in zip(kept, (self.key, self.value), strict=True)
-        ]
+        return self._by_head(builder, kept, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +111,13 @@ class MergedAttention(CrossAttention):
         return self.of_source(builder), self.source
 
 
+def add_to_scores(builder: OperationBuilder, sums: Size, added: list[Tensor]) -> None:
+    """Count so many sums of a sequence's scores in the last attention, which reads what is added."""
+    index = max(index for index, op in enumerate(builder.ops) if op.kind == "attention")
+    op, work = builder.ops[index], Work.flops("vector", builder.arithmetic, sums * builder.step.attended)
+    builder.ops[index] = replace(op, work=op.work + work, reads=(*op.reads, *added))
+
+
 @dataclass(frozen=True, slots=True)
 class DistanceBiasedAttention(Attention):
     """Attention that adds a trained number for each head and distance to the scores, made on chip: a FLOP a pair.
@@ -132,12 +136,7 @@ class DistanceBiasedAttention(Attention):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Attend, and count the sums."""
         out = Attention.run(self, builder, x)
-        index = max(index for index, op in enumerate(builder.ops) if op.kind == "attention")
-        op = builder.ops[index]
-        pairs = self._pairs(builder) * self.heads * builder.step.attended
-        sums = Work.flops("vector", builder.arithmetic, pairs)
-        reads = (*op.reads, *builder.read_weights("relative_attention_bias"))
-        builder.ops[index] = replace(op, work=op.work + sums, reads=reads)
+        add_to_scores(builder, self._pairs(builder) * self.heads, builder.read_weights("relative_attention_bias"))
         return out
 
 
@@ -164,12 +163,8 @@ class BlockSumAttention(DistanceBiasedAttention):
         elements = step.tokens * self.inputs
         builder.vector("reduction", (x,), sums, "global", flops=elements, elements=elements)
         sums = builder.norm("rms_norm", sums, "global_input_layer_norm", rows, self.inputs)
-        made = (builder.linear(name, sums, rows) for name in self.names[1:3])
-        widths = (self.key, self.value)
-        return [
-            Tensor(tensor.ident, (step.own, count, self.kv_heads, width), tensor.dtype, tensor.role)
-            for tensor, width in zip(made, widths, strict=True)
-        ], count
+        made = [builder.linear(name, sums, rows) for name in self.names[1:3]]
+        return self._by_head(builder, made, count), count
 
 
 _RELATIVE, _SCORES = "the table of relative positions", "scores of relative positions"
@@ -226,12 +221,8 @@ class DisentangledAttention(Attention):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         """Attend, and count the sums of scores."""
-        out = Attention.run(self, builder, x)
-        index = max(index for index, op in enumerate(builder.ops) if op.kind == "attention")
-        op, added = builder.ops[index], builder.kept.pop(_SCORES)
-        pairs = len(added) * self._pairs(builder) * self.heads * builder.step.attended
-        sums = Work.flops("vector", builder.arithmetic, pairs)
-        builder.ops[index] = replace(op, work=op.work + sums, reads=(*op.reads, *added))
+        out, added = Attention.run(self, builder, x), builder.kept.pop(_SCORES)
+        add_to_scores(builder, len(added) * self._pairs(builder) * self.heads, added)
         return out
 
     def _project(
@@ -387,8 +378,10 @@ class Encoder(Block):
         rows = reading.tokens * (self.frames if self.bins else 1)
         stream = Tensor("source", (rows, self.bins or self.width), step.activations)
         if self.rows:
-            part = builder.inside(reading, "", 1, stream)
-            self._look_up(part, stream)
+            part, table = builder.inside(reading, "", 1, stream), self.table
+            tokens = Tensor("source tokens", (reading.own, reading.new), "int32", "index")
+            part.enter("")
+            part.add(embedding("", (part.read_weight(table)[0][0], tokens), (stream,)), table.name)
             builder.ops += part.ops
         for where, count, blocks in self._groups():
             part = builder.inside(reading, where, count, stream)
@@ -398,13 +391,6 @@ class Encoder(Block):
             builder.ops += part.ops
         builder.kept[_SOURCE] = [stream]
         return x
-
-    def _look_up(self, builder: OperationBuilder, out: Tensor) -> None:
-        """Gather the rows of the source's words."""
-        step, table = builder.step, self.table
-        tokens = Tensor("source tokens", (step.own, step.new), "int32", "index")
-        builder.enter("")
-        builder.add(embedding("", (builder.read_weight(table)[0][0], tokens), (out,)), table.name)
 
 
 def encoder_of(model: Model) -> Encoder | None:
@@ -453,12 +439,10 @@ def with_source(model: Model, source: Size | None) -> Model:
             hint="a source as long as its table of positions, or shorter",
         )
 
-    def reading(layer: Layer) -> Layer:
-        blocks = tuple(replace(b, source=count) if isinstance(b, CrossAttention) else b for b in layer.blocks)
-        return replace(layer, blocks=blocks)
+    def reading(block: Block) -> Block:
+        return replace(block, source=count) if isinstance(block, CrossAttention) or block is encoder else block
 
-    before = tuple(replace(b, source=count) if b is encoder else b for b in model.before)
-    return replace(model.with_layers(reading), before=before)
+    return replace(model.with_blocks(reading), before=tuple(map(reading, model.before)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,12 +154,7 @@ def read_as(model_type: str) -> str:
 
 def known_types() -> list[str]:
     """Every model type that can be read."""
-    return sorted({*_all(), *_READ_AS})
-
-
-@cache
-def _all() -> dict[str, Reader]:
-    return _found("")
+    return sorted({*_found(""), *_READ_AS})
 
 
 def type_in_name(name: str) -> str | None:

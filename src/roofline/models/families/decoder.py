@@ -39,6 +39,10 @@ Flag = bool | tuple[str, Any] | list[Any]
 #: Which of a model's layers see what (full, sliding, linear …), by the configuration and the number of layers.
 Kinds = Callable[[Fields, int], list[str]]
 
+#: Where norms stand, and their names.
+Arrangement = tuple[str, tuple[str, ...]]
+USUAL_NORMS = ("input_layernorm", "post_attention_layernorm")
+
 
 def flag(fields: Fields, spec: Flag) -> bool:
     """The value of a switch; a default may be a switch itself."""
@@ -165,6 +169,16 @@ def rotary_by_kind(fields: Fields, shape: DecoderSizes, kind: str, number: int) 
     of = parameters.section(f"{kind}_attention") if parameters else None
     share = of.fraction("partial_rotary_factor") if of else None
     return {} if share is None else {"rotary": int(shape.head * share)}
+
+
+# Where norms stand, by the configuration
+
+
+def arranged(
+    name: str, default: bool, on: Arrangement, off: Arrangement = ("before", USUAL_NORMS)
+) -> Callable[[Fields], Arrangement]:
+    """Norms as in ``on`` where the field ``name`` is true, else as in ``off``."""
+    return lambda fields: on if fields.flag(name, default) else off
 
 
 # Which layers have experts
@@ -316,8 +330,8 @@ class Decoder:
     norm: tuple[str, Flag] | Callable[[Fields], tuple[str, Flag]] = ("rms_norm", False)
     scaled: bool = True
     order: str = "before"
-    norms: tuple[str, ...] = ("input_layernorm", "post_attention_layernorm")
-    arrange: Callable[[Fields], tuple[str, tuple[str, ...]]] | None = None
+    norms: tuple[str, ...] = USUAL_NORMS
+    arrange: Callable[[Fields], Arrangement] | None = None
     attention: str = "self_attn"
     projections: tuple[str, str, str, str] = ("q_proj", "k_proj", "v_proj", "o_proj")
     bias: Flag = ("attention_bias", False)
@@ -336,7 +350,7 @@ class Decoder:
     kinds: Kinds = all_full
     window: tuple[str, int | str | None] = ("sliding_window", None)
     attend: Callable[[Fields, DecoderSizes, str, int], dict[str, Any]] | None = None
-    mixer: Callable[[Fields, DecoderSizes, str, int, Block], Block] | None = None
+    mixer: Callable[[Fields, DecoderSizes, str, int, Attention], Block] | None = None
     mlp: str = "mlp"
     mlp_names: tuple[str, str, str] = ("gate_proj", "up_proj", "down_proj")
     mlp_bias: Flag = ("mlp_bias", False)
@@ -451,9 +465,8 @@ class _Layers:
             )  # fmt: skip
         if row.attend is not None:
             asked |= row.attend(fields, shape, kind, number)
-        mixer: Block = Attention(row.attention, shape.width, **asked)
-        if row.mixer is not None:
-            mixer = row.mixer(fields, shape, kind, number, mixer)
+        attention = Attention(row.attention, shape.width, **asked)
+        mixer = attention if row.mixer is None else row.mixer(fields, shape, kind, number, attention)
         sparse, first = sparse and self.experts is not None, number == 0 and not row.first_norm
         key = mixer, sparse, first, shared
         if key not in self._made:

@@ -263,21 +263,17 @@ def read_hy(fields: Fields) -> Model:
 def _in_streams(model: Model, streams: int, *, mixed: bool, dtype: str = "fp32", head: bool = True) -> Model:
     """A model between several residual streams: ``head`` says whether they are weighed at its end."""
 
-    def changed(layer: Layer) -> Layer:
-        blocks: list[Block] = []
-        for block in layer.blocks:
-            name = "attn_hc" if len(blocks) < 4 else "ffn_hc"
-            if isinstance(block, ResidualAdd):
-                blocks.append(ExpandStreams(f"{name}_mix", streams, model.width, mixed=mixed))
-                continue
-            if isinstance(block, Norm):
-                blocks.append(CollapseStreams(name, streams, model.width, mixed=mixed, dtype=dtype))
-            blocks.append(block)
-        return Layer(tuple(blocks))
+    def changed(block: Block) -> Block | tuple[Block, ...]:
+        name = "attn_hc" if block.name in ("input_layernorm", "add_attention") else "ffn_hc"
+        if isinstance(block, ResidualAdd):
+            return ExpandStreams(f"{name}_mix", streams, model.width, mixed=mixed)
+        if isinstance(block, Norm):
+            return CollapseStreams(name, streams, model.width, mixed=mixed, dtype=dtype), block
+        return block
 
     last = CollapseStreams("hc_head", streams, model.width, last=True, trained=head)
     return replace(
-        model.with_layers(changed), before=(CopyToStreams("streams", streams, model.width),),
+        model.with_blocks(changed), before=(CopyToStreams("streams", streams, model.width),),
         after=(last, *model.after),
     )  # fmt: skip
 

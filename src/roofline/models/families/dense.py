@@ -6,13 +6,17 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.frozen import replace
+from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import DisentangledAttention, DistanceBiasedAttention, RelativePositions
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
 from roofline.models.families.decoder import (
+    USUAL_NORMS,
+    Arrangement,
     Decoder,
     add,
     all_sliding,
+    arranged,
     attention_windows,
     by_list,
     in_windows,
@@ -82,12 +86,6 @@ def _own_windows(fields: Fields, shape: DecoderSizes, kind: str, number: int) ->
     return {"window": 2 * fields.with_values(attention_windows=own).size("attention_windows")}
 
 
-def _swin(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    """The larger Chameleon's norms stand behind its blocks."""
-    order = "after" if fields.flag("swin_norm", False) else "before"
-    return order, ("input_layernorm", "post_attention_layernorm")
-
-
 def _mobile(fields: Fields) -> Fields:
     """With ``layer_sharing`` each layer runs twice in turn; ``share_embedding`` ties the head to the table."""
     uses = 2 if fields.flag("layer_sharing", False) else 1
@@ -107,7 +105,11 @@ add({
     "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
     "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
     "kyutai_speech_to_text": Decoder(prepare=_halves, kinds=all_sliding, ends=_codebook_ends),
-    "chameleon": Decoder(arrange=_swin, qk_norm="full", qk_function="layer_norm", qk_shift=True),
+    # the larger Chameleon's norms stand behind its blocks
+    "chameleon": Decoder(
+        arrange=arranged("swin_norm", False, ("after", USUAL_NORMS)), qk_norm="full", qk_function="layer_norm",
+        qk_shift=True,
+    ),
     "cwm": _ONE_FULL_OF_FOUR,
     "granite_swa": replace(_ONE_FULL_OF_FOUR, sinks=True),
     "gemma": replace(LLAMA, tied=True),
@@ -134,13 +136,7 @@ _OLMO2 = Decoder(
     kinds=patterned,
 )  # fmt: skip
 _USE_BIAS = ("use_bias", False)
-
-
-def _hyperclova_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    if not fields.flag("use_post_norm", True):
-        return "before", ("input_layernorm", "post_attention_layernorm")
-    return "around", ("input_layernorm", "post_norm1", "post_attention_layernorm", "post_norm2")
-
+_POST_NORMS = ("input_layernorm", "post_norm1", "post_attention_layernorm", "post_norm2")
 
 add({
     "olmo": Decoder(norm=_UNSHIFTED, scaled=False, mlp_bias=False),
@@ -148,7 +144,7 @@ add({
     "olmo3": _OLMO2,
     "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
     "bitnet": Decoder(out_norm="full", mlp_norm="rms_norm", mlp_bias=False, act="relu2"),
-    "hyperclovax": Decoder(arrange=_hyperclova_order),
+    "hyperclovax": Decoder(arrange=arranged("use_post_norm", True, ("around", _POST_NORMS))),
     "glm": _GLM,
     "glm4": _GLM4,
     "glm4v_text": replace(_GLM4, bias=True),
@@ -162,11 +158,6 @@ def _compass_rotates(fields: Fields, kinds: Any) -> list[bool]:
     given = fields.get("rope_parameters") or {}
     by_kind = any(str(name).endswith("_attention") for name in given)
     return [not by_kind or given.get(f"{kind}_attention") is not None for kind in kinds]
-
-
-def _molmo_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    order = "after" if fields.flag("norm_after", False) else "before"
-    return order, ("input_layernorm", "post_attention_layernorm")
 
 
 def _molmo_norm(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -183,8 +174,8 @@ add({
     "emu3_text_model": LLAMA,
     "diffllama": Decoder(attend=lambda *asked: {"differential": True}, mlp_bias=False),
     "molmo2_text": Decoder(
-        renames={"qkv_bias": "attention_bias"}, arrange=_molmo_order, out_bias=False, attend=_molmo_norm,
-        mlp_bias=False, ends=_molmo_ends,
+        renames={"qkv_bias": "attention_bias"}, arrange=arranged("norm_after", False, ("after", USUAL_NORMS)),
+        out_bias=False, attend=_molmo_norm, mlp_bias=False, ends=_molmo_ends,
     ),
 })  # fmt: skip
 
@@ -265,16 +256,6 @@ add({
 # attention and MLP side by side
 
 
-def _beside_if(name: str, default: bool, norms: tuple[str, ...]) -> Any:
-    """Attention and MLP run side by side, behind norms of these names, where the field ``name`` says so."""
-
-    def order(fields: Fields) -> tuple[str, tuple[str, ...]]:
-        beside = fields.flag(name, default)
-        return ("beside", norms) if beside else ("before", ("input_layernorm", "post_attention_layernorm"))
-
-    return order
-
-
 def _neox_rotary(fields: Fields, shape: DecoderSizes) -> int:
     return int(shape.head * (fields.fraction("rotary_pct") or 1)) if "rotary_pct" in fields else shape.rotary
 
@@ -286,12 +267,12 @@ def _falcon_heads(fields: Fields, shape: DecoderSizes) -> int:
     return 1 if fields.flag("multi_query", True) else shape.kv_heads
 
 
-def _falcon_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
+def _falcon_order(fields: Fields) -> Arrangement:
     newer = fields.flag("new_decoder_architecture", False)
     norms = fields.size("num_ln_in_parallel_attn", default=2 if newer else 1)
     if newer or fields.flag("parallel_attn", True):
         return "beside", ("ln_attn", "ln_mlp") if newer and norms == 2 else ("input_layernorm",)
-    return "before", ("input_layernorm", "post_attention_layernorm")
+    return "before", USUAL_NORMS
 
 
 _COHERE = Decoder(
@@ -301,9 +282,8 @@ _COHERE = Decoder(
 
 add({
     "gpt_neox": Decoder(
-        norm=_SHIFTED,
-        arrange=_beside_if("use_parallel_residual", True, ("input_layernorm", "post_attention_layernorm")),
-        attention="attention", bias=("attention_bias", True), rotary=_neox_rotary, gated=False, mlp_bias=True,
+        norm=_SHIFTED, arrange=arranged("use_parallel_residual", True, ("beside", USUAL_NORMS)), attention="attention",
+        bias=("attention_bias", True), rotary=_neox_rotary, gated=False, mlp_bias=True,
         mlp_names=_TO_4H, act="gelu", last_norm="final_layer_norm", prefix="gpt_neox.", embedding="embed_in",
         head="embed_out",
     ),
@@ -339,7 +319,7 @@ add({
     "cohere_compass_text": replace(_COHERE, qk_switch=False, rotates=_compass_rotates),
     "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
     "stablelm": Decoder(
-        norm=_SHIFTED, arrange=_beside_if("use_parallel_residual", False, ("input_layernorm",)),
+        norm=_SHIFTED, arrange=arranged("use_parallel_residual", False, ("beside", ("input_layernorm",))),
         bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",
         qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,
     ),
@@ -417,11 +397,6 @@ def _of_pictures_or_words(fields: Fields, shape: DecoderSizes) -> dict[str, Any]
     return {**ends, "before": (*ends["before"], PositionEmbedding("segment_emb", 2, shape.width))}
 
 
-def _opt_order(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    first = fields.flag("do_layer_norm_before", True)
-    return "before" if first else "behind", ("self_attn_layer_norm", "final_layer_norm")
-
-
 def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Two more rows of positions than it takes tokens; one model has a narrower table, and norms after its blocks."""
     width, rows = shape.width, fields.size("max_position_embeddings", default=2048)
@@ -435,8 +410,9 @@ def _opt_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": before, "after": after, "context": rows, "width": table}
 
 
+_OPT_NORMS = ("self_attn_layer_norm", "final_layer_norm")
 _BIOGPT = replace(
-    _GPT2, norms=("self_attn_layer_norm", "final_layer_norm"), attention="self_attn", projections=_OUT_PROJ,
+    _GPT2, norms=_OPT_NORMS, attention="self_attn", projections=_OUT_PROJ,
     mlp_names=_FC, hidden=("intermediate_size",), hidden_times=None, act_fields=("hidden_act",), act="gelu",
     last_norm="layer_norm", prefix="biogpt.", embedding="embed_tokens", ends=_two_more,
 )  # fmt: skip
@@ -486,9 +462,9 @@ add({
         ends=lambda fields, shape: {"context": fields.optional("max_seq_len")},
     ),
     "opt": replace(
-        _GPT2, prepare=_opt, arrange=_opt_order, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC,
-        hidden=("ffn_dim",), hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens",
-        ends=_opt_ends,
+        _GPT2, prepare=_opt, attention="self_attn", projections=_OUT_PROJ, mlp_names=_FC, hidden=("ffn_dim",),
+        arrange=arranged("do_layer_norm_before", True, ("before", _OPT_NORMS), ("behind", _OPT_NORMS)),
+        hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens", ends=_opt_ends,
     ),
 })  # fmt: skip
 
@@ -611,7 +587,7 @@ def _relative(fields: Fields) -> int:
     return 2 * (buckets or span) if fields.flag("relative_attention", False) else 0
 
 
-def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Attention) -> Block:
     """Scores of relative positions, where there are any."""
     given = fields.get("pos_att_type")
     if isinstance(given, str):
@@ -626,8 +602,7 @@ def _disentangled(fields: Fields, shape: DecoderSizes, kind: str, number: int, a
         raise InputError(f"talking_head of {fields.name} is set", hint="scores that heads mix are not read")
     if not rows:
         return attention
-    own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
-    return DisentangledAttention(**own, rows=rows, parts_added=tuple(parts), same=same, own=first)
+    return attention.as_kind(DisentangledAttention, rows=rows, parts_added=tuple(parts), same=same, own=first)
 
 
 def _deberta_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
@@ -658,16 +633,15 @@ def _nomic(fields: Fields) -> Fields:
     )
 
 
-def _distances(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
+def _distances(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Attention) -> Block:
     """A number for each head and distance is added to the scores, of one table for all layers."""
-    own = {each: getattr(attention, each) for each in attention.__dataclass_fields__}
     buckets = fields.size("relative_attention_num_buckets", "rel_pos_bins", default=32)
     if "rel_2d_pos_bins" in fields:  # LayoutLMv3: distances along the text and in two directions of the page
         buckets = fields.flag("has_relative_attention_bias", True) * buckets
         buckets += fields.flag("has_spatial_attention_bias", True) * 2 * fields.size("rel_2d_pos_bins")
         if not buckets:
             return attention
-    return DistanceBiasedAttention(**own, buckets=buckets, holds=number == 0)
+    return attention.as_kind(DistanceBiasedAttention, buckets=buckets, holds=number == 0)
 
 
 _BERT = Decoder(

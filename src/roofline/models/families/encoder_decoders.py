@@ -246,11 +246,10 @@ def _side_by_side(
     )  # fmt: skip
 
 
-def _to_source(kind: type[CrossAttention], own: Block, encoder: Model, source: int, **more: Any) -> CrossAttention:
+def _to_source(kind: type[CrossAttention], own: Attention, encoder: Model, source: int, **more: Any) -> CrossAttention:
     """Attention to the source like a layer's ``own``."""
-    same = {name: getattr(own, name) for name in Attention.__dataclass_fields__ if name != "name"}
-    width = encoder.width if encoder.width != same["inputs"] else 0
-    return kind(**{"name": own.name, **same, "source": source, "source_width": width, **more})
+    width = encoder.width if encoder.width != own.inputs else 0
+    return own.as_kind(kind, source=source, source_width=width, **more)
 
 
 def _behind_its_own(

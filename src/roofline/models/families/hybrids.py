@@ -48,6 +48,7 @@ from roofline.models.families.decoder import (
     add,
     after_first,
     all_full,
+    arranged,
     in_windows,
     read,
     rotary_by_kind,
@@ -252,12 +253,6 @@ def _lfm3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[s
     }
 
 
-def _lfm3_norms(fields: Fields) -> tuple[str, tuple[str, ...]]:
-    if fields.flag("use_sandwich_norm", True):
-        return "around", ("operator_norm", "post_operator_norm", "ffn_norm", "post_ffn_norm")
-    return "before", ("operator_norm", "ffn_norm")
-
-
 def _griffin(fields: Fields) -> Fields:
     """RecurrentGemma's width of the MLP, said of both halves; half of each head rotates where nothing is said."""
     share = fields.fraction("partial_rotary_factor") or 0.5
@@ -288,8 +283,10 @@ _HYBRID = Decoder(
     norms=("input_layernorm", "pre_ff_layernorm"), kinds=_recurrent_kinds("mamba", "linear_attention"),
     mixer=_mixers(lambda fields, shape: _mamba2(fields, "mamba")), mlp="feed_forward", last_norm="final_layernorm",
 )  # fmt: skip
+_LFM2_NORMS = ("operator_norm", "ffn_norm")
+_LFM3_NORMS = ("operator_norm", "post_operator_norm", "ffn_norm", "post_ffn_norm")
 _LFM2 = Decoder(
-    prepare=_lfm2, norms=("operator_norm", "ffn_norm"), projections=("q_proj", "k_proj", "v_proj", "out_proj"),
+    prepare=_lfm2, norms=_LFM2_NORMS, projections=("q_proj", "k_proj", "v_proj", "out_proj"),
     bias=False, qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
     mixer=_mixers(_short_convolution), mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(),
     last_norm="embedding_norm",
@@ -349,7 +346,8 @@ add({
     ),
     "lfm2": _LFM2,
     "lfm3": replace(
-        _LFM2, arrange=_lfm3_norms, projections=("q_proj", "k_proj", "v_proj", "o_proj"),
+        _LFM2, arrange=arranged("use_sandwich_norm", True, ("around", _LFM3_NORMS), ("before", _LFM2_NORMS)),
+        projections=("q_proj", "k_proj", "v_proj", "o_proj"),
         bias=("attention_bias", False), window=("sliding_window", "needed"), attend=_lfm3, tied=True,
     ),
     "lfm2_moe": replace(
@@ -415,21 +413,18 @@ def read_inkling(fields: Fields) -> Model:
     """Read Inkling: a convolution behind each block; the scales of a whole MLP or of the router are one number."""
     model, kernel = read(_INKLING, fields), fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
 
-    def changed(layer: Layer) -> Layer:
-        blocks: list[Block] = []
-        for block in layer.blocks:
-            if isinstance(block, ResidualAdd):
-                name = "attn_sconv" if len(blocks) < 3 else "mlp_sconv"
-                blocks.append(ResidualConvolution(name, model.width, kernel))
-            if isinstance(block, Mlp):
-                blocks.append(IdleBlocks(block.name, (Norm("global_scale", 1),)))
-            if isinstance(block, MixtureOfExperts):
-                shared = fields.count("n_shared_experts") or 2
-                block = replace(block, shared_scored=shared, router_scales=(("gate.global_scale", 1),))
-            blocks.append(block)
-        return Layer(tuple(blocks))
+    def changed(block: Block) -> Block | tuple[Block, ...]:
+        if isinstance(block, ResidualAdd):
+            name = "attn_sconv" if block.name == "add_attention" else "mlp_sconv"
+            return ResidualConvolution(name, model.width, kernel), block
+        if isinstance(block, Mlp):
+            return IdleBlocks(block.name, (Norm("global_scale", 1),)), block
+        if isinstance(block, MixtureOfExperts):
+            shared = fields.count("n_shared_experts") or 2
+            return replace(block, shared_scored=shared, router_scales=(("gate.global_scale", 1),))
+        return block
 
-    return model.with_layers(changed)
+    return model.with_blocks(changed)
 
 
 # Inkling 2: blocks of layers are mixed; layers that see everything make queries, keys and values of inputs of their own

@@ -9,7 +9,7 @@ from roofline.frozen import replace
 from roofline.models.blocks.attention import BlockIndexer
 from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
-from roofline.models.description import Block, Layer, Model
+from roofline.models.description import Block, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import (
     EXPERT_NAMES,
@@ -334,13 +334,8 @@ def read_ernie(fields: Fields) -> Model:
     model, routing = read(_ERNIE, words), replace(_ERNIE_ROUTING, module="mlp.vision_moe", shared_count=0)
     idle = IdleBlocks("", (routing.block(pictures, model.width, "silu"),))
 
-    def changed(layer: Layer) -> Layer:
-        blocks = [[block, idle] if isinstance(block, MixtureOfExperts) else [block] for block in layer.blocks]
-        return Layer(tuple(block for each in blocks for block in each))
-
-    return replace(
-        model.with_layers(changed), notes=("experts of pictures are in memory and not run: pictures are not modelled",)
-    )
+    model = model.with_blocks(lambda block: (block, idle) if isinstance(block, MixtureOfExperts) else block)
+    return replace(model, notes=("experts of pictures are in memory and not run: pictures are not modelled",))
 
 
 # attention of several shapes by layer
@@ -603,19 +598,16 @@ def read_spark(fields: Fields) -> Model:
     latent, model = fields.size("moe_hidden_size", default=4096), read(_SPARK, fields)
     names = "pre_expert_proj", "post_expert_proj"
 
-    def changed(layer: Layer) -> Layer:
-        blocks: list[Block] = []
-        for block in layer.blocks:
-            if isinstance(block, MixtureOfExperts):
-                block = replace(
-                    block, latent=latent, latent_names=names, latent_norms=("pre_expert_norm", ""),
-                    expert_norm="experts.post_expert_norm",
-                )  # fmt: skip
-            elif isinstance(block, ResidualAdd):
-                block = replace(block, gated=model.width)
-            elif isinstance(block, Norm) and block.name == "post_attention_layernorm":
-                block = replace(block, scaled=False)
-            blocks.append(block)
-        return Layer(tuple(blocks))
+    def changed(block: Block) -> Block:
+        if isinstance(block, MixtureOfExperts):
+            return replace(
+                block, latent=latent, latent_names=names, latent_norms=("pre_expert_norm", ""),
+                expert_norm="experts.post_expert_norm",
+            )  # fmt: skip
+        if isinstance(block, ResidualAdd):
+            return replace(block, gated=model.width)
+        if isinstance(block, Norm) and block.name == "post_attention_layernorm":
+            return replace(block, scaled=False)
+        return block
 
-    return model.with_layers(changed)
+    return model.with_blocks(changed)

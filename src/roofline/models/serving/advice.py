@@ -401,7 +401,7 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
         fits = isinstance(block, Attention) and block.kv_heads % 2 == 0 and block.kv_heads // 2 >= ways
         return replace(block, kv_heads=block.kv_heads // 2) if fits else block
 
-    model = asked.model.with_layers(lambda layer: replace(layer, blocks=tuple(map(halved, layer.blocks))))
+    model = asked.model.with_blocks(halved)
     if model.layers != asked.model.layers:
         reason = "fewer keys and values; it has to be trained so"
         yield Proposal("half the heads of keys and values", reason, replace(asked, model=model))
