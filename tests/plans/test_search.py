@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -176,10 +176,11 @@ def test_a_layout_is_split_and_its_chips_are_found_once(monkeypatch: pytest.Monk
     from roofline.models.parallelism import splitting
     from roofline.plans import question
 
-    splitting._stages_of_layers.cache_clear()  # what other tests have split is kept
     found: dict[str, list[Any]] = {"splits": [], "chips": []}
-    split, resolve = splitting._stages, question.resolve
-    monkeypatch.setattr(splitting, "_stages", lambda *given: found["splits"].append(given[2]) or split(*given))
+    split, resolve = splitting._stages.__wrapped__, question.resolve
+    # a cache of its own: what other tests have split is kept
+    counted = lru_cache(maxsize=256)(lambda *given: found["splits"].append(given[2]) or split(*given))
+    monkeypatch.setattr(splitting, "_stages", counted)
     monkeypatch.setattr(question, "resolve", lambda on, **more: found["chips"].append(on) or resolve(on, **more))
     roofline.plan("llama-2-13b", on=["h100"], rate=1, prompt=64, output=16, count=[2, 4], formats=["bf16", "fp8"])
     assert len(found["splits"]) == len(set(found["splits"])) >= 2

@@ -22,7 +22,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
 from roofline.bounds.traffic import moved_tensors
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, RooflineError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
 from roofline.meanings import unknown_argument
@@ -463,16 +463,19 @@ class OffMatrixUnit(NamedTuple):
         return f"matrix products {where}: {taken}"
 
     def faster(self, step: Bound, option: str, answer: Callable[[str], Size]) -> str:
-        """The time at best with the format that the matrix unit has, for the end of a headline; empty if no faster."""
+        """The time at best with the format that the matrix unit has, for the end of a headline.
+
+        Empty if it is no faster, or has no answer.
+        """
         if self.runs_on is None:
             return ""
-        before, after = step.lower, answer(self.instead)
+        try:
+            before, after = step.lower, answer(self.instead)
+        except RooflineError:
+            return ""
         said = format_amount(after, "s")
-        return (
-            ""
-            if after >= before or said == format_amount(before, "s")
-            else f"; {said} with {spelled(option, self.instead)}"
-        )
+        is_faster = after < before and said != format_amount(before, "s")
+        return f"; {said} with {spelled(option, self.instead)}" if is_faster else ""
 
 
 def off_matrix_unit(step: Bound) -> OffMatrixUnit | None:

@@ -270,22 +270,15 @@ def local_stages(
     ``costs`` of each layer, of the blocks before them and of those after balance the stages.
     ``compares`` is as in :func:`roofline.models.parallelism.block_splitting.split_by_layout`.
     """
-    if costs is None:
-        return _stages_of_layers(model, machine, ways, ways.notes, compares)
-    return _stages(model, machine, ways, costs, compares)
+    cut = None if costs is None else (tuple(costs[0]), *costs[1:])
+    return _stages(model, machine, ways, ways.notes, cut, compares)
 
 
 @lru_cache(maxsize=256)
-def _stages_of_layers(
-    model: Model, machine: Machine, ways: Parallelism, notes: tuple[str, ...], compares: bool
-) -> tuple[tuple[Model, ...], Machine]:
-    """Stages cut by layers: a search asks for one layout in several formats and phases. Notes are part of a key."""
-    return _stages(model, machine, ways, None, compares)
-
-
 def _stages(
-    model: Model, machine: Machine, ways: Parallelism, costs: Costs | None, compares: bool
+    model: Model, machine: Machine, ways: Parallelism, notes: tuple[str, ...], costs: Costs | None, compares: bool
 ) -> tuple[tuple[Model, ...], Machine]:
+    """The stages: a search asks for one layout in several formats and phases. Notes are part of a key."""
     model = with_index_formats(model, machine)
     if ways.chips == 1:
         return (model,), machine

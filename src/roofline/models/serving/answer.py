@@ -14,7 +14,7 @@ from roofline.answers import Comparable, Fact, capability, expected_facts, plain
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, RooflineError, suggest
+from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import ridge
@@ -622,7 +622,10 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
     other = off_matrix_unit(phase)
-    faster = "" if other is None else other.faster(phase, "activations", lambda to: _with_activations(found, name, to))
+    faster = "" if other is None else other.faster(
+        phase, "activations",
+        lambda to: serve_bound(found.model, name, **{**found.asked_of(name), "activations": to}).lower,
+    )  # fmt: skip
     yield Sentences([f"{name} ({asked}): at best {lower}, {phase.kind} ({phase.bound_by}){faster}{partly}"])
     wider = capability("Serving.narrower_cache")(found) if name == "decode" else ""
     lines = [wider] if wider else []
@@ -649,14 +652,6 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         lines += [*([] if isinstance(phase, Pipelined) else [moved_in_words(phase)]), *found.where_it_flips()]
     lines.append(shares_of_modules(phase))
     yield Sentences(lines, indent=4)
-
-
-def _with_activations(found: Serving, name: str, activations: str) -> Size:
-    """Seconds at best of a phase whose activations are in another format; its own if it has no answer."""
-    try:
-        return serve_bound(found.model, name, **{**found.asked_of(name), "activations": activations}).lower
-    except RooflineError:
-        return found.phases[name].lower
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:

@@ -63,7 +63,6 @@ from roofline.models.serving.layouts import (
     unequal_layouts,
 )
 from roofline.models.serving.served_model import with_host_layers
-from roofline.models.serving.step import needs
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
 from roofline.signatures import spelled, takes
@@ -77,8 +76,7 @@ FORMATS = ("fp8", "int4")
 @takes()
 def largest_batch(model: Model | str, capacity: float, *, context: int, **options: Any) -> int:
     """The most sequences of ``context`` tokens that ``capacity`` bytes have room for in a decode step; 0 if none."""
-    described = load(model)
-    return largest(lambda batch: _bytes(described, batch, context, options) <= capacity)
+    return Demand(1, context + 1, options).most_sequences(load(model), capacity)
 
 
 @takes()
@@ -86,9 +84,10 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
     """The most cached tokens that ``batch`` sequences have room for, no more than the model takes; 0 if none."""
     described = load(model)
     longest = None if described.context is None else described.context - 1
+    demand = Demand(batch, 1, options)
 
     def fits(context: int) -> bool:
-        return (longest is None or context <= longest) and _bytes(described, batch, context, options) <= capacity
+        return (longest is None or context <= longest) and demand.fits(described, capacity, tokens=context + 1)
 
     return largest(fits)
 
@@ -107,11 +106,6 @@ def outweighing_batch(
     described = load(model)
     each = described.cache_bytes(single_size("context", context), dtype=kv)
     return int(described.weight_bytes(weights) // each) + 1 if each else None
-
-
-def _bytes(model: Model, batch: int, context: int, options: dict[str, Any]) -> float:
-    ops = decode(model, batch=batch, context=context, **options)
-    return float(needs(model, ops, context + 1, batch, options).total)
 
 
 @dataclass(frozen=True, slots=True)

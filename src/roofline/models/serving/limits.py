@@ -24,11 +24,12 @@ Source: "How To Scale Your Model", chapters 5, 7 and 12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from roofline.bounds.bound import Bound
+from roofline.bounds.crossing import first_where
 from roofline.bounds.traffic import Tile, check_policy, traffic
 from roofline.errors import InputError, RooflineError, suggest
 from roofline.frozen import dataclass, replace
@@ -92,7 +93,14 @@ def _compute_bound_batch(
         units, moving = _times(ops, traffic(ops, policy, tile), machine, attention)
         return float(max(units.values(), default=0) - max(moving.values(), default=0))
 
-    return None if excess(_FAR) < 0 else _first(excess)
+    if excess(_FAR) < 0:
+        return None
+    low, high, below = 0, 1, 0.0
+    while (above := excess(high)) < 0:
+        low, high, below = high, high * 16, above
+    # in between it is nearly a straight line, whose zero is a good guess
+    near = low + int((high - low) * below / (below - above or 1)) + 1
+    return first_where(lambda batch: excess(batch) >= 0, low, high, near)
 
 
 def network_at_any_batch(
@@ -108,29 +116,6 @@ def network_at_any_batch(
     units, moving = _times(ops, traffic(ops, policy, tile), machine, attention=False)
     slowest = max({**units, **moving}.items(), key=lambda each: each[1])[0]
     return slowest if any(slowest == link.name for link in machine.links) else ""
-
-
-def _first(excess: Callable[[int], float]) -> int:
-    """Find the smallest whole number, at least 1, whose excess is not negative. The excess grows and is nearly linear.
-
-    Two of three guesses are the zero of the chord, which converges faster; the third halves the interval.
-    """
-    low, high = 0, 1
-    below, above = -1.0, excess(1)
-    while above < 0:
-        low, below, high = high, above, high * 16
-        above = excess(high)
-    turn = 0
-    while high - low > 1:
-        chord = low + int((high - low) * below / (below - above)) + 1
-        middle = min(max(chord, low + 1), high - 1) if turn % 3 < 2 and low else (low + high) // 2
-        value = excess(middle)
-        turn += 1
-        if value < 0:
-            low, below = middle, value
-        else:
-            high, above = middle, value
-    return high
 
 
 def _times(

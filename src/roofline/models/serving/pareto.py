@@ -393,10 +393,7 @@ def _rows(answer: Bound, ways: int, chips: int, form: str) -> list[ServingChoice
     needed = answer.footprint
     columns = [answer.sizes["batch"], answer.sizes["context"], time_in_form(answer, form), names_that_bind(answer)]
     columns.append(0.0 if needed is None else needed.total)
-    if any(hasattr(column, "shape") for column in columns):
-        rows = zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*columns)), strict=True)
-    else:
-        rows = zip(*([column] for column in columns), strict=True)
+    rows = zip(*(array.ravel().tolist() for array in np.broadcast_arrays(*columns)), strict=True)
     capacity = None if needed is None else needed.capacity
     return [
         ServingChoice(

@@ -250,8 +250,6 @@ class ServingStep:
             return usual
         if is_symbol(usual.lower):
             return _said_of_latents(usual, "sizes that are given decide whether the other way is faster")
-        if not is_array(usual.lower):
-            return _said_of_latents(found[int(first_fastest([bound.lower for bound in found]))], _FASTER)
         import numpy as np
 
         fastest = first_fastest([bound.lower for bound in found])

@@ -11,7 +11,6 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest
-from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -599,7 +598,9 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     step = f"step of {found.batch_tokens:,} tokens in sequences of {found.sequence:,}"
     partly = ", for what is modelled: see incomplete below" if without(bound.incomplete, HEADLINE_GAPS) else ""
     other = off_matrix_unit(bound)
-    faster = "" if other is None else other.faster(bound, "weights", lambda name: _with_weights(found, name))
+    faster = "" if other is None else other.faster(
+        bound, "weights", lambda name: found.question.vary(weights=name, measured=None).answer().lower
+    )  # fmt: skip
     yield Sentences([f"{step}: at best {lower}, {bound.kind} ({bound.bound_by}){faster}{partly}"])
     times = sorted(bound.times.items(), key=lambda each: -float(each[1]))
     lines = [
@@ -615,15 +616,6 @@ def _step_in_words(found: Training) -> Iterator[Section]:
     if found.exposed > 0:
         lines.append(f"{format_amount(found.exposed, 's')} of the step is collectives that computing does not cover")
     yield Sentences([*lines, *([] if other is None else [other.in_words("weights")])], indent=4)
-
-
-def _with_weights(found: Training, name: str) -> Size:
-    """Seconds at best of a step whose weights are in another format; those of the step itself if it has no answer."""
-    try:
-        lower: Size = found.question.vary(weights=name, measured=None).answer().lower
-    except RooflineError:
-        return found.lower
-    return lower
 
 
 def _computing_on(bound: Bound, limits: Sequence[Any]) -> list[str]:
