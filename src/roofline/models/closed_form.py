@@ -93,12 +93,8 @@ def _model_formula(model: Model | str, phase: str, *, on: str | Machine, chips: 
     def make(machine: Machine, rest: dict[str, Any]) -> Formula:
         return fastest(_ways(described, phase, machine, rest))
 
-    return _over_chips(on, options, phase, make, chips, _heads_kept(described))
-
-
-def _heads_kept(model: Model) -> int | None:
-    """The least number of heads of keys and values that a layer has; None where none has any."""
-    return min((block.kv_heads for block in model.layer_blocks if hasattr(block, "kv_heads")), default=None)
+    heads = (block.kv_heads for block in described.layer_blocks if hasattr(block, "kv_heads"))
+    return _over_chips(on, options, phase, make, chips, min(heads, default=None))
 
 
 def _chips_around(options: Mapping[str, Any], phase: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from roofline import dtypes
-from roofline.answers import Answer, capability
+from roofline.answers import Answer, attributes, capability
 from roofline.errors import SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, once, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
@@ -566,11 +566,7 @@ class Model(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The model in the JSON of an answer: name, family, parameters of each kind, layers, source."""
         return {
-            "name": self.name,
-            "family": self.family,
-            "parameters": self.parameters,
-            "active_parameters": self.active_parameters,
-            "mtp_parameters": self.mtp_parameters,
+            **attributes(self, "name", "family", "parameters", "active_parameters", "mtp_parameters"),
             "vision_parameters": None if self.vision is None else self.vision.parameters_by_part(),
             "layers": len(self.layers),
             "source": self.source or None,

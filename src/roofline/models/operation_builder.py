@@ -252,14 +252,11 @@ class OperationBuilder:
         for name, shape in (("lora_A", (rank, k)), ("lora_B", (n, rank))):
             place = join_path(weight.name, name)
             made = self.linear(Weight(place, shape, "adapter", self.step.activations), made, rows)
-            self.ops[-1] = replace(self.ops[-1], reads=self._of_each_adapter(self.ops[-1].reads), role="adapter")
+            read, matrix, *beside = self.ops[-1].reads
+            if not is_one(self.step.adapters):
+                matrix = replace(matrix, dims=(self.step.adapters, *matrix.dims))
+            self.ops[-1] = replace(self.ops[-1], reads=(read, matrix, *beside), role="adapter")
         return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
-
-    def _of_each_adapter(self, reads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """What a product with a matrix of one adapter reads, with those of all that the sequences use."""
-        x, matrix, *beside = reads
-        many = self.step.adapters
-        return reads if is_one(many) else (x, replace(matrix, dims=(many, *matrix.dims)), *beside)
 
     def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""

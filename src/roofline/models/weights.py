@@ -366,11 +366,6 @@ def _algorithm(name: str) -> Storage:
     return _ALGORITHMS[name.upper()]
 
 
-def _mxfp4(section: Section, _: str | None) -> Quantisation:
-    kept = modules(section.get("modules_to_not_convert") or [])
-    return Quantisation("mxfp4", None, Storage("mxfp4"), kept=kept)
-
-
 def _integer(section: Section) -> Storage:
     bits = section.get("bits") or section.get("w_bit")
     size = section.get("group_size") or section.get("q_group_size") or 0
@@ -658,7 +653,9 @@ _METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
     "fp8": _fp8,
     "compressed-tensors": _compressed,
     "modelopt": _modelopt,
-    "mxfp4": _mxfp4,
+    "mxfp4": lambda section, _: Quantisation(
+        "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [])
+    ),
     "hqq": _hqq,
     "torchao": _torchao,
     "quark": _quark,

@@ -109,7 +109,10 @@ class Mlp(Block):
                 for whole, more in zip((g, u), made, strict=True)
             )
         if self.cut and g is not None:
-            g = _cut(builder, g, join_path(within, "cut"))
+            # values below mean + z·deviation become zero: sum, difference, square and its sum, difference, maximum
+            part = join_path(within, "cut")
+            cut = builder.output(part, *g.dims)
+            g = builder.vector("norm", (g,), cut, part, flops=6 * g.elements, elements=g.elements)
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
             own = builder.read_weights(*(join_path(within, name) for name in _OWN))
@@ -127,12 +130,6 @@ def activate(builder: OperationBuilder, activation: str, up: Tensor, gate: Tenso
     if function in _FUSED:
         return builder.elementwise(_FUSED[function], (gate, up), part)
     return builder.elementwise("multiply", (builder.elementwise(function, (gate,), part), up), f"{part}.gate")
-
-
-def _cut(builder: OperationBuilder, gate: Tensor, part: str) -> Tensor:
-    """Set values below mean + z·deviation to zero: sum, difference, square and its sum, difference, maximum."""
-    out = builder.output(part, *gate.dims)
-    return builder.vector("norm", (gate,), out, part, flops=6 * gate.elements, elements=gate.elements)
 
 
 @dataclass(frozen=True, slots=True)

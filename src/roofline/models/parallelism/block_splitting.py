@@ -129,29 +129,30 @@ class BlockSplitter:
                 hint=f"those that are: {', '.join(SPLITS)}",
             )
         local = rule(self, block)
+        either_way = "context_parallel 1, kv_parallel 1"
         if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
-            raise InputError(
-                f"sharing sequences of {self.name} over chips is not modelled: layers attend to keys of earlier ones",
-                hint="context_parallel 1, kv_parallel 1",
-            )
+            raise self._not_shared("layers attend to keys of earlier ones", either_way)
         if kind in ("CrossAttention", "MergedAttention", "Encoder") and (self.kv or self.context):
-            raise InputError(
-                f"sharing sequences of {self.name} over chips is not modelled: it has an encoder beside its decoder",
-                hint="context_parallel 1, kv_parallel 1",
-            )
+            raise self._not_shared("it has an encoder beside its decoder", either_way)
         if self.kv and block.keeps == "keys":
             return self._kv_parallel(block, local)
         if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
             return local
         if block.keeps == "state" or getattr(block, "kv_kernel", False):
-            raise InputError(
-                f"sharing sequences of {self.name} over chips is not modelled: its {kind} layers ({block.name}) pass "
-                "a state from token to token",
-                hint="context_parallel 1",
-            )
+            why = f"its {kind} layers ({block.name}) pass a state from token to token"
+            raise self._not_shared(why, "context_parallel 1")
         if getattr(block, "indexer", None) is not None:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
         return ContextParallelAttention(local.name, local, self.context, self.algorithm)
+
+    def _not_shared(self, why: str, hint: str) -> InputError:
+        return InputError(f"sharing sequences of {self.name} over chips is not modelled: {why}", hint=hint)
+
+    def refuse_sequence(self, why: str) -> None:
+        """Refuse to split the hidden state between blocks by tokens."""
+        if self.sequence:
+            hint = either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out")
+            raise InputError(f"sequence parallelism of {self.name} is not modelled: {why}", hint=hint)
 
     def divide_or_pad(self, what: str, size: int, ways: int | None = None) -> int:
         """The fullest chip's part of a size, which is padded where the chips do not divide it; a note says so."""
@@ -286,11 +287,8 @@ def _attention_of_experts(splitter: BlockSplitter, block: Any) -> Any:
 
 
 def _parallel(splitter: BlockSplitter, block: Any) -> Any:
-    if splitter.sequence and not block.inside:
-        raise InputError(
-            f"sequence parallelism of {splitter.name} is not modelled: its branches stand behind norms of their own",
-            hint=either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out"),
-        )
+    if not block.inside:
+        splitter.refuse_sequence("its branches stand behind norms of their own")
     branches = []
     for branch in block.branches:
         *first, last = branch
@@ -299,11 +297,7 @@ def _parallel(splitter: BlockSplitter, block: Any) -> Any:
 
 
 def _encoder(splitter: BlockSplitter, block: Any) -> Any:
-    if splitter.sequence:
-        raise InputError(
-            f"sequence parallelism of {splitter.name} is not modelled: it has an encoder beside its decoder",
-            hint=either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out"),
-        )
+    splitter.refuse_sequence("it has an encoder beside its decoder")
     if splitter.ways == 1:
         return block
     if block.bins:

@@ -331,14 +331,14 @@ give fewer values, or ask roofline.sweep(), which takes millions of combinations
         )
 
 
-def has_several_layouts(options: Mapping[str, Any]) -> bool:
-    """Say whether any number of chips among a step's options is an array or a list."""
-    return any(is_several(value) for name, value in options.items() if name in OPTIONS)
+def several_layouts(options: Mapping[str, Any]) -> str | None:
+    """The first of a step's options about its layout that has several values; None where none has."""
+    return next((name for name, value in options.items() if name in OPTIONS and is_several(value)), None)
 
 
 def check_one_layout(options: Mapping[str, Any]) -> None:
     """Refuse several numbers of chips in a question about one configuration."""
-    several = next((name for name, value in options.items() if name in OPTIONS and is_several(value)), None)
+    several = several_layouts(options)
     if several is not None:
         raise SizeError(f"{several} has several values", hint="give one: this answer is about one configuration")
 

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from roofline import dtypes
-from roofline.answers import Answer
+from roofline.answers import Answer, attributes
 from roofline.bounds.advice_engine import OTHER_CHIPS, BeforeAndAfter, Proposal, changed_words, helpful, standing_of
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
@@ -93,10 +93,7 @@ class StepAdvice(BeforeAndAfter):
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
         return {
-            "phase": self.phase,
-            "change": self.change,
-            "reason": self.reason,
-            "gain": self.gain,
+            **attributes(self, "phase", "change", "reason", "gain"),
             "more_tokens": self.more,
             "more_chips": self.chips,
             "lower_before": self.before.lower,

@@ -29,7 +29,7 @@ from roofline.models.operations import (
     share_of_experts,
     shares_of_modules,
 )
-from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, has_several_layouts
+from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
 from roofline.models.serving.fit import NearestFit, nearest
@@ -796,9 +796,7 @@ def serve(
     decode = step_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
-    if one is None or has_several_layouts(options):
-        return Serving(described, batch, prefill, decode, formats, asked=dict(options))
-    ways = Parallelism.of_options(one.machine, options)
+    ways = ONE_CHIP if one is None or several_layouts(options) else Parallelism.of_options(one.machine, options)
     return Serving(described, batch, prefill, decode, formats, ways, dict(options))
 
 

@@ -41,7 +41,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
 from roofline.models.description import Model
 from roofline.models.operations import check_options
-from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, has_several_layouts, name_axes
+from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.served_model import SERVED, asked_model, served_model
 from roofline.models.serving.step import PHASES, ServingStep, check_phase
@@ -123,7 +123,7 @@ def step_bound(
     """
     chosen = take_target_options(options)
     options = {name: value for name, value in options.items() if value is not None}
-    if has_several_layouts(options):
+    if several_layouts(options):
         return stack_layouts(step_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
     described = served_model(model, options)

@@ -228,20 +228,14 @@ def nearest(
     needed = float(demand.footprint(local).total)
     whole = needed if local is model else float(demand.footprint(model).total)
     by_memory = -int(-whole // memory_capacity(alone))
+    # the fewest chips with equal parts may be more
+    unequal = unequal_layouts(model, alone, by_memory, demand) if least is None or least.chips > by_memory else ()
     return NearestFit(
         most or None, longest or None, formats, by_memory, None if least is None else least.chips,
         _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
         () if own is None else (own.layout,), together, {} if least is None else least.layout,
-        _unequal(model, alone, demand, by_memory, least), _host_layers(machine, local, demand), len(local.layers),
+        unequal, _host_layers(machine, local, demand), len(local.layers),
     )  # fmt: skip
-
-
-def _unequal(
-    model: Model, alone: Machine, demand: Demand, chips: int, least: PlacedModel | None
-) -> tuple[dict[str, int], ...]:
-    """Options that lay a model over so many chips in unequal parts, where the fewest with equal ones are more."""
-    here = with_chips(alone, chips) if least is None or least.chips > chips else None
-    return () if here is None else unequal_layouts(model, here, demand)
 
 
 def _host_layers(machine: Machine, local: Model, demand: Demand) -> int | None:
@@ -609,8 +603,7 @@ def fewest(
     asked = (batch, context) if batch and context else (0, context)
     unequal: tuple[dict[str, int], ...] = ()
     if least is not None and split is not None and split.chips > have and not expert:
-        fewer = with_chips(machine, have)
-        unequal = () if fewer is None else unequal_layouts(described, fewer, demand)
+        unequal = unequal_layouts(described, machine, have, demand)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed, unequal)
 
 

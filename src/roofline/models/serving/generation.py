@@ -122,11 +122,8 @@ class Generation(Answer):
         rate = f"{format_number(self.tokens_per_second)} tokens/s"
         told = f"{best}{format_amount(self.total, 's')} {FORM_TEXT[self.form]}, {rate}"
         told = told if self.expectation is None else f"{self.expectation.in_words()}; {told}"
-        return " · ".join((*self._misfit(), f"{self.subject}: {told}"))
-
-    def _misfit(self) -> list[str]:
-        """That the last step does not fit."""
-        return [self.memory.misfit_in_words().replace(":", " at the end:", 1)] if self.memory.fits is False else []
+        misfit = [self.memory.misfit_in_words().replace(":", " at the end:", 1)] if self.memory.fits is False else []
+        return " · ".join((*misfit, f"{self.subject}: {told}"))
 
     def sections(self) -> tuple[Section, ...]:
         """When it is done, the first token and the steps after it, and the memory at the end."""
@@ -320,8 +317,7 @@ class ChunkedPrefill(Answer):
             "decode_alone": self.alone,
             "bytes": self.moved,
             "whole_bytes": self.whole_moved,
-            "times_at_worst": self.times_at_worst,
-            "times": list(self.times),
+            **attributes(self, "times_at_worst", "times"),
             "bound_by": list(self.binds),
         }
 

@@ -203,10 +203,11 @@ def least_chips(
     return None
 
 
-def unequal_layouts(model: Model, machine: Machine, demand: Demand) -> tuple[dict[str, int], ...]:
-    """Layouts over all chips of a machine that hold a model in unequal parts: heads padded, and stages of layers."""
-    chips, capacity = product(machine.shape) * machine.slices, memory_capacity(machine)
-    found = []
+def unequal_layouts(model: Model, one: Machine, chips: int, demand: Demand) -> tuple[dict[str, int], ...]:
+    """Layouts over so many chips like ``one`` that hold a model in unequal parts: padded heads, stages of layers."""
+    machine, capacity, found = with_chips(one, chips), memory_capacity(one), []
+    if machine is None:
+        return ()
     for ways in ({"tensor": chips}, {"pipeline": chips}):
         try:
             stages = local_stages(model, machine, Parallelism.on(machine, **ways), compares=False)[0]

@@ -36,7 +36,6 @@ from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zer
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
     from roofline.bounds.comparison import SideBySide
     from roofline.hardware.machine import Machine
     from roofline.models.serving.fit import FewestChips
@@ -436,19 +435,15 @@ def llm(
         asked = _with_fewest(asked)
     found = serve(described, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
-        found = replace(found, decode=_of_usual_length(found.decode))
+        said = f"a context of {sizes['context']:,} tokens, as neither a prompt nor a context was given"
+        lines = (Assumption("model", said), *found.decode.assumptions)
+        found = replace(found, decode=replace(found.decode, assumptions=lines))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
     if not is_front:
         return found
     priced = found.further.get("cost", {}).get("output")
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
     return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), **each))
-
-
-def _of_usual_length(decode: Bound) -> Bound:
-    """A step with a line that its context is nobody's."""
-    said = f"a context of {decode.sizes['context']:,} tokens, as neither a prompt nor a context was given"
-    return replace(decode, assumptions=(Assumption("model", said), *decode.assumptions))
 
 
 def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:

@@ -240,7 +240,10 @@ def budget(
         hint = "none, or full: the forward pass is run again; what others run again depends on a step's layers"
         raise InputError(f"a budget has no checkpointing policy {checkpoint!r}", hint=hint)
     again = 2 if checkpoint == "full" else 0
-    described = _described(model)
+    if isinstance(model, int | float):
+        described = outline(model, name=f"{format_count(check('parameters', model))} parameters")
+    else:
+        described = load(model)
     # a token of either side passes through a part of the parameters alone
     refuse_encoder(described, "a training budget")
     machine = target(on, set=set, files=files)
@@ -298,13 +301,6 @@ def _with_attention(found: TokenBudget) -> list[str]:
     cost = f", ${format_number(found.cost * times)}" if found.cost is not None else ""
     asked = either("--batch-tokens and --sequence", "batch_tokens and sequence")
     return [f"{amount}{cost} with attention in sequences of {length:,} ({times:.3g} times): {asked} count it"]
-
-
-def _described(model: Model | str | float | os.PathLike[str] | Mapping[str, Any]) -> Model:
-    """The model, or one in outline of that many parameters."""
-    if isinstance(model, int | float):
-        return outline(model, name=f"{format_count(check('parameters', model))} parameters")
-    return load(model)
 
 
 def _from_the_others(
