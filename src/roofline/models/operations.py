@@ -96,22 +96,11 @@ def prefill(
     return (*before, replace(gather, reads=(*gather.reads, *given)), *rest)
 
 
-@takes()
+@takes(prefill, but=("prompt", "past", "logits", "images", "image_size"))
 def decode(
-    model: Model | str,
-    *,
-    batch: Size = 1,
-    context: Size,
-    tokens: Size = 1,
-    weights: str | None = None,
-    activations: str | None = None,
-    kv: str | None = None,
-    compute: str | None = None,
-    count: str = "causal",
-    unfused: bool = False,
-    absorbed: bool = True,
-    skew: Sequence[float] | None = None,
-) -> tuple[Op, ...]:
+    model: Model | str, *, batch: Size = 1, context: Size, tokens: Size = 1, weights: str | None = None,
+    compute: str | None = None, absorbed: bool = True, **options: Any,
+) -> tuple[Op, ...]:  # fmt: skip
     """One step of ``batch`` sequences with ``context`` tokens in the cache each: ``tokens`` new ones, one by default.
 
     The new token attends to the cache and to itself, context + 1 keys. Latent attention is absorbed unless told
@@ -120,10 +109,8 @@ def decode(
     model = load(model)
     if not model.causal:
         raise InputError(f"{model.name} does not generate: it has no decode step", hint="ask for prefill")
-    _check_skew(model, skew)
-    step = _step(
-        model, batch, ("tokens", tokens), ("context", context), activations, kv, count, unfused, absorbed, skew
-    )
+    _check_skew(model, options.get("skew"))
+    step = _step(model, batch, ("tokens", tokens), ("context", context), absorbed=absorbed, **options)
     return forward_pass(model, replace(step, wanted=step.new, decoding=True), weights, compute)
 
 

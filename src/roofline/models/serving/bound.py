@@ -64,25 +64,14 @@ from roofline.work import Key, Work
 
 
 @takes(
+    target,
     optional(prompt="Size", context="Size", chunk="Size", absorbed="bool", data="Size"),
     SERVED,
     *(taker for kind in PHASES.values() for taker in kind.takers),
     renamed(Parallelism, OPTIONS),
     renamed(Conventions, dict(zip(OF_OPERATIONS, OF_OPERATIONS, strict=True))),
 )
-def serve_bound(
-    model: Model | str,
-    phase: str,
-    *,
-    on: str | Machine,
-    batch: Size = 1,
-    set: dict[str, Any] | None = None,
-    unit: str | None = None,
-    over: str | None = None,
-    files: Sequence[str] = (),
-    achievable: bool = False,
-    **options: Any,
-) -> Bound:
+def serve_bound(model: Model | str, phase: str, *, on: str | Machine, batch: Size = 1, **options: Any) -> Bound:
     """How fast one step can be at best: ``prefill`` (with ``prompt``), ``decode`` (with ``context``) or ``mixed``.
 
     >>> answer = serve_bound("llama-2-7b", "prefill", on="a100", batch=8, prompt=1024)
@@ -105,11 +94,7 @@ def serve_bound(
     values and the activations alive at once. An option that changes nothing here is an error, as in
     :func:`roofline.llm`.
     """
-    described = asked_model(model, options)
-    return step_bound(
-        described, phase, on=on, batch=batch, set=set, unit=unit, over=over, files=files, achievable=achievable,
-        **options,
-    )  # fmt: skip
+    return step_bound(asked_model(model, options), phase, on=on, batch=batch, **options)
 
 
 @takes(serve_bound)

@@ -186,19 +186,15 @@ def limits(found: Training) -> tuple[Limit, ...]:
     """Work out where each axis of a layout stops being covered by computing; of arrays and symbols nothing is said."""
     if is_array(found.lower) or is_symbol(found.lower):
         return ()
-    return tuple(_limits(found))
-
-
-def _limits(found: Training) -> Iterator[Limit]:
     can_double = 2 * found.batch_tokens <= LARGEST
     by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1 and can_double]
     twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
-    yield from (_from_tokens(found, twice, name) for name in by_tokens)
-    if found.layout.tensor > 1:
-        yield _tensor(found)
+    each = [_from_tokens(found, twice, name) for name in by_tokens]
+    each += [_tensor(found)] if found.layout.tensor > 1 else []
     if found.layout.pipeline > 1:
-        fewest = _fewest_microbatches(found)
-        yield Limit("pipeline", int(found.layout.pipeline), "microbatches", fewest, float(found.microbatches), True)
+        stages, fewest = int(found.layout.pipeline), _fewest_microbatches(found)
+        each.append(Limit("pipeline", stages, "microbatches", fewest, float(found.microbatches), True))
+    return tuple(each)
 
 
 def _fewest_microbatches(found: Training) -> int:

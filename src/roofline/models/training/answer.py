@@ -400,7 +400,10 @@ class Training(Measurable, Comparable):
         yield Listing(
             "scales", [*map(str, limits), *([] if mix is None else [str(mix)]), *_computing_on(bound, limits)]
         )
-        yield Listing("over slices", _over_slices(self))
+        others = capability("Training.layouts_over_slices")(self)
+        floors = {"as it is": self.lower} if others else {}
+        floors |= {line.change: line.after.lower for line in others}
+        yield Listing("over slices", [f"{how}: at best {format_amount(time, 's')}" for how, time in floors.items()])
         faster = [line for line in advice if line.gain >= LEAST_GAIN and line not in to_fit]
         if self.fits is False:
             name = "would run" if self.sequences < 1 else "less memory"
@@ -481,7 +484,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     """Of lists of sizes: which of those that fit is the quickest, a row a configuration, memory."""
     varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches")}
     varying = {name: size for name, size in varying.items() if is_array(size)}
-    binds, needed = found.bound.bound_by, found.memory
+    binds, needed, many = found.bound.bound_by, found.memory, int(found.lower.size)
     parted = int((_of_each(found, found.sequences) < 1).sum())
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
@@ -497,7 +500,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
         *([SizeColumn("runs", _of_each(found, found.sequences >= 1))] if parted else []),
     ]
     table = configurations(columns)
-    said = f"{_count(found):,} configurations: at best {format_amount(found.lower, 's')} a step"
+    said = f"{many:,} configurations: at best {format_amount(found.lower, 's')} a step"
     best = _quickest(found, varying)
     yield Sentences([f"{said}; {best}" if best else said])
     yield from (BLANK, table)
@@ -506,11 +509,11 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     lines = [f"memory of a chip{whose} {format_amount(needed.total, 'B')}: {parts}"]
     if needed.capacity is not None:
         fitting = int(_of_each(found, needed.fits).sum())
-        lines.append(f"{fitting:,} of {_count(found):,} configurations fit {format_amount(needed.capacity, 'B')}")
+        lines.append(f"{fitting:,} of {many:,} configurations fit {format_amount(needed.capacity, 'B')}")
     if parted:
         does = "does" if parted == 1 else "do"
         why = "less than a sequence in a microbatch, and a chip takes whole ones"
-        lines.append(f"{parted:,} of {_count(found):,} {does} not run: {why}")
+        lines.append(f"{parted:,} of {many:,} {does} not run: {why}")
     yield Sentences([*lines, *_gathered_for_each(found)])
 
 
@@ -519,10 +522,6 @@ def _of_each(found: Training, value: Any) -> Any:
     import numpy as np
 
     return np.broadcast_to(np.asarray(value), np.shape(found.lower))
-
-
-def _count(found: Training) -> int:
-    return int(found.lower.size)
 
 
 def _quickest(found: Training, varying: Mapping[str, Any]) -> str:
@@ -555,15 +554,6 @@ def _folded(advice: Sequence[Any]) -> list[str]:
     for line in advice:
         alike.setdefault(line.effect, []).append(line.change)
     return [f"{_one_of(changes)}: {effect}" for effect, changes in alike.items()]
-
-
-def _over_slices(found: Training) -> list[str]:
-    """How the step lies over several slices, and what other layouts over them take."""
-    others = capability("Training.layouts_over_slices")(found)
-    if not others:
-        return []
-    floors = [f"{line.change}: at best {format_amount(line.after.lower, 's')}" for line in others]
-    return [f"as it is: at best {format_amount(found.lower, 's')}", *floors]
 
 
 def _one_of(changes: Sequence[str]) -> str:
@@ -810,8 +800,5 @@ def _largest(stages: tuple[Stage, ...], size: Any) -> Stage:
     sizes = [size(stage) for stage in stages]
     if any(is_symbol(value) for value in sizes):
         return stages[-1]
-    return stages[max(range(len(stages)), key=lambda index: float(_total(sizes[index])))]
-
-
-def _total(value: Any) -> Any:
-    return value.sum() if is_array(value) else value
+    sums = [float(size.sum() if is_array(size) else size) for size in sizes]
+    return stages[sums.index(max(sums))]
