@@ -45,13 +45,18 @@ class Block:
 
     ``runs_whole``: every chip runs all of it, however layers are split. ``keeps`` says what it has of earlier tokens:
     their ``keys``, a ``state`` that passes from one to the next, or nothing. ``is_latent``: its keys and values are
-    made of latents, before the scores or never.
+    made of latents, before the scores or never. A class says these three behind its base, and its heirs have them too.
     """
 
     runs_whole: ClassVar[bool] = False
     keeps: ClassVar[str] = ""
     is_latent: ClassVar[bool] = False
     name: str
+
+    def __init_subclass__(cls, runs_whole: bool = False, keeps: str = "", is_latent: bool = False) -> None:
+        cls.runs_whole = runs_whole or cls.runs_whole
+        cls.keeps = keeps or cls.keeps
+        cls.is_latent = is_latent or cls.is_latent
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the block."""

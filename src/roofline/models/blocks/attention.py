@@ -211,7 +211,7 @@ def selection_said(ops: Sequence[Op]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Block):
+class Attention(Block, keeps="keys"):
     """Queries of ``heads`` heads over ``kv_heads`` heads of keys (``key`` wide) and values (``value`` wide).
 
     Attributes
@@ -244,7 +244,6 @@ class Attention(Block):
                           together) or ``plain`` (head by head, no scale)
     """
 
-    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     kv_heads: int

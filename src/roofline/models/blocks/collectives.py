@@ -14,7 +14,7 @@ Tensor-parallel chips may hold the same keys and values. With ``kv`` they split 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from roofline import dtypes
 from roofline.frozen import dataclass, replace
@@ -44,10 +44,9 @@ def collective_operation(
 
 
 @dataclass(frozen=True, slots=True)
-class TensorParallelCollective(Block):
+class TensorParallelCollective(Block, runs_whole=True):
     """A collective of the hidden state between a layer's blocks, over all tokens of the step."""
 
-    runs_whole: ClassVar[bool] = True
     kind: str
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None

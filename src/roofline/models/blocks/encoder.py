@@ -21,7 +21,6 @@ A vision tower has position tables on a grid, and merges or averages patches:
 from __future__ import annotations
 
 from math import isqrt
-from typing import ClassVar
 
 from roofline.errors import InputError
 from roofline.frozen import NamedTuple, dataclass, replace
@@ -171,10 +170,9 @@ _RELATIVE, _SCORES = "the table of relative positions", "scores of relative posi
 
 
 @dataclass(frozen=True, slots=True)
-class RelativePositions(Block):
+class RelativePositions(Block, runs_whole=True):
     """A table of ``rows`` relative positions, with a norm or none, that each layer's attention reads."""
 
-    runs_whole: ClassVar[bool] = True
     rows: int
     width: int
     normed: bool = True

@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from roofline.frozen import dataclass, replace
 from roofline.models.blocks.attention import (
     Indexer,
@@ -33,7 +31,7 @@ from roofline.work import Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class LatentAttention(Block):
+class LatentAttention(Block, is_latent=True, keeps="keys"):
     """``heads`` heads; ``query_rank`` (0: none) and ``rank`` are the latents' widths, ``nope`` + ``rotary`` a key's.
 
     ``rotates`` says that the second part of a key is rotated, ``key_norm`` that it is normalised before. ``gate`` is a
@@ -51,8 +49,6 @@ class LatentAttention(Block):
     Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; selection: DeepSeek-V3.2-Exp technical report, section 2.1.
     """
 
-    is_latent: ClassVar[bool] = True
-    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     query_rank: int
@@ -265,7 +261,7 @@ def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: in
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedAttention(Block):
+class CompressedAttention(Block, keeps="keys"):
     """``heads`` heads of ``width`` over one shared key-value head (DeepSeek-V4).
 
     Keys and values are one vector a token. Every ``rate`` tokens make one compressed entry; a query attends to a
@@ -277,7 +273,6 @@ class CompressedAttention(Block):
     Source: DeepSeek-V4 technical report, section 2.3, and the transformers implementation (modular_deepseek_v4.py).
     """
 
-    keeps: ClassVar[str] = "keys"
     inputs: int
     heads: int
     width: int

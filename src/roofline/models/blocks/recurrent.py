@@ -16,7 +16,7 @@ not grow with the sequence.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
@@ -47,7 +47,7 @@ def kept_states(state: int, dtype: str, inputs: int) -> tuple[Cached, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class GatedDeltaNet(Block):
+class GatedDeltaNet(Block, keeps="state"):
     """Gated delta net: for each value head a state of key x value, read, corrected and read again.
 
     ::
@@ -57,7 +57,6 @@ class GatedDeltaNet(Block):
     Source: Yang et al., arXiv:2412.06464; projections as in Qwen3-Next.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     key_heads: int
     value_heads: int
@@ -103,7 +102,7 @@ class GatedDeltaNet(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2(Block):
+class Mamba2(Block, keeps="state"):
     """Mamba-2: for each head a state of ``value`` x ``state_size``, with B and C shared by the heads of a group.
 
     ::
@@ -113,7 +112,6 @@ class Mamba2(Block):
     Source: Dao and Gu, arXiv:2405.21060, section 6; projections as in the Mamba-2 and Nemotron-H code.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     heads: int
     value: int
@@ -175,7 +173,7 @@ class Mamba2(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class KimiDeltaAttention(Block):
+class KimiDeltaAttention(Block, keeps="state"):
     """Kimi delta attention: a delta net whose state decays by one number for each channel of its keys.
 
     ``heads`` states of ``head`` x ``head``; decay and gate are made of the hidden state over ``head`` numbers, each by
@@ -184,7 +182,6 @@ class KimiDeltaAttention(Block):
     Source: Kimi Linear technical report, arXiv:2510.26692; projections as in the transformers implementation.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     heads: int
     head: int
@@ -240,7 +237,7 @@ class KimiDeltaAttention(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class LightningAttention(Block):
+class LightningAttention(Block, keeps="state"):
     """Linear attention: ``heads`` states of ``head`` x ``head`` that decay by a constant of their head.
 
     ::
@@ -250,7 +247,6 @@ class LightningAttention(Block):
     Source: MiniMax-01, arXiv:2501.08313, section 2.2; the state in fp32, as its code for serving keeps it.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     heads: int
     head: int
@@ -281,7 +277,7 @@ class LightningAttention(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba1(Block):
+class Mamba1(Block, keeps="state"):
     """Mamba: each of ``inner`` channels has a state of ``state_size``, with a step width of its own.
 
     ::
@@ -295,7 +291,6 @@ class Mamba1(Block):
     Source: Gu and Dao, arXiv:2312.00752, section 3 and algorithm 2; the scan runs on the vector unit.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     inner: int
     state_size: int
@@ -368,7 +363,7 @@ class Mamba1(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class RealGatedRecurrence(Block):
+class RealGatedRecurrence(Block, keeps="state"):
     """Griffin's recurrent block: a convolution and a recurrence (RG-LRU) of ``width`` numbers, beside a GELU branch.
 
     Gates of input and decay are made of ``blocks`` parts of the width, each by itself.
@@ -376,7 +371,6 @@ class RealGatedRecurrence(Block):
     Source: De et al., Griffin, arXiv:2402.19427, section 2.4.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     width: int
     blocks: int
@@ -417,11 +411,9 @@ class RealGatedRecurrence(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualConvolution(Block):
+class ResidualConvolution(Block, keeps="state", runs_whole=True):
     """A convolution of each channel over the last ``kernel`` tokens, added to its input: that adds 1 to one weight."""
 
-    keeps: ClassVar[str] = "state"
-    runs_whole: ClassVar[bool] = True
     width: int
     kernel: int
 
@@ -436,13 +428,12 @@ class ResidualConvolution(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ShortConvolution(Block):
+class ShortConvolution(Block, keeps="state"):
     """LFM2's mixer: ``out(c · conv(b · x))`` with b, c and x from one matrix, over the last ``kernel`` tokens.
 
     A chip of several has some of the ``channels``, which are as many as the inputs where nothing is said.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     kernel: int
     bias: bool = False
@@ -488,7 +479,7 @@ def mix_with_last(builder: OperationBuilder, x: Tensor, width: int, names: tuple
 
 
 @dataclass(frozen=True, slots=True)
-class TimeMix(Block):
+class TimeMix(Block, keeps="state"):
     """RWKV's mixing of tokens: for each of ``hidden`` channels a weighted mean of values that decays.
 
     ::
@@ -500,7 +491,6 @@ class TimeMix(Block):
     Source: Peng et al., RWKV, arXiv:2305.13048, section 3.
     """
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     hidden: int
 
@@ -530,10 +520,9 @@ class TimeMix(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelMix(Block):
+class ChannelMix(Block, keeps="state"):
     """RWKV's feed-forward block: ``sigmoid(receptance)·value(relu(key)²)`` of mixtures with the token before."""
 
-    keeps: ClassVar[str] = "state"
     inputs: int
     hidden: int
 

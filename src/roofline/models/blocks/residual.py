@@ -16,8 +16,6 @@ Mixing ``n`` numbers is arithmetic of the vector unit.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached, Layer
@@ -30,14 +28,13 @@ from roofline.work import Op, Tensor, Work
 
 
 @dataclass(frozen=True, slots=True)
-class Norm(Block):
+class Norm(Block, runs_whole=True):
     """RMS or layer norm over the hidden state; ``restarts`` makes its result the residual stream (post-norm).
 
     ``scaled`` says whether it has a scale. With a ``gate_rank`` a sigmoid multiplies the result, made of it by two
     matrices with a SiLU between.
     """
 
-    runs_whole: ClassVar[bool] = True
     width: int
     function: str = "rms_norm"
     shift: bool = False
@@ -69,14 +66,13 @@ class Norm(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ResidualAdd(Block):
+class ResidualAdd(Block, runs_whole=True):
     """Add a branch's result to the residual stream.
 
     With ``gated`` channels each of the two is multiplied by a number for each channel first, made of one vector. What
     the next block alone reads is ``inside``: the stream stays.
     """
 
-    runs_whole: ClassVar[bool] = True
     gated: int = 0
     inside: bool = False
 
@@ -132,13 +128,12 @@ class ParallelBranches(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class PositionEmbedding(Block):
+class PositionEmbedding(Block, runs_whole=True):
     """A table of positions (or of token types) that is added to the embedding: one row for each new token.
 
     It is learned where ``trained``, else computed of sines.
     """
 
-    runs_whole: ClassVar[bool] = True
     rows: int
     width: int
     trained: bool = True
@@ -168,10 +163,8 @@ _EMBEDDED = "the embedding"
 
 
 @dataclass(frozen=True, slots=True)
-class KeepEmbedding(Block):
+class KeepEmbedding(Block, runs_whole=True):
     """Leave the embedding for later layers, which read it beside the hidden state."""
-
-    runs_whole: ClassVar[bool] = True
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         builder.kept[_EMBEDDED] = [x]
@@ -179,10 +172,9 @@ class KeepEmbedding(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatenateEmbedding(Block):
+class ConcatenateEmbedding(Block, runs_whole=True):
     """Put the embedding beside the hidden state: the result is twice as wide."""
 
-    runs_whole: ClassVar[bool] = True
     width: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -208,13 +200,12 @@ class IdleBlocks(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class Linear(Block):
+class Linear(Block, runs_whole=True):
     """A matrix and its activation at the ends of a model (a wider embedding, a pooler, a head's transform).
 
     ``restarts`` makes its result the residual stream.
     """
 
-    runs_whole: ClassVar[bool] = True
     inputs: int
     outputs: int
     activation: str = ""
@@ -234,10 +225,9 @@ class Linear(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamBlock(Block):
+class StreamBlock(Block, runs_whole=True):
     """A block of ``streams`` residual streams, each ``width`` wide, that every chip runs whole."""
 
-    runs_whole: ClassVar[bool] = True
     streams: int
     width: int
 
@@ -492,10 +482,9 @@ class AddToOtherStreams(StreamBlock):
 
 
 @dataclass(frozen=True, slots=True)
-class LowRankResidual(Block):
+class LowRankResidual(Block, runs_whole=True):
     """A low-rank residual: the input plus two narrow matrices and a norm of it."""
 
-    runs_whole: ClassVar[bool] = True
     width: int
     rank: int
 
@@ -516,14 +505,13 @@ class LowRankResidual(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionResidual(Block):
+class AttentionResidual(Block, runs_whole=True):
     """Mix the hidden state with those of earlier blocks of layers: a softmax over ``states`` of norm(state)·proj.
 
     With ``queries`` (Inkling 2) there are so many mixtures, the norm has no scale, and what is added to stays.
     Source: Kimi K3 technical report, arXiv:2607.24653 (block attention residuals).
     """
 
-    runs_whole: ClassVar[bool] = True
     width: int
     states: int
     queries: int = 0
@@ -561,13 +549,12 @@ class LoopMessages(AttentionResidual):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageGates(Block):
+class MessageGates(Block, runs_whole=True):
     """Add a message to each of ``inputs``: (1 − f)·x + g·m, with f and g of tanh, made of both over ``rank`` numbers.
 
     Each is ``width`` wide; several of them lie below each other. Norms without a scale stand before the products.
     """
 
-    runs_whole: ClassVar[bool] = True
     width: int
     rank: int
     inputs: tuple[str, ...]
@@ -604,13 +591,12 @@ _HANDED = "the inputs of its layers"
 
 
 @dataclass(frozen=True, slots=True)
-class PerLayerEmbedding(Block):
+class PerLayerEmbedding(Block, runs_whole=True):
     """Look the inputs of all ``layers`` up, ``each`` wide, and add a projection of the embedding to them.
 
     With no ``rows`` there is no table: the projection is all.
     """
 
-    runs_whole: ClassVar[bool] = True
     rows: int
     width: int
     each: int
@@ -642,10 +628,9 @@ class PerLayerEmbedding(Block):
 
 
 @dataclass(frozen=True, slots=True)
-class PerLayerInput(Block):
+class PerLayerInput(Block, runs_whole=True):
     """Multiply a narrow projection of the hidden state by the layer's own input, and widen the result again."""
 
-    runs_whole: ClassVar[bool] = True
     width: int
     each: int
     activation: str
