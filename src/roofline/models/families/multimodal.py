@@ -179,10 +179,7 @@ def _gemma4(fields: Fields, width: int) -> Vision:
 
 
 _TOWERS: dict[str, Callable[[Fields, int], Vision]] = {
-    "qwen3_vl": _qwen,
-    "qwen3_vl_moe": _qwen,
-    "qwen3_5": _qwen,
-    "qwen3_5_moe": _qwen,
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"), _qwen),
     "kimi_k25": _kimi,
     "gemma4": _gemma4,
 }

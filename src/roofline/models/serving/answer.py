@@ -423,11 +423,16 @@ class Serving(Comparable):
         context = None if self.decode is None else self.decode.sizes["context"]
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
-        counted = {**self.formats, **_bytes_of(self.decode), "context": context}
         return {
-            name: compute_bound_batch(self._local, self.decode.machine, attention=attention, **counted)
+            name: compute_bound_batch(self._local, self.decode.machine, attention=attention, **self._counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
+
+    @property
+    def _counted(self) -> dict[str, Any]:
+        """How operations of a decode step are counted, as options that ask the same."""
+        decode: Any = self.decode
+        return {**self.formats, **_bytes_of(decode), "context": decode.sizes["context"]}
 
     @property
     def moved(self) -> dict[str, Size] | None:
@@ -465,9 +470,7 @@ class Serving(Comparable):
         whole = never if flips["whole"] is None else f"from batch {flips['whole']:,}"
         alone = "at no batch"
         if flips["matrices"] is None:
-            decode: Any = self.decode
-            counted = {**self.formats, **_bytes_of(decode), "context": decode.sizes["context"]}
-            link = network_at_any_batch(self._local, decode.machine, **counted)
+            link = network_at_any_batch(self._local, self._phase.machine, **self._counted)
             alone += f": {link} takes longer than they do" if link else ""
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
@@ -594,10 +597,8 @@ class Serving(Comparable):
                 "host_layers": sum(layer.memory == "host" for layer in self.model.layers),
                 "host_kv": self.model.kv_memory == "host",
                 "parallelism": layout,
-                "time_to_first_token": self.time_to_first_token,
-                "time_per_token": self.time_per_token,
-                "tokens_per_second": self.tokens_per_second,
-                "tokens_per_second_per_user": None if self.decode is None else 1 / self.decode.lower,
+                **{name: getattr(self, name) for name in ("time_to_first_token", "time_per_token")},
+                **{name: getattr(self, name) for name in ("tokens_per_second", "tokens_per_second_per_user")},
                 "memory": {
                     **self.memory.amounts(),
                     "cache_of_all": self.cache_of_all,

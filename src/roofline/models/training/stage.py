@@ -23,7 +23,7 @@ Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 3; "How To Scale Y
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -235,13 +235,17 @@ SHARED_FROM = {"optimizer": 1, "gradients": 2, "weights": 3}
 
 
 class WeightCollective(NamedTuple):
-    """A collective of weights or gradients; each chip has one of ``parts`` parts of the weights before it."""
+    """A collective of weights or gradients; each chip has one of ``parts`` parts of the weights before it.
+
+    ``each``: it runs for each microbatch, else once a step.
+    """
 
     name: str
     kind: str
     axes: Any
     dtype: str
     phase: str
+    each: bool
     role: str = ""
     parts: Size = 1
 
@@ -488,36 +492,27 @@ def _shared(plan: StepPlan, ops: Sequence[Op], trained: frozenset[str] | None) -
         found = layer_weights(ops, experts=experts, trained=trained)
         frozen = None if trained is None else layer_weights(ops, experts=experts, in_bytes=True)
         if found or frozen:
-            calls, last = _calls(plan, plan.sharing(experts))
-            each += _priced(calls, found, plan.algorithm, frozen)
-            once += _priced(last, found, plan.algorithm)
+            calls = list(_calls(plan, plan.sharing(experts)))
+            each += _priced([call for call in calls if call.each], found, plan.algorithm, frozen)
+            once += _priced([call for call in calls if not call.each], found, plan.algorithm)
     return each, once
 
 
-def _calls(plan: StepPlan, sharing: Any) -> tuple[list[WeightCollective], list[WeightCollective]]:
-    """What chips that share weights tell each other, for each microbatch and once a step."""
-    zero, weights, gradients = plan.zero, plan.formats.weights, plan.formats.gradients
-    copying = plan.axes("data")
-    each: list[WeightCollective] = []
-    once: list[WeightCollective] = []
+def _calls(plan: StepPlan, sharing: Any) -> Iterator[WeightCollective]:
+    """What chips that share weights tell each other."""
+    zero, weights, copying = plan.zero, plan.formats.weights, plan.axes("data")
+    of_gradients = {"dtype": plan.formats.gradients, "phase": "backward", "role": "weight gradient"}
     if sharing and zero == 3:
         for phase in ("forward", "backward"):
-            each.append(WeightCollective(f"weights for {phase}", "AllGather", sharing, weights, phase))
+            yield WeightCollective(f"weights for {phase}", "AllGather", sharing, weights, phase, each=True)
     elif sharing and zero:
-        once.append(WeightCollective("updated weights", "AllGather", sharing, weights, "optimizer"))
+        yield WeightCollective("updated weights", "AllGather", sharing, weights, "optimizer", each=False)
     if sharing:
         kind = "ReduceScatter" if zero else "AllReduce"
-        (each if zero > 1 else once).append(
-            WeightCollective("gradients", kind, sharing, gradients, "backward", "weight gradient")
-        )
+        yield WeightCollective("gradients", kind, sharing, each=zero > 1, **of_gradients)
     if copying:
         parts = product(axis.size for axis in sharing) if zero else 1
-        once.append(
-            WeightCollective(
-                "gradients of copies", "AllReduce", copying, gradients, "backward", "weight gradient", parts
-            )
-        )
-    return each, once
+        yield WeightCollective("gradients of copies", "AllReduce", copying, each=False, parts=parts, **of_gradients)
 
 
 def _priced(
