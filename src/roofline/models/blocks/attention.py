@@ -127,14 +127,12 @@ def index_keys(
     return (Cached(name, entries * indexer.width, dtype=indexer.dtype),)
 
 
-def cached_index_keys(
-    builder: OperationBuilder, indexer: Indexer | BlockIndexer, past: Size, name: str = "index keys"
-) -> list[Tensor]:
+def cached_index_keys(builder: OperationBuilder, indexer: Indexer | BlockIndexer) -> list[Tensor]:
     """The indexer's keys of earlier steps."""
-    if is_zero(past):
-        return []
-    dims = (builder.step.attended, past, indexer.width)
-    return [Tensor(builder.path("cache", name), dims, builder.step.index_format(indexer.dtype), "kv")]
+    step = builder.step
+    dims = (step.attended, step.past, indexer.width)
+    kept = Tensor(builder.path("cache", "index keys"), dims, step.index_format(indexer.dtype), "kv")
+    return [] if is_zero(step.past) else [kept]
 
 
 def score_keys(
@@ -563,7 +561,7 @@ class Attention(Block, keeps="keys"):
         k = builder.linear("indexer.k_proj", x, tokens)
         k = builder.norm("rms_norm", k, "indexer.k_norm", tokens, indexer.width)
         k = builder.write_to_cache(k, step.index_format(indexer.dtype))
-        score_keys(builder, [q, k, *cached_index_keys(builder, indexer, step.past)], indexer)
+        score_keys(builder, [q, k, *cached_index_keys(builder, indexer)], indexer)
 
 
 def attention_format_said(ops: Sequence[Op], machine: Machine) -> list[str]:

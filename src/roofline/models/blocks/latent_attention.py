@@ -241,7 +241,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
             return
         k = builder.write_to_cache(k, kept)
         w = builder.linear("indexer.weights_proj", x, tokens)
-        score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer, step.past)], indexer)
+        score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer)], indexer)
 
 
 def _scaling(name: str, heads: int) -> list[Weight]:

@@ -274,9 +274,9 @@ class CollapseStreams(StreamBlock):
         read: tuple[Tensor, ...] = (streams,)
         if self.trained:
             flat = builder.norm("rms_norm", streams, "norm", rows, self.streams * self.width)
-            fn, base, scale = self.weights()
+            fn, *others = builder.weights
             mixed = builder.linear(fn, flat, rows, compute="tf32")
-            read = (streams, mixed, *builder.read_weight(base)[0], *builder.read_weight(scale)[0])
+            read = (streams, mixed, *builder.read_weights(*others))
         out = builder.output("collapse", rows, self.width)
         elements = rows * self.streams * self.width
         return builder.vector("reduction", read, out, "collapse", flops=2 * elements, elements=elements, compute="fp32")
@@ -405,7 +405,7 @@ class StreamProjections(StreamBlock):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
-        parts = [builder.linear(weight, part, count) for weight in self.weights()]
+        parts = [builder.linear(name, part, count) for name in builder.weights]
         out = builder.output("streams", count, self.width if self.back else wide)
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
@@ -437,7 +437,7 @@ class AltUpPredict(StreamBlock):
         streams, n = builder.stream, self.streams
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
-        weights = builder.linear(self.weights()[2], self.route(builder, active, "predict"), count)
+        weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"), count)
         out = builder.output("predictions", count, n * self.width)
         elements = count * n * self.width
         flops = (2 * n + 1) * elements
@@ -456,17 +456,17 @@ class AltUpCorrect(StreamBlock):
         return Weight("correction_coefs", (n, n), "other"), Weight("correct_output_scale", (self.width,), "other")
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        coefficients, scale = self.weights()
         count, n = x.dims[0], self.streams
         before = builder.from_earlier(_PREDICTED)[0]
         routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
-        weights = builder.linear(coefficients, routed, count)
+        weights = builder.linear("correction_coefs", routed, count)
         out = builder.output("corrected", count, n * self.width)
         elements, flops = count * n * self.width, count * self.width * (2 * n + 1)
         builder.vector("elementwise", (x, before, weights), out, "corrected", flops=flops, elements=elements)
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
-        return builder.elementwise("multiply", (first, *builder.read_weight(scale)[0]), "scaled", like=first)
+        scale = builder.read_weights("correct_output_scale")
+        return builder.elementwise("multiply", (first, *scale), "scaled", like=first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,11 +496,9 @@ class LowRankResidual(Block, runs_whole=True):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        left, right, scale = self.weights()
         count = x.dims[0]
-        narrow = builder.linear(left, x, count)
-        wide = builder.linear(right, narrow, count)
-        wide = builder.norm("rms_norm", wide, scale, count, self.width)
+        wide = builder.linear("linear_right", builder.linear("linear_left", x, count), count)
+        wide = builder.norm("rms_norm", wide, "post_laurel_norm", count, self.width)
         return builder.elementwise("add", (wide, x), "add")
 
 
@@ -614,14 +612,13 @@ class PerLayerEmbedding(Block, runs_whole=True):
         return sum(weight.elements // (self.rows if weight.kind == "embedding" else 1) for weight in self.weights())
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        *table, projection, scale = self.weights()
         step, count = builder.step, x.dims[0]
-        made = builder.linear(projection, x, count)
-        made = builder.norm("rms_norm", made, scale, count * self.layers, self.each)
-        for weight in table:
+        made = builder.linear("per_layer_model_projection", x, count)
+        made = builder.norm("rms_norm", made, "per_layer_projection_norm", count * self.layers, self.each)
+        for table in builder.read_weights("embed_tokens_per_layer")[:1]:
             tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
             found = builder.output("rows", count, self.layers * self.each)
-            builder.add(embedding("", (builder.read_weight(weight)[0][0], tokens), (found,)), weight.name)
+            builder.add(embedding("", (table, tokens), (found,)), "embed_tokens_per_layer")
             made = builder.elementwise("add", (made, found), "per_layer_inputs", like=found)
         builder.kept[_HANDED] = [made]
         return x
@@ -643,12 +640,11 @@ class PerLayerInput(Block, runs_whole=True):
         )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        gate, projection, scale = self.weights()
         count = x.dims[0]
         every = builder.from_earlier(_HANDED)[0]
-        narrow = builder.linear(gate, x, count)
+        narrow = builder.linear("per_layer_input_gate", x, count)
         narrow = builder.elementwise(ACTIVATIONS[self.activation], (narrow,), "per_layer_act")
         own = Tensor(every.ident, (count, self.each), every.dtype)
         narrow = builder.elementwise("multiply", (narrow, own), "per_layer_multiply")
-        wide = builder.linear(projection, narrow, count)
-        return builder.norm("rms_norm", wide, scale, count, self.width)
+        wide = builder.linear("per_layer_projection", narrow, count)
+        return builder.norm("rms_norm", wide, "post_per_layer_input_norm", count, self.width)

@@ -410,14 +410,10 @@ def _marked(choices: Sequence[ServingChoice]) -> tuple[ServingChoice, ...]:
     Choices of different contexts do not compete.
     """
     best: set[int] = set()
-    together: dict[int, list[int]] = {}
-    for i, choice in enumerate(choices):
-        if choice.fits is not False:
-            together.setdefault(choice.context, []).append(i)
-    for rows in together.values():
-        most = 0.0
-        for i in sorted(rows, key=lambda i: (choices[i].time_per_token, -choices[i].tokens_per_second_per_chip)):
-            if choices[i].tokens_per_second_per_chip > most:
-                most = choices[i].tokens_per_second_per_chip
-                best.add(i)
-    return tuple(replace(choice, best=i in best) for i, choice in enumerate(choices))
+    most: dict[int, float] = {}
+    for choice in sorted(choices, key=lambda choice: (choice.time_per_token, -choice.tokens_per_second_per_chip)):
+        made = choice.tokens_per_second_per_chip
+        if choice.fits is not False and made > most.get(choice.context, 0.0):
+            most[choice.context] = made
+            best.add(id(choice))
+    return tuple(replace(choice, best=id(choice) in best) for choice in choices)
