@@ -334,24 +334,14 @@ class Model(Answer):
         >>> load("llama-2-7b").parameters_by_module()["layers.self_attn.q_proj"] == 32 * 4096 * 4096
         True
         """
-        counts = {self.embedding_name: self.vocabulary * self.width} if self.embeds else {}
-
-        def add(prefix: str, weight: Weight, times: int) -> None:
-            path = join_path(prefix, weight.name)
+        counts = {table.name: table.elements for table in self.tables if table.kind == "embedding"}
+        before, after = (Layer(blocks).weights() for blocks in (self.before, (*self.after, *self.final)))
+        held = [(join_path("layers", each.weight.name), each.weight, len(each.layers)) for each in self.layer_weights()]
+        beside = [[(weight.name, weight, 1) for _, weight in weights] for weights in (before, after)]
+        for path, weight, times in (*beside[0], *held, *beside[1]):
             counts[path] = counts.get(path, 0) + times * weight.elements
-
-        for _, weight in Layer(self.before).weights():
-            add("", weight, 1)
-        for held in self.layer_weights():
-            add("layers", held.weight, len(held.layers))
-        for _, weight in Layer((*self.after, *self.final)).weights():
-            add("", weight, 1)
-        head = self.head_name.rpartition(".")[2]
-        if self.head and not self.tied:
-            counts[head] = self.vocabulary * self.width
-        if self.head and self.head_bias:
-            counts[f"{head}.bias"] = self.vocabulary
-        return counts
+        outer = f"{self.head_name.rpartition('.')[0]}."
+        return counts | {w.name.removeprefix(outer): w.elements for w in self.tables if w.kind != "embedding"}
 
     def storages(self, weights: str | None = None, compute: str | None = None) -> Callable[[str], StorageOf]:
         """Storage of each weight: the format asked for, else the checkpoint's quantisation, else the model's own.

@@ -285,13 +285,17 @@ class OperationBuilder:
         return out
 
     def convolve(
-        self, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d", activated: bool = True
-    ) -> Tensor:
-        """A short causal convolution of each channel, with an activation or none; the last inputs are kept."""
+        self, x: Tensor | list[Tensor], channels: int, kernel: int, weight: str = "conv1d", activated: bool = True,
+        apart: int = 1,
+    ) -> Tensor:  # fmt: skip
+        """A short causal convolution of each channel, with an activation or none; the last inputs are kept.
+
+        Its ``kernel`` tokens are so many ``apart``.
+        """
         step = self.step
         out = self.output("conv1d", step.tokens, channels)
         read = [*(x if isinstance(x, list) else [x]), *self.read_weights(weight, f"{weight}.bias")]
-        state, kept = self.states("inputs", (step.batch, channels, kernel - 1), step.activations)
+        state, kept = self.states("inputs", (step.batch, channels, (kernel - 1) * apart), step.activations)
         facts = {"elements": step.tokens * channels, "kernel": kernel, "activated": activated}
         self.add(causal_convolution("", [*read, *state], [out, kept], **facts, compute=self.arithmetic), "conv1d")
         return out

@@ -22,7 +22,6 @@ from roofline.models.description import Block, Cached, Layer
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
-from roofline.ops.recurrent import causal_convolution
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
 
@@ -362,7 +361,7 @@ class HashedEmbedding(StreamBlock):
         return (Cached("inputs", self.streams * self.width * (self.kernel - 1) * self.words, "state"),)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        step, streams = builder.step, builder.stream
+        streams = builder.stream
         rows, wide = streams.dims[0], self.streams * self.width
         index = Tensor(builder.path("index"), (rows, self.heads), "int32", "index")
         found = builder.output("rows", rows * self.heads, self.table[1])
@@ -378,11 +377,7 @@ class HashedEmbedding(StreamBlock):
         builder.vector("elementwise", (keys, queries, value), gated, "gate", flops=3 * gated.elements,
                        elements=gated.elements)  # fmt: skip
         normed = builder.norm("rms_norm", gated, "norm_conv", parts, self.width)
-        out = builder.output("conv1d", rows, wide)
-        state, kept = builder.states("inputs", (step.batch, wide, (self.kernel - 1) * self.words), step.activations)
-        facts = {"elements": rows * wide, "kernel": self.kernel, "activated": True}
-        reads = [normed, *builder.read_weights("conv1d"), *state]
-        builder.add(causal_convolution("", reads, [out, kept], **facts, compute=builder.arithmetic), "conv1d")
+        out = builder.convolve(normed, wide, self.kernel, apart=self.words)
         builder.stream = builder.elementwise("add", (streams, gated, out), "add", like=streams)
         return builder.stream
 
