@@ -122,6 +122,11 @@ class Fields:
             )
         return value
 
+    def sizes(self, field: str, layers: int, default: int | None = None) -> list[int]:
+        """A size of each layer: listed, or one for all."""
+        found = self.listed(field, layers) if isinstance(self.get(field), list) else [self.get(field, default)] * layers
+        return [self.with_values(**{field: each}).size(field) for each in (found or [])[:layers]]
+
     def section(self, field: str) -> Fields | None:
         """A part of the configuration with fields of its own, None where it is missing."""
         value = self.get(field)

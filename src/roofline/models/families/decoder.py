@@ -97,13 +97,6 @@ def patterned(fields: Fields, layers: int) -> list[str]:
     return ["sliding" if (number + 1) % int(pattern) else "full" for number in range(layers)]
 
 
-def attention_windows(fields: Fields, layers: int) -> list[int]:
-    """Widths of Longformer's windows, one for every layer or one for all."""
-    found = fields.get("attention_window", 512)
-    listed = fields.listed("attention_window", layers) if isinstance(found, list) else [found] * layers
-    return [fields.with_values(attention_window=each).size("attention_window") for each in listed or []]
-
-
 def switched(on: bool = False, full: Callable[[Fields, int], bool] = lambda fields, number: False) -> Kinds:
     """Kinds as listed, else windows in all layers but ``full`` ones, if ``use_sliding_window`` (by default ``on``)."""
 

@@ -17,7 +17,6 @@ from roofline.models.families.decoder import (
     add,
     all_sliding,
     arranged,
-    attention_windows,
     by_list,
     in_windows,
     in_windows_if_any,
@@ -552,7 +551,7 @@ def _text_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
 
 def _wide_windows(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Longformer's windows, half to each side."""
-    return {"window": attention_windows(fields, shape.layers)[number]}
+    return {"window": fields.sizes("attention_window", shape.layers, 512)[number]}
 
 
 def _global_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:

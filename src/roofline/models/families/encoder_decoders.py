@@ -27,7 +27,7 @@ from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, M
 from roofline.models.blocks.residual import Norm, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder, attention_windows
+from roofline.models.families.decoder import Decoder
 from roofline.models.families.decoder import read as read_decoder
 from roofline.models.families.dense import global_matrices
 from roofline.models.families.gemma import read as read_gemma
@@ -195,7 +195,8 @@ def read_bart(row: Bart, fields: Fields) -> Model:
     sides: dict[str, tuple[Layer, ...]] = {}
     for side in ("encoder", "decoder"):
         count, step = fields.layers(f"{side}_layers"), fields.count(f"{side}_sparse_step") if row.experts else 0
-        windows = attention_windows(fields, count) if row.windows and side == "encoder" else [None] * count
+        in_windows = row.windows and side == "encoder"
+        windows = fields.sizes("attention_window", count, 512) if in_windows else [None] * count
         sides[side] = tuple(
             _bart_layer(row, fields, side, act, longest, bool(step) and (number + 1) % step == 0, window)
             for number, window in enumerate(windows)

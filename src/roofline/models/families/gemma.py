@@ -193,9 +193,9 @@ def read_3n(fields: Fields) -> Model:
         )
 
     table = PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers)
-    cuts = _cuts(fields, shape.layers)
-    model = build_model(
-        fields, shape, [layer(*of) for of in zip(kinds, borrows, _widths(fields, shape.layers), cuts, strict=True)],
+    widths, cuts = fields.sizes("intermediate_size", shape.layers), _cuts(fields, shape.layers)
+    return build_model(
+        fields, shape, [layer(*of) for of in zip(kinds, borrows, widths, cuts, strict=True)],
         tied=True, before=(table, StreamProjections("altup_projections", streams, width)),
         after=(StreamProjections("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
         notes=(
@@ -203,16 +203,6 @@ def read_3n(fields: Fields) -> Model:
             *(["zeros that the MLP's cut leaves are multiplied like other numbers"] if any(cuts) else []),
         ),
     )  # fmt: skip
-    return model
-
-
-def _widths(fields: Fields, layers: int) -> list[int]:
-    """Widths of the MLP, one for every layer or one for all."""
-    found = fields.get("intermediate_size")
-    if not isinstance(found, list):
-        return [fields.size("intermediate_size")] * layers
-    listed = fields.listed("intermediate_size", layers) or []
-    return [fields.with_values(intermediate_size=each).size("intermediate_size") for each in listed[:layers]]
 
 
 def _cuts(fields: Fields, layers: int) -> list[bool]:
