@@ -262,7 +262,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     if answer.incomplete or answer.question.raw.get("intensity") is not None:
         return AdviceList(answer)
     asked: Question = answer.question
-    ideas = [idea for adviser in _advisers(answer.kind) for idea in adviser(asked, answer)]
+    ideas = [idea for adviser in ADVISERS.get(answer.kind or "", ()) for idea in adviser(asked, answer)]
     kept = helpful(ideas, answer, standing_of) + helpful(_chips(asked, answer, chips), answer, standing_of)
     found = [Advice(k.proposal.change, k.reason, answer, k.after, k.gain, k.proposal.more) for k in kept]
     return AdviceList(answer, found)
@@ -337,11 +337,8 @@ def _narrowable(asked: Question) -> list[Operand]:
 def _retyped(
     asked: Question, formats: dict[int, str], change: str, reason: str, intermediates: str | None = None
 ) -> Iterator[Proposal[Bound]]:
-    try:
-        if formats:
-            yield Proposal(change, reason, retype(asked, formats, intermediates=intermediates))
-    except InputError:
-        return
+    if formats:
+        yield from _attempt(change, reason, partial(retype, asked, formats, intermediates=intermediates))
 
 
 def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
@@ -557,33 +554,6 @@ def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Pro
         yield Proposal(machine.name, reason, asked.vary(machine=machine))
 
 
-Adviser = Callable[[Question, Bound], Iterator[Proposal[Bound]]]
-
-#: What to try, by what binds. The first two rows are the seeds' two lists of advice.
-ADVISERS: dict[str, tuple[Adviser, ...]] = {
-    "memory-bound": (
-        _narrower_storage,
-        _larger_batch,
-        _fusion,
-        _one_kernel,
-        _unfused_attention,
-        _larger_tiles,
-        _faster_level,
-        _more_bandwidth,
-    ),
-    "network-bound": (_narrower_storage, _larger_batch),
-    "latency-bound": (_larger_batch,),
-    "compute-bound": (_faster_arithmetic, _causal, _fewer_flops, _matrix_unit, _higher_peak),
-}
-
-
-def _advisers(kind: str | None) -> Sequence[Adviser]:
-    """What to try where resources of this kind bind."""
-    if kind in ("network-bound", "latency-bound"):
-        return (*ON_THE_NETWORK, *ADVISERS[kind])
-    return ADVISERS.get(kind or "", ())
-
-
 # Narrower formats of what is sent, by its width in bits.
 _NARROWER_SENT = {64: ("fp32", "bf16"), 32: ("bf16", "fp8"), 16: ("fp8",)}
 
@@ -665,17 +635,6 @@ def faster_links(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         yield Proposal(f"{link} at half the latency", "shorter hops", asked.vary(machine=machine))
 
 
-#: What to try, in this order; what helps is sorted by gain.
-ON_THE_NETWORK: tuple[Callable[[Question, Bound], Iterator[Proposal[Bound]]], ...] = (
-    layouts,
-    other_plan,
-    other_algorithms,
-    narrower_result,
-    other_sizes,
-    faster_links,
-)
-
-
 def _attempt(change: str, reason: str, make: Callable[[], Question]) -> Iterator[Proposal[Bound]]:
     """A change that the notation or the network refuses is no idea."""
     try:
@@ -707,3 +666,19 @@ def _resized(asked: Question, mesh: Mesh, axis: str, size: int) -> Question:
     if asked.machine.shape:
         raise InputError(f"{asked.machine.target} has one shape", hint="name a larger target")
     return asked.vary(mesh={**asked.conventions.mesh, axis: size})
+
+
+Adviser = Callable[[Question, Bound], Iterator[Proposal[Bound]]]
+
+_ON_THE_NETWORK = (layouts, other_plan, other_algorithms, narrower_result, other_sizes, faster_links)
+
+#: What to try, by what binds, in this order; what helps is sorted by gain. The first two are the seeds' lists.
+ADVISERS: dict[str, tuple[Adviser, ...]] = {
+    "memory-bound": (
+        _narrower_storage, _larger_batch, _fusion, _one_kernel, _unfused_attention, _larger_tiles, _faster_level,
+        _more_bandwidth,
+    ),
+    "compute-bound": (_faster_arithmetic, _causal, _fewer_flops, _matrix_unit, _higher_peak),
+    "network-bound": (*_ON_THE_NETWORK, _narrower_storage, _larger_batch),
+    "latency-bound": (*_ON_THE_NETWORK, _larger_batch),
+}  # fmt: skip

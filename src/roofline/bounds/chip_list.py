@@ -12,7 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any, SupportsIndex, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from roofline import dtypes
 from roofline.answers import Answer, Fact
@@ -44,8 +44,8 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         Column(align="right", meaning="value"),
         Column(wrap="anywhere", tone="quiet", meaning="basis"),
     )
-    of_chip = _figures(machine)
-    figures_of_chip = [*(figure for *_, figure in of_chip), *(item.figure for item in machine.alternates)]
+    of_chip = list(_figures(machine))
+    figures_of_chip = [*(each.figure for each in of_chip), *(item.figure for item in machine.alternates)]
     cited = list(dict.fromkeys(figure.source for figure in figures_of_chip if figure.source)) if sources else []
     origins = [
         _origin(figure, cited) if sources else "" if figure.basis == "spec" else figure.basis for *_, figure in of_chip
@@ -53,7 +53,7 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
     said = [
         "as above" if sources and one == other else one for one, other in zip(origins, ["", *origins], strict=False)
     ]
-    rows = [Row((part, what, value, origin)) for (part, what, value, _), origin in zip(of_chip, said, strict=True)]
+    rows = [Row((each.part, each.what, each.amount, origin)) for each, origin in zip(of_chip, said, strict=True)]
     yield Table(columns, rows, "figures", headed=False)
     if sources and machine.alternates:
         yield from (BLANK, Sentences(("other sources say",)))
@@ -165,28 +165,13 @@ def _place(fact: Fact) -> tuple[int, bool, str, int]:
 
 def _facts(machine: Machine) -> Iterator[Fact]:
     """The figures of a machine under what they mean on any: ``matrix bf16``, ``main memory``, ``link one way``."""
-    for unit in machine.units:
-        for dtype, peak in unit.peaks.items():
-            yield Fact(f"{unit.kind} {dtype}", peak.value, "FLOP/s", "more", peak.source)
-        for dtype, share in unit.achievable.items():
-            yield Fact(f"{unit.kind} {dtype} best matmul", share.value, "share", "more", share.source)
-    main = main_level(machine)
-    for memory in machine.memories:
-        name = "main memory" if memory is main else memory.name
-        if memory.bandwidth:
-            yield Fact(f"{name} bandwidth", memory.bandwidth.value, "B/s", "more", memory.bandwidth.source)
-        if memory.capacity:
-            yield Fact(f"{name} capacity", memory.capacity.value, "B", "more", memory.capacity.source)
-    for name, link in zip(("link", "network", *(each.name for each in machine.links[2:])), machine.links, strict=False):
-        if link.bandwidth:
-            one = format_quantity(link.bandwidth.value, "B/s")
-            yield Fact(f"{name} one way", f"{link.links} x {one}" if link.links else one, source=link.bandwidth.source)
-        if link.latency:
-            yield Fact(f"{name} hop", link.latency.value, "s", "less", link.latency.source)
-    if machine.tdp:
-        yield Fact("power TDP", machine.tdp.value, "W", source=machine.tdp.source)
+    for each in _figures(machine):
+        one_way = each.what == "one way"
+        value, unit = (str(each.amount), "") if one_way else (each.figure.value, each.amount.unit or "share")
+        yield Fact(each.meaning, value, unit, each.better, each.figure.source)
+    main = main_level(machine).name
     for rule in rules_of_thumb(machine):
-        yield Fact(rule.name.replace(f"over {main.name}", "over main memory"), _show(rule.value, rule.unit))
+        yield Fact(rule.name.replace(f"over {main}", "over main memory"), _show(rule.value, rule.unit))
 
 
 def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
@@ -260,28 +245,42 @@ def chip_data(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _figures(machine: Machine) -> list[tuple[str, str, Amount, Figure]]:
-    """Every figure of a machine as (part, what, value, figure)."""
-    rows: list[tuple[str, str, Amount, Figure]] = []
+class ListedFigure(NamedTuple):
+    """A figure of a machine: of which part it is and what of it, and what it means on any machine."""
+
+    part: str
+    what: str
+    meaning: str
+    amount: Amount
+    better: Literal["", "less", "more"]
+    figure: Figure
+
+
+def _figures(machine: Machine) -> Iterator[ListedFigure]:
+    """Every figure of a machine."""
     for unit in machine.units:
-        rows += [(unit.name, dtype, Amount(peak.value, "FLOP/s"), peak) for dtype, peak in unit.peaks.items()]
-        rows += [
-            (unit.name, f"{dtype} best matmul", Amount(share.value, "", format_percent(share.value)), share)
-            for dtype, share in unit.achievable.items()
-        ]
+        for dtype, peak in unit.peaks.items():
+            amount = Amount(peak.value, "FLOP/s")
+            yield ListedFigure(unit.name, dtype, f"{unit.kind} {dtype}", amount, "more", peak)
+        for dtype, share in unit.achievable.items():
+            what, amount = f"{dtype} best matmul", Amount(share.value, "", format_percent(share.value))
+            yield ListedFigure(unit.name, what, f"{unit.kind} {what}", amount, "more", share)
+    main = main_level(machine)
     for memory in machine.memories:
+        name = "main memory" if memory is main else memory.name
         for what, figure, of in (("bandwidth", memory.bandwidth, "B/s"), ("capacity", memory.capacity, "B")):
-            rows += [(memory.name, what, Amount(figure.value, of), figure)] if figure else []
-    for link in machine.links:
+            if figure:
+                yield ListedFigure(memory.name, what, f"{name} {what}", Amount(figure.value, of), "more", figure)
+    for name, link in zip(("link", "network", *(each.name for each in machine.links[2:])), machine.links, strict=False):
         if link.bandwidth:
-            many, each = link.links or 1, link.bandwidth.value
-            text = f"{many} x {_show(each, 'B/s')}" if link.links else ""
-            rows.append((link.name, "one way", Amount(many * each, "B/s", text), link.bandwidth))
+            many, one = link.links or 1, link.bandwidth.value
+            amount = Amount(many * one, "B/s", f"{many} x {_show(one, 'B/s')}" if link.links else "")
+            yield ListedFigure(link.name, "one way", f"{name} one way", amount, "", link.bandwidth)
         if link.latency:
-            rows.append((link.name, "hop", Amount(link.latency.value, "s"), link.latency))
+            amount = Amount(link.latency.value, "s")
+            yield ListedFigure(link.name, "hop", f"{name} hop", amount, "less", link.latency)
     if machine.tdp:
-        rows.append(("power", "TDP", Amount(machine.tdp.value, "W"), machine.tdp))
-    return rows
+        yield ListedFigure("power", "TDP", "power TDP", Amount(machine.tdp.value, "W"), "", machine.tdp)
 
 
 def _origin(figure: Figure, cited: Sequence[str]) -> str:
