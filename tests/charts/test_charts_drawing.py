@@ -22,10 +22,9 @@ from roofline.charts.answer_charts import plot_answer
 from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, drawn_layout, text_width
-from roofline.charts.layout import MARKER
+from roofline.charts.layout import MARKER, SMALL, TITLE, words, wrap
 from roofline.charts.model_charts import front_chart, serving_roofline
 from roofline.charts.placement import Box, Boxes, Segments, segment_box
-from roofline.charts.text import SMALL, TITLE, words, wrap
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve
 

@@ -19,7 +19,7 @@ from roofline.bounds import sweep as by_sweep
 from roofline.bounds.api import bound
 from roofline.bounds.arrays import ArrayBound, ArrayLine
 from roofline.bounds.sweep import COLUMNS, sweep
-from roofline.charts.series import series
+from roofline.charts.size_charts import series
 from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code

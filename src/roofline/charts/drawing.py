@@ -21,10 +21,23 @@ from functools import cache, lru_cache
 from threading import RLock
 from typing import Any
 
-from roofline.charts.layout import BAND, ChartLayout, Frame, layout, ridge_drop
+from roofline.charts.layout import (
+    BAND,
+    BLOCK,
+    LINE_SPACING,
+    PALE_STRIPES,
+    SHADE,
+    STRIPES,
+    SWATCH,
+    SWATCH_GAP,
+    ChartLayout,
+    Frame,
+    Text,
+    layout,
+    ridge_drop,
+)
 from roofline.charts.placement import Vertex
 from roofline.charts.specification import Bar, HeatCell, Line, Mark, Point, Region, Ridge, Specification, minor_ticks
-from roofline.charts.text import BLOCK, LINE_SPACING, PALE_STRIPES, SHADE, STRIPES, SWATCH, SWATCH_GAP, Text
 from roofline.errors import InputError
 from roofline.files import replaced
 from roofline.frozen import dataclass

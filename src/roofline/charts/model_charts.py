@@ -19,7 +19,7 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline, without_place
-from roofline.charts.series import MOST_CURVES
+from roofline.charts.size_charts import MOST_CURVES
 from roofline.charts.specification import LeftOut, Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
 from roofline.frozen import replace

@@ -32,7 +32,7 @@ from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
 from roofline.charts.roofline_charts import ROUND, machine_index
 from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
-from roofline.charts.series import MOST_CURVES, Series, series
+from roofline.charts.size_charts import MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, quoted, suggest

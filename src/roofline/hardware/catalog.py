@@ -59,8 +59,16 @@ from roofline.hardware.machine import (
     figure_unit,
     figures_by_path,
 )
-from roofline.hardware.schema import CHIP_KEYS, build_chip, build_system, check_file, names_of
-from roofline.hardware.toml_fields import FieldPath, is_text_list, template
+from roofline.hardware.schema import (
+    CHIP_KEYS,
+    FieldPath,
+    build_chip,
+    build_system,
+    check_file,
+    is_text_list,
+    names_of,
+    template,
+)
 from roofline.quantity import format_quantity, whole_number
 from roofline.signatures import call, either, spelled
 from roofline.statements import Assumption, assume
