@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline import bound, llm
-from roofline.cli.estimates import accuracy_command
+from roofline.cli.measure import accuracy_command
 from roofline.errors import InputError
 from roofline.estimates import estimated
 from roofline.estimates.accuracy import FURTHEST, accuracy

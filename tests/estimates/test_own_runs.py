@@ -15,8 +15,7 @@ from click.testing import CliRunner
 
 import roofline
 from roofline import bound
-from roofline.cli.estimates import accuracy_command, calibrate_command
-from roofline.cli.measure import profile_command
+from roofline.cli.measure import accuracy_command, calibrate_command, profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
 from roofline.estimates.calibration import Calibration, interval_of

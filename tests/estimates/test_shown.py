@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import roofline
 from roofline import bound, sweep
 from roofline.cli import main
-from roofline.cli.estimates import accuracy_command
+from roofline.cli.measure import accuracy_command
 from roofline.cli.sweep import sweep_command
 from roofline.cli.train import train_command
 from roofline.errors import InputError

@@ -54,8 +54,9 @@ _FILES = {
     "layout": "many_chips",
     "run": "measure",
     "profile": "measure",
-    "accuracy": "estimates",
-    "calibrate": "estimates",
+    "accuracy": "measure",
+    "calibrate": "measure",
+    "plot": "sweep",
 }
 
 
