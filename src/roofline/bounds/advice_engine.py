@@ -23,9 +23,9 @@ from roofline import dtypes
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError
 from roofline.frozen import NamedTuple, dataclass
-from roofline.notation import canonical, program
+from roofline.notation import canonical
 from roofline.notation.scope import show_axes
-from roofline.notation.structure import Shape
+from roofline.notation.structure import Shape, Step
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
@@ -177,10 +177,9 @@ class Operand(NamedTuple):
 
 def operands(asked: Question) -> list[Operand]:
     """List the distinct tensors an expression reads from memory, in order of appearance."""
-    parsed = program(asked.text, asked.conventions.compute)
     roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
     shapes: dict[str, Shape] = {}
-    for step in parsed.steps:
+    for step in asked.parsed.steps:
         for shape in step.inputs:
             if shape.source == "input":
                 shapes.setdefault(shape.ident, shape)
@@ -197,10 +196,9 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
 
     The arithmetic dtype follows from the new operands by the rules of the notation, unless ``compute`` was stated.
     """
-    parsed = program(asked.text, asked.conventions.compute)
     wanted = {o.ident: dtypes.get(formats[o.position]).name for o in operands(asked) if o.position in formats}
 
-    passed_on = {s.ident for step in parsed.steps for s in step.inputs if s.source == "step"}
+    passed_on = {s.ident for step in asked.parsed.steps for s in step.inputs if s.source == "step"}
 
     def changed(shape: Shape) -> Shape:
         if shape.ident not in passed_on:
@@ -208,11 +206,19 @@ def retype(asked: Question, formats: Mapping[int, str], *, intermediates: str | 
         narrower = intermediates and dtypes.get(intermediates).bits < dtypes.get(shape.dtype).bits
         return _stored_as(shape, dtypes.get(intermediates).name) if intermediates and narrower else shape
 
-    steps = tuple(
-        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
-        for step in parsed.steps
+    return _with_shapes(asked, changed)
+
+
+def _with_steps(asked: Question, changed: Callable[[Step], Step]) -> Question:
+    """The question with each step of its line changed."""
+    return asked.vary(text=canonical(asked.parsed._replace(steps=tuple(map(changed, asked.parsed.steps)))))
+
+
+def _with_shapes(asked: Question, changed: Callable[[Shape], Shape]) -> Question:
+    """The question with each tensor of its line changed."""
+    return _with_steps(
+        asked, lambda step: step._replace(inputs=tuple(map(changed, step.inputs)), output=changed(step.output))
     )
-    return asked.vary(text=canonical(parsed._replace(steps=steps)))
 
 
 def _stored_as(shape: Shape, name: str) -> Shape:
@@ -221,10 +227,9 @@ def _stored_as(shape: Shape, name: str) -> Shape:
 
 def retype_result(asked: Question, name: str) -> Question:
     """Store the final result in another format; the arithmetic stays as it was."""
-    parsed = program(asked.text, asked.conventions.compute)
-    *first, last = parsed.steps
+    *first, last = asked.parsed.steps
     changed = last._replace(output=_stored_as(last.output, dtypes.get(name).name))
-    return asked.vary(text=canonical(parsed._replace(steps=(*first, changed))))
+    return asked.vary(text=canonical(asked.parsed._replace(steps=(*first, changed))))
 
 
 def set_options(asked: Question, function: str, **options: bool) -> Question:
@@ -235,19 +240,16 @@ def set_options(asked: Question, function: str, **options: bool) -> Question:
     >>> set_options(question(line), "attention", unfused=False, causal=True).text.partition("],")[2]
     ' bf16[8, 32, 64, 128], bf16[8, 32, 64, 128], causal) -> bf16[8, 32, 64, 128] on h100'
     """
-    parsed = program(asked.text, asked.conventions.compute)
-    steps = tuple(
-        step._replace(options={n: value for n, value in {**step.options, **options}.items() if value is not False})
-        if step.function == function
-        else step
-        for step in parsed.steps
-    )
-    return asked.vary(text=canonical(parsed._replace(steps=steps)))
+
+    def changed(step: Step) -> Step:
+        flags = {name: value for name, value in {**step.options, **options}.items() if value is not False}
+        return step._replace(options=flags) if step.function == function else step
+
+    return _with_steps(asked, changed)
 
 
 def reshard(asked: Question, axis: str, label: str | None) -> Question:
     """Shard ``label`` over a mesh axis in every tensor it stands in, and nothing else over that axis."""
-    parsed = program(asked.text, asked.conventions.compute)
 
     def changed(shape: Shape) -> Shape:
         axes = tuple(
@@ -256,23 +258,19 @@ def reshard(asked: Question, axis: str, label: str | None) -> Question:
         )
         unreduced = tuple(a for a in shape.unreduced if a != axis)
         head = shape.written.partition("[")[0]
-        text = show_axes(axes, lambda name: str(parsed.sizes.get(name, name)), unreduced)
+        text = show_axes(axes, lambda name: str(asked.parsed.sizes.get(name, name)), unreduced)
         return shape._replace(axes=axes, unreduced=unreduced, written=head + text + shape.tiling)
 
-    steps = tuple(
-        step._replace(inputs=tuple(changed(s) for s in step.inputs), output=changed(step.output))
-        for step in parsed.steps
-    )
-    return asked.vary(text=canonical(parsed._replace(steps=steps)))
+    return _with_shapes(asked, changed)
 
 
 def resize(asked: Question, label: str, size: Any) -> Question:
     """Ask at another value of one size, also of one that stands in the text as a number."""
     if label not in parsed_sizes(asked):
         return asked.with_sizes(**{label: size})
-    return asked.vary(text=canonical(program(asked.text, asked.conventions.compute), {label: size}))
+    return asked.vary(text=canonical(asked.parsed, {label: size}))
 
 
 def parsed_sizes(asked: Question) -> Mapping[str, int]:
     """Sizes that stand in the text as numbers, by label (``#1``, ``#2`` …)."""
-    return program(asked.text, asked.conventions.compute).sizes if asked.text else {}
+    return asked.parsed.sizes if asked.text else {}

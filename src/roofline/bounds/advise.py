@@ -57,7 +57,6 @@ from roofline.hardware.axes import Mesh
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, find_link, main_level
-from roofline.notation import program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
@@ -364,7 +363,7 @@ def _batch_labels(asked: Question) -> list[str]:
     """
     found: dict[str, None] = {}
     roles = {o.ident: o.role for o in operands(asked)}
-    steps = program(asked.text, asked.conventions.compute).steps
+    steps = asked.parsed.steps
     once = {s.ident: s.labels for step in steps for s in step.inputs}
     again = {s.ident for step in steps for s in step.inputs if s.labels != once[s.ident]}
     tied = {label for step in steps for s in step.inputs if s.ident in again for label in s.labels}
@@ -443,7 +442,7 @@ def _causal(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 
 
 def _attention(asked: Question) -> list[Step]:
-    steps = program(asked.text, asked.conventions.compute).steps if asked.text else ()
+    steps = asked.parsed.steps if asked.text else ()
     return [step for step in steps if step.function == "attention"]
 
 
@@ -564,7 +563,7 @@ _LIMITS = ("book", "book-levels")
 def layouts(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Shard another dimension over the axes that something is sent over."""
     for axis in _sent_over(answer):
-        parsed = program(asked.text, asked.conventions.compute)
+        parsed = asked.parsed
         shapes = [shape for step in parsed.steps for shape in (*step.inputs, step.output)]
         now = {one.label for shape in shapes for one in shape.axes if axis in one.shard}
         for label in dict.fromkeys(label for shape in shapes for label in shape.labels):
@@ -600,7 +599,7 @@ def other_algorithms(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]
 
 def narrower_result(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Send the result in fewer bits."""
-    last = program(asked.text, asked.conventions.compute).steps[-1].output if asked.text else None
+    last = asked.parsed.steps[-1].output if asked.text else None
     sent = {t.ident for part in answer.ops if part.op.kind == "collective" for t in part.op.writes}
     if last is None or last.ident not in sent or dtypes.get(last.dtype).family != "float":
         return

@@ -44,7 +44,6 @@ from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate
-from roofline.notation import program
 from roofline.ops.collectives.choice import Regime, regimes
 from roofline.ops.collectives.cost import (
     algorithms,
@@ -708,7 +707,7 @@ def comm(
     asked = question(expression, **arguments)
     if exchange is not None:
         asked = asked.vary(density=exchange.routing)
-    steps = program(asked.text, asked.conventions.compute).steps
+    steps = asked.parsed.steps
     if len(steps) != 1 or steps[0].kind != "collective":
         hint = "as in AllGather_X(bf16[B_X, D]), or use bound or shard for other operations"
         raise InputError("comm prices one collective, and this is none", hint=hint)

@@ -30,7 +30,6 @@ from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, unit_for
 from roofline.notation import canonical, program
-from roofline.notation.structure import Step
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
@@ -71,6 +70,11 @@ class Question:
     scores_on_chip: bool = False
     plan_of_all: Plan | None = None
 
+    @property
+    def parsed(self) -> Program:
+        """Its line as a program; raw work has none."""
+        return program(self.text, self.conventions.compute)
+
     def ops(self) -> tuple[Op, ...]:
         """Build the operations at these sizes; sizes that are not given become symbols."""
         laid = self.laid_out()
@@ -78,7 +82,7 @@ class Question:
 
     def laid_out(self) -> LaidOut | None:
         """The plan of a sharded program on its mesh, None where there is one chip."""
-        if self.raw or not (self.conventions.use or program(self.text, self.conventions.compute).axes):
+        if self.raw or not (self.conventions.use or self.parsed.axes):
             return None
         from roofline.bounds.sharding_plans import lay_out
 
@@ -89,7 +93,7 @@ class Question:
         if self.raw:
             return (self._raw_op(),)
         return build(
-            program(self.text, self.conventions.compute),
+            self.parsed,
             self.sizes,
             exact=self.conventions.exact,
             count_padding=self.conventions.count_padding,
@@ -131,12 +135,12 @@ class Question:
 
     def _read_as(self) -> list[Assumption]:
         """How the line was read where it leaves a choice."""
-        return [] if self.raw else assume("notation", program(self.text, self.conventions.compute).assumptions)
+        return [] if self.raw else assume("notation", self.parsed.assumptions)
 
     def _not_sharded(self) -> list[Assumption]:
         """Say where there are several chips, and nothing is sharded over them."""
         chips = [n for n in (tuple(self.conventions.mesh.values()) or self.machine.shape) if n != 1]
-        if not chips or (self.text and program(self.text, self.conventions.compute).axes):
+        if not chips or (self.text and self.parsed.axes):
             return []
         each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
         return [Assumption("alike", f"nothing is sharded: {each} does all of this")]
@@ -156,7 +160,7 @@ class Question:
         """The line in its one-line form, with the sizes that are plain numbers put in."""
         if self.raw:
             return ", ".join(f"{name} {written(value)}" for name, value in self.raw.items() if value is not None)
-        return self.written_as(program(self.text, self.conventions.compute))
+        return self.written_as(self.parsed)
 
     def written_as(self, parsed: Program) -> str:
         """A program in its one-line form, with the sizes that are plain numbers put in."""
@@ -181,7 +185,7 @@ class Question:
         """Whether it is about several chips: an axis or a collective stands in its text."""
         if self.raw:
             return False
-        parsed = program(self.text, self.conventions.compute)
+        parsed = self.parsed
         return bool(parsed.axes or self.conventions.use or any(step.kind == "collective" for step in parsed.steps))
 
     def on_mesh(self) -> Machine:
@@ -211,13 +215,13 @@ class Question:
         """Names of the sizes it has, set or not."""
         if self.raw:
             return names_in(self.raw)
-        return list(dict.fromkeys((*program(self.text, self.conventions.compute).labels, *self.mesh_names)))
+        return list(dict.fromkeys((*self.parsed.labels, *self.mesh_names)))
 
     def multiple_of(self, label: str) -> int:
         """The multiple that a size must be for its mesh axes to divide it; 1 where their sizes are no plain numbers."""
         mesh = self.on_mesh().mesh
         found = 1
-        for step in program(self.text, self.conventions.compute).steps:
+        for step in self.parsed.steps:
             for axis in (axis for shape in (*step.inputs, step.output) for axis in shape.axes if axis.label == label):
                 ways = product(mesh[name].size for name in axis.shard) if mesh is not None else 1
                 found = math.lcm(found, ways) if isinstance(ways, int) else found
@@ -453,10 +457,6 @@ class ConventionUse(NamedTuple):
     hint: str = _LEFT_OUT
 
 
-def _steps(asked: Question) -> tuple[Step, ...]:
-    return program(asked.text, asked.conventions.compute).steps
-
-
 def _is_sharded(asked: Question) -> bool:
     return asked.is_sharded
 
@@ -471,7 +471,7 @@ def _chooses(asked: Question) -> bool:
         return not set(used).isdisjoint(wanted or ())
     from roofline.bounds.sharding_plans import ranked
 
-    kinds = {step.function for step in _steps(asked) if step.kind == "collective"}
+    kinds = {step.function for step in asked.parsed.steps if step.kind == "collective"}
     for found in ranked(asked):
         kinds.update(*(choice.collectives for choice in found.plan.choices if choice))
     return not kinds.isdisjoint(wanted or ())
@@ -479,21 +479,21 @@ def _chooses(asked: Question) -> bool:
 
 def _uses_a_link(asked: Question) -> bool:
     """Whether chips send each other data, or it comes over a bus, which of some cards is their link too."""
-    comes = not asked.raw and any(step.function == "from_host" for step in _steps(asked))
+    comes = not asked.raw and any(step.function == "from_host" for step in asked.parsed.steps)
     return asked.is_sharded or comes or data_level(asked.machine).link
 
 
 def _computes(asked: Question) -> bool:
-    return any(step.kind != "collective" for step in _steps(asked))
+    return any(step.kind != "collective" for step in asked.parsed.steps)
 
 
 def _exchanges(asked: Question) -> bool:
     """Whether one of its collectives is an AllToAll, or plans choose them."""
-    return _computes(asked) or any(step.function == "AllToAll" for step in _steps(asked))
+    return _computes(asked) or any(step.function == "AllToAll" for step in asked.parsed.steps)
 
 
 def _uses_further_axes(asked: Question) -> bool:
-    return not set(asked.conventions.use) <= set(program(asked.text, asked.conventions.compute).axes)
+    return not set(asked.conventions.use) <= set(asked.parsed.axes)
 
 
 def _on_a_torus(asked: Question) -> bool:
@@ -502,7 +502,7 @@ def _on_a_torus(asked: Question) -> bool:
 
 
 def _of_families(*families: str) -> Callable[[Question], bool]:
-    return lambda asked: any(family_of(step) in families for step in _steps(asked))
+    return lambda asked: any(family_of(step) in families for step in asked.parsed.steps)
 
 
 #: In the order in which they are refused.

@@ -21,7 +21,7 @@ from roofline.formulas.printers import text
 from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
-from roofline.notation import canonical, program
+from roofline.notation import canonical
 from roofline.notation.canonical import laid_out
 from roofline.notation.scope import is_unnamed
 from roofline.quantity import format_amount
@@ -159,7 +159,7 @@ class ShardPlans(AboutQuestion):
 
     def _tensors(self) -> Iterator[dict[str, Any]]:
         """Each tensor with its dimensions, their sizes, and the mesh axes that each is sharded over."""
-        asked = program(self.question.text, self.question.conventions.compute)
+        asked = self.question.parsed
         sizes = {**asked.sizes, **self.question.sizes}
         shapes = (shape for step in asked.steps for shape in (*step.inputs, step.output))
         for name, shape in {shape.ident: shape for shape in shapes}.items():
@@ -181,7 +181,7 @@ class ShardPlans(AboutQuestion):
         subject = self.question.expression
         open_end = self.best.result
         if open_end:
-            last = program(self.question.text, self.question.conventions.compute).steps[-1]
+            last = self.question.parsed.steps[-1]
             subject = subject.removesuffix(f" -> {last.output.dtype}")
         yield from (Headline(subject, f"on {self.question.machine.name}"), BLANK)
         if open_end:
@@ -328,7 +328,7 @@ MOST_LAYOUTS = 64
 
 def _in_every_layout(asked: Question) -> ShardPlans:
     """The best plan in each layout of a line that shards nothing, the fastest first."""
-    mesh, line = asked.on_mesh().mesh, program(asked.text, asked.conventions.compute)
+    mesh, line = asked.on_mesh().mesh, asked.parsed
     if asked.conventions.use:
         hint = f"leave {spelled('use')} out"
         raise InputError(f"every layout is asked, and {spelled('use')} is of axes that a layout leaves over", hint=hint)

@@ -92,6 +92,10 @@ class Sharded(Protocol):
     def mesh_names(self) -> tuple[str, ...]:
         """Names in the sizes of mesh axes."""
 
+    @property
+    def parsed(self) -> Program:
+        """Its line as a program."""
+
     def on_mesh(self) -> Machine:
         """The machine with its mesh."""
 
@@ -292,7 +296,7 @@ class _Search:
     @classmethod
     def of(cls, asked: Sharded) -> _Search:
         check_uneven(asked.conventions.uneven)
-        parsed = program(asked.text, asked.conventions.compute)
+        parsed = asked.parsed
         machine = asked.on_mesh()
         if machine.mesh is None and machine.shape:
             machine = with_mesh(machine)

@@ -479,12 +479,7 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
     names, rates = asked.size_names, _rate_names(asked)
     if for_ not in names:
         for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in rates), for_)
-    if (
-        for_ not in names
-        and for_ not in rates
-        and asked.text
-        and for_ in program(asked.text, asked.conventions.compute).axes
-    ):
+    if for_ not in names and for_ not in rates and asked.text and for_ in asked.parsed.axes:
         named = either(f"--mesh {for_}={for_}", f"mesh={{{for_!r}: {for_!r}}}")
         hint = f"open it on a target without a shape, as in {named}"
         raise SizeError(f"the size of mesh axis {for_} is fixed here, or not said", hint=hint)

@@ -181,7 +181,7 @@ def _refuse_figures(quantity: str, arguments: Mapping[str, Any]) -> None:
 
 def _without(asked: Question, name: str) -> Question:
     """Leave the unknown open, and sizes of the other expression out."""
-    labels = program(asked.text, asked.conventions.compute).labels
+    labels = asked.parsed.labels
     return asked.vary(sizes={label: size for label, size in asked.sizes.items() if label in labels and label != name})
 
 
