@@ -547,8 +547,8 @@ def common_shape(
 
 
 def maximum(*values: Size) -> Size:
-    """Return the largest of the values, element by element for arrays."""
-    return _extreme("maximum", "Max", max, values)
+    """Return the largest of the values, element by element for arrays; 0 of none."""
+    return _extreme("maximum", "Max", max, values) if values else 0
 
 
 def minimum(*values: Size) -> Size:
@@ -557,6 +557,8 @@ def minimum(*values: Size) -> Size:
 
 
 def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, ...]) -> Size:
+    if len(values) == 1:
+        return values[0]
     if _PLAIN.issuperset(map(type, values)):
         return plain(values)
     if any(is_symbol(v) for v in values):

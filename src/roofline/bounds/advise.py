@@ -475,9 +475,7 @@ def _doubled(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         yield Proposal("twice the memory's bandwidth", "", asked.vary(machine=machine))
     computing = [use for use in answer.uses if use.quantity == "flops"]
     if computing:
-        use = max(computing, key=lambda each: float(each.time))
-        machine = override(asked.machine, {f"{use.resource}.{use.dtype}": figure_value(asked.machine, use.rate) * 2})
-        yield Proposal(f"twice the {use.dtype} peak", "", asked.vary(machine=machine))
+        yield _twice_the_peak(asked, max(computing, key=lambda each: float(each.time)), "")
     sizes = {**parsed_sizes(asked), **asked.sizes}
     for label in _batch_labels(asked)[:1]:
         if isinstance(now := sizes.get(label), int):
@@ -518,9 +516,12 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]
 
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """A platform with twice the peak on the unit that binds."""
-    use = next(u for u in answer.uses if u.resource == answer.bound_by)
+    yield _twice_the_peak(asked, next(u for u in answer.uses if u.resource == answer.bound_by), "a higher roof")
+
+
+def _twice_the_peak(asked: Question, use: ResourceUse, reason: str) -> Proposal[Bound]:
     machine = override(asked.machine, {f"{use.resource}.{use.dtype}": figure_value(asked.machine, use.rate) * 2})
-    yield Proposal(f"twice the {use.dtype} peak", "a higher roof", asked.vary(machine=machine))
+    return Proposal(f"twice the {use.dtype} peak", reason, asked.vary(machine=machine))
 
 
 def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:

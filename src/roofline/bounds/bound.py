@@ -170,7 +170,7 @@ class OpBound:
         wires = [use for use in self.uses if use.quantity == "wire"]
         if all(is_number(use.time) for use in wires):
             return max(wires, key=lambda use: float(use.time)).amount if wires else 0
-        return maximum(*(use.amount for use in wires)) if wires[1:] else wires[0].amount
+        return maximum(*(use.amount for use in wires))
 
     @property
     def intensity(self) -> Size | None:
@@ -443,8 +443,7 @@ class Bound(Measurable, Comparable):
     def _longest(self, *quantities: str) -> Size:
         """The longest time of the resources that work on these quantities."""
         names = dict.fromkeys(use.resource for use in self.uses if use.quantity in quantities)
-        times = [self.times[name] for name in names]
-        return maximum(*times) if len(times) > 1 else times[0] if times else 0
+        return maximum(*(self.times[name] for name in names))
 
     @property
     def comms_over_math(self) -> Size | None:

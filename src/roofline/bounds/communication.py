@@ -774,11 +774,7 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCos
     work = sum((part.op.work * part.op.repeat for part in answer.ops if part.op.kind == "collective"), Work())
     known = all(rate(answer.machine, key) is not None for key in work if key.quantity == "hops")
     hop_time = sum(use.time for use in answer.uses if use.quantity == "hops")
-    busiest = _largest(list(wire.values()))
-    sent = _largest(list(answer.wire.values()))
+    busiest = maximum(*wire.values())
+    sent = maximum(*answer.wire.values())
     hop_time = hop_time if known else None
     return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time, limit, dict(answer.wire))
-
-
-def _largest(values: list[Size]) -> Size:
-    return maximum(*values) if len(values) > 1 else values[0] if values else 0

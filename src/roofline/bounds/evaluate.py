@@ -153,13 +153,9 @@ def one_after_another(parts: Sequence[OpBound]) -> Size:
         if part.times:
             kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
     return sum(
-        inside[0].lower if len(inside) == 1 else _longest(_total({}, (part.times for part in inside)))
+        inside[0].lower if len(inside) == 1 else maximum(*_total({}, (part.times for part in inside)).values())
         for inside in kernels.values()
     )
-
-
-def _longest(times: Mapping[str, Size]) -> Size:
-    return maximum(*times.values()) if len(times) > 1 else sum(times.values())
 
 
 def price_op(
@@ -179,7 +175,7 @@ def price_op(
     times: dict[str, Size] = {}
     for use in uses:
         times[use.resource] = times[use.resource] + use.time if use.resource in times else use.time
-    return OpBound(op, tuple(uses), times, _longest(times), sum(times.values()), kernel)
+    return OpBound(op, tuple(uses), times, maximum(*times.values()), sum(times.values()), kernel)
 
 
 def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:

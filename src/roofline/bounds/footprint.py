@@ -208,8 +208,7 @@ class _Memory:
     @property
     def size(self) -> Size:
         """Bytes of the largest tensor in it."""
-        sizes = list(self._sizes.values())
-        return sizes[0] if len(sizes) == 1 else maximum(*sizes)
+        return maximum(*self._sizes.values())
 
     def _hold(self, tensor: Tensor, index: int) -> None:
         self.last = index

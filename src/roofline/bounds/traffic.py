@@ -38,9 +38,14 @@ def traffic(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None = None
     ``tile`` is (bm, bn, bk) and goes with ``tiled``. An unknown policy is an error that lists the known ones.
     """
     check_policy(policy)
+    return [_moved(tensors) for tensors in _tensors_moved(ops, policy, tile)]
+
+
+def _tensors_moved(ops: Sequence[Op], policy: str, tile: Tile | None) -> list[list[tuple[Tensor, Size]]]:
+    """For each operation the tensors it moves, with their bytes."""
     ops = _with_results(ops)
     moves = BYTE_POLICIES[policy].moves(ops, tile)
-    return [_moved(moves(index, op)) for index, op in enumerate(ops)]
+    return [moves(index, op) for index, op in enumerate(ops)]
 
 
 def _with_results(ops: Sequence[Op]) -> list[Op]:
@@ -286,9 +291,7 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None 
     >>> moved_tensors([matmul(8, 16, 32)])
     [[('activation', 512), ('weight', 1024), ('activation', 256)]]
     """
-    ops = _with_results(ops)
-    moves = BYTE_POLICIES[policy].moves(ops, tile)
-    return [[(tensor.role, amount) for tensor, amount in moves(index, op)] for index, op in enumerate(ops)]
+    return [[(tensor.role, amount) for tensor, amount in tensors] for tensors in _tensors_moved(ops, policy, tile)]
 
 
 #: Kinds of operations that stand between the two products of an attention that is written out.

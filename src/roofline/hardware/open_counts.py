@@ -96,10 +96,7 @@ def open_shape(on: Any) -> tuple[str, tuple[str, ...], str] | None:
 
 def open_counts(on: str, *, inside: int = 1, outside: int = 1, **options: Any) -> tuple[OpenCount, ...]:
     """The ranges of an open number of chips; ``options`` are those of :func:`roofline.chip`."""
-    read = open_shape(on)
-    assert read is not None
-    key, shape, name = read
-    machine = chip(key, **options)
+    machine, shape, name = _read(on, options)
     links = links_inside_out(machine)
     if not links:
         with_mesh(replace(machine, shape=(2,)))  # says that no link is known
@@ -122,11 +119,15 @@ def numbered_counts(on: str, numbers: Sequence[int], **options: Any) -> tuple[Op
     >>> [each.says for each in numbered_counts("v5e:n", [1, 2, 3, 4])]
     ['n = 1', 'n = 2', 'n = 4']
     """
+    return tuple(_possible(*_read(on, options), numbers))
+
+
+def _read(on: str, options: Mapping[str, Any]) -> tuple[Machine, tuple[str, ...], str]:
+    """The machine of a target whose number of chips is open, its shape, and the name of the number."""
     read = open_shape(on)
     assert read is not None
     key, shape, name = read
-    machine = chip(key, **options)
-    return tuple(_possible(machine, shape, name, numbers))
+    return chip(key, **options), shape, name
 
 
 def _possible(machine: Machine, shape: Sequence[str], name: str, numbers: Iterable[int]) -> Iterator[OpenCount]:

@@ -245,8 +245,6 @@ class Explorer:
 #: What a worker may hold at most, in bytes, where the system can limit it.
 MOST_MEMORY = 12 * 2**30
 
-Answered = tuple[int, Any]
-
 
 class TookTooLong(Exception):
     """A question ran into its limit."""
@@ -287,11 +285,11 @@ def serve_questions(target: str, connection: Connection) -> None:
         except (EOFError, OSError):  # the server has ended
             return
         try:
-            found: Answered = (200, answer(*asked))
+            found = answer(*asked)
         except MemoryError:
-            found = (422, {"error": "this takes more memory than a question may: ask for less, or the command line"})
+            found = {"error": "this takes more memory than a question may: ask for less, or the command line"}
         except Exception as wrong:
-            found = (500, {"error": f"this went wrong inside: {type(wrong).__name__}: {wrong}"})
+            found = {"error": f"this went wrong inside: {type(wrong).__name__}: {wrong}"}
         try:
             connection.send(found)
         except OSError:  # whoever asked is gone
@@ -347,7 +345,7 @@ class Workers:
             loop = asyncio.get_running_loop()
             if not await loop.run_in_executor(None, connection.poll, limit):
                 raise TookTooLong
-            _, found = connection.recv()
+            found = connection.recv()
         except (TookTooLong, EOFError, OSError, asyncio.CancelledError) as wrong:
             process.kill()
             self._all.discard(process)
