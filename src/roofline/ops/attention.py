@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from roofline.errors import SizeError
-from roofline.frozen import replace
+from roofline.frozen import NamedTuple, replace
 from roofline.notation.functions import ATTENTION_LAYOUT
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
@@ -31,27 +31,37 @@ from roofline.work import Op, Tensor, Work
 FUSED_ATTENTION = "attention is fused: it keeps no probabilities, and makes its scores again in the backward pass"
 
 
+class AttentionSizes(NamedTuple):
+    """Sizes of one attention, and what its mask leaves of it: :mod:`roofline.ops.masks` counts pairs and keys.
+
+    ``pairs`` of a query and a key see each other, over all heads of the whole batch. In one head, ``keys`` are those
+    that some query sees; None: all are read. ``note`` says how they were counted.
+    """
+
+    batch: Size
+    q_length: Size
+    kv_length: Size
+    heads: Size
+    kv_heads: Size
+    head_size: Size
+    v_head_size: Size
+    pairs: Size
+    keys: Size | None = None
+    note: str = ""
+
+
 def attention(
     name: str,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],
+    sizes: AttentionSizes,
     *,
-    batch: Size,
-    heads: Size,
-    kv_heads: Size,
-    q_length: Size,
-    kv_length: Size,
-    head_size: Size,
-    v_head_size: Size,
-    pairs: Size,
     head_pairs: Size | None = None,
-    keys: Size | None = None,
     queries: Size | None = None,
     matmuls: Size = 2,
     compute: str | None = None,
     vector_compute: str | None = None,
     exact: bool = False,
-    note: str = "",
 ) -> Op:
     """Attend from ``reads``: q, k, v, then anything else.
 
@@ -63,15 +73,14 @@ def attention(
                      − 2·queries·batch·heads              exact: max and sum take one step fewer
         bytes        = q, k, v read once, the result written once; of k and v only the keys that some query sees
 
-    ``pairs`` of a query and a key see each other, over all heads of the whole batch; ``head_pairs`` are those of one
-    head where the caller has them. H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where
-    q·kᵀ is computed again. In one head, ``keys`` are those that some query sees and ``queries`` those that see a key.
-    :mod:`roofline.ops.masks` counts pairs, keys and queries.
+    ``head_pairs`` are the pairs of one head where the caller has them, ``queries`` those of one head that see a key.
+    H is ``head_size``, V ``v_head_size``. A backward pass has 4 matmuls, or 5 where q·kᵀ is computed again.
     ``vector_compute`` is the arithmetic of the softmax where it is not that of the matmuls. 1/√H is folded into q.
 
     Sources: Vaswani et al., arXiv:1706.03762; Dao et al., FlashAttention, arXiv:2205.14135, section 3 (each operand
     moves once); Ainslie et al., GQA, arXiv:2305.13245 (k and v have fewer heads, shared by the query heads).
     """
+    batch, q_length, kv_length, heads, _, head_size, v_head_size, pairs, keys, note = sizes
     each = head_size + v_head_size
     macs = exact_div(matmuls * pairs * each, 2)
     matrix, vector = 2 * macs, exact_div(matmuls * SOFTMAX_PER_ELEMENT * pairs, 2)
@@ -79,19 +88,11 @@ def attention(
         seeing = batch * heads * (q_length if queries is None else queries)
         matrix, vector = matrix - pairs - v_head_size * seeing, vector - 2 * seeing
     dtype = compute or arithmetic(reads[:3])
-    dims = {
-        "batch": batch,
-        "q_length": q_length,
-        "kv_length": kv_length,
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "head_size": head_size,
-        "v_head_size": v_head_size,
-        "pairs": head_pairs if head_pairs is not None else pairs if is_zero(pairs) else exact_div(pairs, batch * heads),
-        "transcendentals": pairs,
-    }
+    if head_pairs is None:
+        head_pairs = pairs if is_zero(pairs) else exact_div(pairs, batch * heads)
+    dims = {**dict(zip(sizes._fields, sizes[:7], strict=False)), "pairs": head_pairs, "transcendentals": pairs}
     options: dict[str, Size] = {}
-    if matmuls != 2 or isinstance(dims["pairs"], float):  # else they follow from dims
+    if matmuls != 2 or isinstance(head_pairs, float):  # else they follow from dims
         unmasked = exact_div(matmuls * batch * heads * q_length * kv_length * each, 2)
         options = {"macs": macs, "unmasked_macs": unmasked}
     if keys is not None:
@@ -197,20 +198,11 @@ def attend(
         name,
         (q, k, v, *between),
         (result, *between),
-        batch=B,
-        heads=N,
-        kv_heads=K,
-        q_length=S,
-        kv_length=T,
-        head_size=H,
-        v_head_size=V,
-        pairs=B * N * pairs,
+        AttentionSizes(B, S, T, N, K, H, V, B * N * pairs, keys, _note(causal, window, unfused) + _order(N, T)),
         head_pairs=pairs,
-        keys=keys,
         queries=queries,
         compute=compute,
         exact=exact,
-        note=_note(causal, window, unfused) + _order(N, T),
     )
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from roofline.ops.attention import attention, index_scores
+from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.basic import UNKNOWN, arithmetic, embedding, move, unknown, vector
 from roofline.ops.collectives.registry import least_sent
 from roofline.ops.contraction import contraction
@@ -32,8 +32,8 @@ from roofline.sizes import Size, is_zero
 from roofline.work import Op, Tensor, Work
 
 __all__ = [
-    "LEAST_SENT_NOTE", "UNKNOWN", "DeviceGroup", "Reach", "adaptive_windows", "arithmetic", "attention",
-    "causal_convolution", "contraction", "convolution", "distances", "elementwise", "embedding", "fourier",
+    "LEAST_SENT_NOTE", "UNKNOWN", "AttentionSizes", "DeviceGroup", "Reach", "adaptive_windows", "arithmetic",
+    "attention", "causal_convolution", "contraction", "convolution", "distances", "elementwise", "embedding", "fourier",
     "index_scores", "least_collective", "linear_recurrence", "move", "norm", "norm_backward", "pool", "pool_backward",
     "reached_neighbours", "recurrent", "reduction", "resample", "scaled_sum", "scan", "selective_scan", "softmax",
     "softmax_backward", "unknown", "valid_taps_of", "vector",

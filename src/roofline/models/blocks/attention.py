@@ -25,7 +25,7 @@ from roofline.hardware.rate import rate
 from roofline.models.description import Block, Cached, Model
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
-from roofline.ops.attention import attention, index_scores
+from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, minimum
@@ -602,10 +602,8 @@ def attention_core(
         pairs = step.new * length
         count = step.attended * heads * pairs
         reads, writes = (*reads, *between), (out, *between)
-    op = attention(
-        "", reads, writes, batch=step.attended, heads=heads, kv_heads=kv_heads, q_length=step.new, kv_length=length,
-        head_size=key, v_head_size=value, pairs=count, head_pairs=pairs, compute=dtype,
-        vector_compute="bf16" if dtypes.get(q.dtype).bits < 16 else dtypes.get(q.dtype).arithmetic,
-    )  # fmt: skip
+    sizes = AttentionSizes(step.attended, step.new, length, heads, kv_heads, key, value, count)
+    softmax = "bf16" if dtypes.get(q.dtype).bits < 16 else dtypes.get(q.dtype).arithmetic
+    op = attention("", reads, writes, sizes, head_pairs=pairs, compute=dtype, vector_compute=softmax)
     builder.add(op, part)
     return out

@@ -143,28 +143,16 @@ def attention(call: Call) -> Priced:
     matmuls, more = _KERNELS["bwd" if "_bwd" in call.name else "fwd"]
     long, heads = (2, 1) if call.params.get("layout") == 1 else (1, 2)
     q, k, v = (value.shape for value in call.ins[:3])
+    S, T, N = q[long], k[long], q[heads]
     kind = call.params.get("mask_type")
     word = (
         str(getattr(kind, "name", kind)) if kind is not None else "CAUSAL" if call.params.get("use_causal_mask") else ""
     )
     note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
     mask = _mask("CAUSAL" in word, call.params.get("sliding_window_length"))
-    return pricing.attention(
-        call.name,
-        call.reads,
-        call.writes,
-        batch=q[0],
-        heads=q[heads],
-        kv_heads=k[heads],
-        q_length=q[long],
-        kv_length=k[long],
-        head_size=q[3],
-        v_head_size=v[3],
-        pairs=q[0] * q[heads] * mask.pairs(q[long], k[long]),
-        keys=mask.keys(q[long], k[long]),
-        matmuls=matmuls,
-        note=note,
-    )
+    pairs, keys = q[0] * N * mask.pairs(S, T), mask.keys(S, T)
+    sizes = pricing.AttentionSizes(q[0], S, T, N, k[heads], q[3], v[3], pairs, keys, note)
+    return pricing.attention(call.name, call.reads, call.writes, sizes, matmuls=matmuls)
 
 
 def _mask(causal: bool, window: int | None) -> BandMask:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.frozen import NamedTuple, replace
+from roofline.frozen import replace
+from roofline.ops.attention import AttentionSizes
 from roofline.ops.einsum import einsum_operations
 from roofline.ops.elementwise import PER_ELEMENT, PerElement
 from roofline.ops.masks import FULL, BandMask
@@ -141,50 +142,36 @@ def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Seq
     return pricing.pool(call.name, call.reads, call.writes, places=places, **facts)
 
 
-class HeadSizes(NamedTuple):
-    """Sizes of one attention: S queries see ``kept`` cached keys and T new ones."""
+def mask_of(sizes: AttentionSizes, kept: Size, causal: bool, window: int | None = None) -> BandMask:
+    """Query i sees the ``kept`` keys of a cache and new keys up to its own (or the last ``window`` of them).
 
-    batch: Size
-    heads: Size
-    kv_heads: Size
-    S: Size
-    T: Size
-    H: Size
-    V: Size
-    kept: Size = 0
-
-
-def mask_of(sizes: HeadSizes, causal: bool, window: int | None = None) -> BandMask:
-    """Query i sees the cache and keys up to its own (or the last ``window`` of them).
-
-    >>> for sizes in (HeadSizes(1, 1, 1, 3, 3, 8, 8, kept=4), HeadSizes(1, 1, 1, 2, 5, 8, 8)):
-    ...     print(mask_of(sizes, True).pairs(sizes.S, sizes.kept + sizes.T))
-    18
-    3
-    >>> mask_of(HeadSizes(1, 1, 1, 4, 3, 8, 8, kept=2), True, window=4).pairs(4, 5)      # 3 + 4 + 4 + 3
-    14
+    >>> def pairs(S, T, kept=0, window=None):
+    ...     return mask_of(AttentionSizes(1, S, T, 1, 1, 8, 8, 0), kept, True, window).pairs(S, kept + T)
+    >>> pairs(3, 3, kept=4), pairs(2, 5), pairs(4, 3, kept=2, window=4)                      # 3 + 4 + 4 + 3
+    (18, 3, 14)
     """
     if not causal:
         return FULL
-    offset = None if sizes.S == sizes.T else sizes.kept
+    offset = None if sizes.q_length == sizes.kv_length else kept
     return BandMask(offset, None if window is None else window - 1)
 
 
 def _attend(
     call: Call,
-    sizes: HeadSizes,
+    sizes: AttentionSizes,
     reads: tuple[Tensor, ...],
     causal: bool,
+    kept: Size = 0,
     window: int | None = None,
     *,
     is_plain: bool = False,
 ) -> Op:
-    mask, length = mask_of(sizes, causal, window), sizes.kept + sizes.T
-    apart = is_plain and is_zero(sizes.kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
-    facts = {"batch": sizes.batch, "heads": sizes.heads, "kv_heads": sizes.kv_heads, "q_length": sizes.S}
-    facts |= {"kv_length": length, "head_size": sizes.H, "v_head_size": sizes.V}
-    keys, pairs = mask.keys(sizes.S, length) if apart else None, sizes.batch * sizes.heads * mask.pairs(sizes.S, length)
-    return pricing.attention(call.name, reads, call.writes, **facts, pairs=pairs, keys=keys)
+    """Attend to the new keys that ``sizes`` count, and to those ``kept`` of a cache."""
+    mask, S, length = mask_of(sizes, kept, causal, window), sizes.q_length, kept + sizes.kv_length
+    apart = is_plain and is_zero(kept) and len({tensor.ident for tensor in call.read(0, 1, 2)}) == 3
+    keys, pairs = mask.keys(S, length) if apart else None, sizes.batch * sizes.heads * mask.pairs(S, length)
+    whole = sizes._replace(kv_length=length, pairs=pairs, keys=keys)
+    return pricing.attention(call.name, reads, call.writes, whole)
 
 
 @rule("Attention")
@@ -194,12 +181,16 @@ def attention(call: Call) -> Priced:
     if len(q) == 3:
         heads, kv_heads = call.count("q_num_heads"), call.count("kv_num_heads")
         h, h_v = call.share(q[2], "q_num_heads"), call.share(v[2], "kv_num_heads")
-        sizes = HeadSizes(q[0], heads, kv_heads, q[1], k[1], h, h_v)
+        sizes = AttentionSizes(q[0], q[1], k[1], heads, kv_heads, h, h_v, 0)
     else:
-        sizes = HeadSizes(q[0], q[1], k[1], q[2], k[2], q[3], v[3])
-    if call.has(4):
-        sizes = sizes._replace(kept=call.shape(4)[2])
-    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), is_plain=True)
+        sizes = _heads_first(q, k, v)
+    kept = call.shape(4)[2] if call.has(4) else 0
+    return _attend(call, sizes, call.reads, bool(call.get("is_causal", 0)), kept, is_plain=True)
+
+
+def _heads_first(q: Sequence[Size], k: Sequence[Size], v: Sequence[Size]) -> AttentionSizes:
+    """Sizes of q [B, heads, S, H], k and v likewise."""
+    return AttentionSizes(q[0], q[2], k[2], q[1], k[1], q[3], v[3], 0)
 
 
 @rule("MultiHeadAttention", "DecoderMaskedMultiHeadAttention")
@@ -208,18 +199,18 @@ def multi_head(call: Call) -> Priced:
     q, k, v = (call.shape(place) if call.has(place) else () for place in range(3))
     heads = call.count("num_heads")
     if len(q) == 5:
-        sizes = HeadSizes(q[0], heads, heads, q[1], q[1], q[4], q[4])
+        T, h, h_v = q[1], q[4], q[4]
     elif len(k) == 5:
-        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], k[4], k[4])
+        T, h, h_v = k[1], k[4], k[4]
     elif len(k) == 4:
-        sizes = HeadSizes(q[0], heads, heads, q[1], k[2], k[3], v[3])
+        T, h, h_v = k[2], k[3], v[3]
     else:
-        sizes = HeadSizes(q[0], heads, heads, q[1], k[1], call.share(q[2], "num_heads"), call.share(v[2], "num_heads"))
-    kept, presents = _cache(call, 6, sizes.T, length=2)
-    sizes = sizes._replace(kept=kept)
-    found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)))
-    found = _in_place(found, presents, sizes.T, length=2)
-    return [*_bias(call, 3, sizes.batch * sizes.S * call.shape(3)[0] if call.has(3) else 0), found]
+        T, h, h_v = k[1], call.share(q[2], "num_heads"), call.share(v[2], "num_heads")
+    kept, presents = _cache(call, 6, T, length=2)
+    sizes = AttentionSizes(q[0], q[1], T, heads, heads, h, h_v, 0)
+    found = _attend(call, sizes, call.reads, bool(call.get("unidirectional", 0)), kept)
+    found = _in_place(found, presents, T, length=2)
+    return [*_bias(call, 3, q[0] * q[1] * call.shape(3)[0] if call.has(3) else 0), found]
 
 
 @rule("GroupQueryAttention")
@@ -233,7 +224,7 @@ def grouped_query(call: Call) -> Priced:
     packed = not call.has(1)
     h = exact_div(q[2], heads + 2 * kv_heads) if packed else call.share(q[2], "num_heads")
     kept, presents = _cache(call, 3, q[1], length=2)
-    sizes = HeadSizes(q[0], heads, kv_heads, q[1], q[1], h, h, kept)
+    sizes = AttentionSizes(q[0], q[1], q[1], heads, kv_heads, h, h, 0)
     window = width if (width := call.get("local_window_size", -1)) > 0 else None
     made: list[Op] = []
     if call.get("do_rotary", 0):
@@ -242,12 +233,12 @@ def grouped_query(call: Call) -> Priced:
         rows = tuple(replace(t, touched=q[1] * t.dims[-1]) for t in call.read(7, 8))
         made.append(pricing.elementwise("rope", (*call.read(0, 1), *rows), each, name="RotaryEmbedding"))
     if not call.has(3):
-        return [*made, _attend(call, sizes, call.read(0, 1, 2), True, window)]
+        return [*made, _attend(call, sizes, call.read(0, 1, 2), True, kept, window)]
     in_place, caches = presents or len(call.writes) < 3, call.read(3, 4)
     if in_place:  # else it is copied whole
-        seen = mask_of(sizes, True, window).keys(q[1], kept + q[1]) - q[1]
+        seen = mask_of(sizes, kept, True, window).keys(q[1], kept + q[1]) - q[1]
         caches = tuple(replace(t, touched=sizes.batch * kv_heads * h * seen) for t in caches)
-    found = _attend(call, sizes, (*call.read(0, 1, 2), *caches), True, window)
+    found = _attend(call, sizes, (*call.read(0, 1, 2), *caches), True, kept, window)
     written = () if presents or not in_place else caches
     rows = tuple(_row(t, sizes.batch * kv_heads * q[1] * h, found) for t in written)
     found = _in_place(found, presents, q[1], length=2)
@@ -293,12 +284,10 @@ def projected(call: Call) -> Priced:
         "projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1]
     )
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
-    sizes = HeadSizes(
-        x[0], heads, heads, x[1], x[1], call.share(parts[0], "num_heads"), call.share(parts[2], "num_heads")
-    )
+    h, h_v = call.share(parts[0], "num_heads"), call.share(parts[2], "num_heads")
+    sizes = AttentionSizes(x[0], x[1], x[1], heads, heads, h, h_v, 0)
     kept, presents = _cache(call, past, x[1], length=3)
-    sizes = sizes._replace(kept=kept)
-    found = _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)))
+    found = _attend(call, sizes, (made, *call.read(*rest)), bool(call.get("unidirectional", 0)), kept)
     return [project, _in_place(found, presents, x[1], length=3)]
 
 
@@ -314,7 +303,7 @@ def _bias(call: Call, place: int, size: Size) -> list[Op]:
 def flexible(call: Call) -> Priced:
     """Attention whose scores, or their softmax, go through a function of the file's own: counted for every score."""
     q, k, v = (call.shape(place) for place in range(3))
-    op = _attend(call, HeadSizes(q[0], q[1], k[1], q[2], k[2], q[3], v[3]), call.reads, causal=False)
+    op = _attend(call, _heads_first(q, k, v), call.reads, causal=False)
     nodes = [node for word in ("score_mod", "prob_mod") if call.get(word) for node in call.get(word).node]
     if not nodes:
         return op

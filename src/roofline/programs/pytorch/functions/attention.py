@@ -14,10 +14,11 @@ from torch.nested._internal import sdpa as nested_attention
 from torch.nested._internal.nested_tensor import NestedTensor, nested_view_from_values_offsets_lengths
 from torch.utils._python_dispatch import _disable_current_modes
 
+from roofline.ops.attention import AttentionSizes, attention
 from roofline.ops.masks import CAUSAL
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function
-from roofline.programs.pytorch.rules.sequences import AttentionSizes, attention_sizes, keys_seen, operation
+from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen
 from roofline.programs.pytorch.tensors import dtype_name
 from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor
@@ -44,13 +45,13 @@ def attend(
     def forward(made: Sequence[Any]) -> Op:
         q, k, v = tensors[:3]
         reads = (recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra)
-        return operation(name, reads, [*map(recorder.wrote, made), *kept], sizes)
+        return attention(name, reads, [*map(recorder.wrote, made), *kept], sizes)
 
     def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
         grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
         matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else ATTENTION_BACKWARD - 1
         reads = (q, k, v, grad, *rest, *extra, *kept)
-        return operation(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
+        return attention(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
 
     def called(made: Sequence[Any]) -> Call:
         given = [*tensors, *([] if mask is None else [mask]), causal]

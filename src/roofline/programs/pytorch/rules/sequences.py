@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.frozen import dataclass, replace
+from roofline.ops.attention import AttentionSizes
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
 from roofline.programs.pytorch.registry import (
@@ -26,21 +27,6 @@ from roofline.work import Op, Tensor
 
 #: A mask that is added hides a score from here down.
 HIDDEN = -1e4
-
-
-class AttentionSizes(NamedTuple):
-    """Sizes of one attention; ``pairs`` over all heads of the whole batch."""
-
-    batch: Size
-    heads: Size
-    kv_heads: Size
-    q_length: Size
-    kv_length: Size
-    head_size: Size
-    v_head_size: Size
-    pairs: Size
-    keys: Size
-    note: str
 
 
 def attention_sizes(
@@ -64,7 +50,7 @@ def attention_sizes(
             pairs = int(chosen.sum().item()) * (pairs // max(1, mask.elements))
             keys = keys_let_through(chosen, heads, k[-3] if len(k) > 2 else 1, T)
             note = "attention masks are looked at: only scores they let through are counted"
-    return AttentionSizes(batch, heads, k[-3] if len(k) > 2 else 1, S, T, H, V, pairs, keys, note)
+    return AttentionSizes(batch, S, T, heads, k[-3] if len(k) > 2 else 1, H, V, pairs, keys, note)
 
 
 def let_through(mask: TensorOperand) -> Any:
@@ -99,13 +85,6 @@ def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(next((size for size in column if is_symbol(size) or size != 1), 1) for column in columns)
 
 
-def operation(
-    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], sizes: AttentionSizes, *, matmuls: int = 2
-) -> Op:
-    """Make the operation from its sizes."""
-    return pricing.attention(name, reads, writes, matmuls=matmuls, **sizes._asdict())
-
-
 @rule("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
       "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
       "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_attention_math",
@@ -132,7 +111,7 @@ def _kernel(call: Call, operands: Sequence[TensorOperand], more: Sequence[Tensor
     sizes = attention_sizes((q.shape, k.shape, v.shape), mask, causal)
     reads = (*call.read(q, k, v), *more, *call.read(mask))
     writes = call.writes[:1] if matmuls == 2 else call.writes
-    return operation(call.name.strip("_"), reads, writes, sizes, matmuls=matmuls)
+    return pricing.attention(call.name.strip("_"), reads, writes, sizes, matmuls=matmuls)
 
 
 @rule("_flash_attention_forward", "_efficient_attention_forward", "_flash_attention_backward",
@@ -155,7 +134,7 @@ def packed(call: Call) -> Priced:
         sizes = sizes._replace(batch=1, pairs=pairs, keys=sizes.kv_length, note=note)
     reads = (*call.read(q, k, v), *call.read_without(q, k, v))
     matmuls = ATTENTION_BACKWARD if backward else 2
-    return operation(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
+    return pricing.attention(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
 
 
 def _first(call: Call, *names: str) -> TensorOperand | None:
