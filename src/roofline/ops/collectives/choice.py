@@ -168,13 +168,6 @@ def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 
     return tuple(dict.fromkeys([first, *names] if first in names else names))
 
 
-def fastest(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, *, density: Density = 1, dtype: str = ""
-) -> CollectiveCost:
-    """Count a collective by the algorithm that takes the least time on this machine."""
-    return Chooser(None, machine).cost(kind, axes, nbytes, density, dtype)
-
-
 def regimes(
     kind: str, axes: Sequence[MeshAxis], machine: Machine, *, density: Density = 1, dtype: str = ""
 ) -> tuple[Regime, ...]:
@@ -328,28 +321,22 @@ def _of_each_count(regimes: _OpenRegimes, nbytes: Size, count: Callable[[str], C
                 middle = low + (high - low) // (2 * n.multiple) * n.multiple
                 low, high = (middle, high) if names(middle) == names(low) else (low, middle)
             runs.append([high, *([value] if value > high else [])])
+    from sympy import And, Piecewise
+
     pieces: list[tuple[CollectiveCost, Any]] = []
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         inside = True if after is None else n < after[0]
         starts = _open_starts(regimes, run) if is_open else [0]
         ends = [*(nbytes < start for start in starts[1:]), True]
-        pieces += [(count(name), _both(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
+        pieces += [(count(name), And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
     first = pieces[0][0]
     if len(pieces) == 1:
         return replace(first, note=f"{first.note}; the fastest at every {n} here")
-    from sympy import Piecewise
-
     keys = dict.fromkeys(key for each, _ in pieces for key in each.work)
     work = Work({key: Piecewise(*((each.work[key], holds) for each, holds in pieces)) for key in keys})
     named = list(dict.fromkeys(each.algorithm for each, _ in pieces))
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size and {n}: {', '.join(named)}"
     return replace(first, algorithm=" or ".join(named), work=work, note=note)
-
-
-def _both(one: Any, other: Any) -> Any:
-    from sympy import And
-
-    return And(one, other)
 
 
 def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> list[Any]:

@@ -48,6 +48,7 @@ from roofline.ops.collectives.registry import (
     halvings,
     links_in_use,
     more_than_one,
+    over_links,
     refuse_torus,
     register,
     require_one_tier,
@@ -185,17 +186,14 @@ def tree(call: CollectiveCall) -> Work:
 )
 def double_binary_tree(call: CollectiveCall) -> Work:
     """Count two trees: sums go up to the top of each, results come down."""
-    work = Work()
-    for group in call.groups:
-        (segment,) = group.segments
-        n = segment.size
-        if call.kind == "Broadcast":
-            wire, hops = call.nbytes, doublings(n)
-        else:
-            neighbours = 4 if is_symbol(n) and not chip_counts(n) else minimum(4, n)
-            wire, hops = exact_div(call.nbytes * neighbours, 2), 2 * halvings(n)
-        work += Work.wire(segment.place, wire * more_than_one(n)) + Work.hops(segment.place, hops)
-    return work
+    if call.kind == "Broadcast":
+        return over_links(call, lambda group: call.nbytes, lambda segment: doublings(segment.size))
+
+    def sent(group: LinkGroup) -> Size:
+        n = group.segments[0].size
+        return exact_div(call.nbytes * (4 if is_symbol(n) and not chip_counts(n) else minimum(4, n)), 2)
+
+    return over_links(call, sent, lambda segment: 2 * halvings(segment.size))
 
 
 def _without_reduction(call: CollectiveCall) -> str:

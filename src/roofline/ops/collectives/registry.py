@@ -192,6 +192,21 @@ def links_in_use(lanes: Sequence[Size]) -> Size:
 
 # ---- collectives
 
+#: Gives a figure of a segment: the links that a chip sends on at once, or the hops of one pass.
+OfSegment: TypeAlias = Callable[[AxisSegment], Size]
+
+
+def over_links(call: CollectiveCall, sent: Callable[[LinkGroup], Size], hops: OfSegment) -> Work:
+    """Work in which each link of a group carries the bytes ``sent``, none where an axis has one chip; and the hops."""
+    work = Work()
+    for group in call.groups:
+        wire = sent(group)
+        for segment in group.segments:
+            work += Work.wire(segment.place, wire * more_than_one(segment.size))
+            work += Work.hops(segment.place, hops(segment))
+    return work
+
+
 #: Every collective, and what it does to an array.
 KINDS = {
     "AllGather": "every chip gets the shards of all",

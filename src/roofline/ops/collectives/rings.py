@@ -57,10 +57,12 @@ from roofline.ops.collectives.registry import (
     GATHERING,
     CollectiveCall,
     LinkGroup,
+    OfSegment,
     doublings,
     half_way,
     links_in_use,
     more_than_one,
+    over_links,
     register,
     require_closed_axes,
     require_several_tiers,
@@ -73,9 +75,6 @@ from roofline.ops.collectives.registry import (
 from roofline.ops.collectives.routing import TopKRouting, multicast_link_load
 from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum
 from roofline.work import Key, Work
-
-#: Gives the links of a segment that a chip sends on at once, or the hops of one pass.
-Ways = Callable[[AxisSegment], Size]
 
 _KINDS = (*GATHERING, "AllToAll", "Broadcast")
 
@@ -111,8 +110,9 @@ def _around_and_back(segment: AxisSegment) -> Size:
     return ring_or_line(segment, n - 1, 2 * n - 3 if is_symbol(n) else n - 1 + maximum(0, n - 2))
 
 
-def _halfway(segment: AxisSegment) -> Size:
-    return half_way(segment.size)
+def _far(segment: AxisSegment) -> Size:
+    """Hops to the farthest chip where an axis of a torus is taken to be a ring."""
+    return half_way(segment.size) if segment.topology == "torus" else pass_hops(segment)
 
 
 def pass_hops(segment: AxisSegment) -> Size:
@@ -122,29 +122,27 @@ def pass_hops(segment: AxisSegment) -> Size:
     return ring_or_line(segment, half_way(segment.size), segment.size - 1)
 
 
-def pass_between_neighbours(call: CollectiveCall, ways: Ways, hops: Ways, *, one_way: bool = False) -> Work:
+def pass_between_neighbours(call: CollectiveCall, ways: OfSegment, hops: OfSegment, *, one_way: bool = False) -> Work:
     """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once."""
     if call.kind == "AllToAll":
         return _all_to_all(call, ways, hops, one_way) + direct_all_to_all(call)
     if call.kind == "Broadcast":
         return _broadcast(call, ways, hops)
-    work = Work()
-    for group in call.groups:
+
+    def share(group: LinkGroup) -> Size:
         lanes = links_in_use([ways(segment) * more_than_one(segment.size) for segment in group.segments])
-        share = exact_div(call.nbytes * (group.units - 1) * rounds(call), group.units * group.below * lanes)
-        for segment in group.segments:
-            work += Work.wire(segment.place, share * more_than_one(segment.size))
-            work += Work.hops(segment.place, hops(segment) * rounds(call))
-    return work
+        return exact_div(call.nbytes * (group.units - 1) * rounds(call), group.units * group.below * lanes)
+
+    return over_links(call, share, lambda segment: hops(segment) * rounds(call))
 
 
-def _broadcast(call: CollectiveCall, ways: Ways, hops: Ways) -> Work:
+def _broadcast(call: CollectiveCall, ways: OfSegment, hops: OfSegment) -> Work:
     """Pass on small pieces as they arrive; on a mesh the first chip sends to all at once."""
     passed = spread_hops if ways is usable_links else _around
     return broadcast_over_tiers(call, sent_by_first(call, ways), passed, hops)
 
 
-def sent_by_first(call: CollectiveCall, ways: Ways) -> Callable[[LinkGroup, AxisSegment], Size]:
+def sent_by_first(call: CollectiveCall, ways: OfSegment) -> Callable[[LinkGroup, AxisSegment], Size]:
     """Bytes over one link in a Broadcast within a unit, sent ``ways`` at once; on a mesh all of them over each link."""
 
     def sent(group: LinkGroup, segment: AxisSegment) -> Size:
@@ -162,7 +160,7 @@ def spread_hops(segment: AxisSegment) -> Size:
 
 
 def broadcast_over_tiers(
-    call: CollectiveCall, sent: Callable[[LinkGroup, AxisSegment], Size], passed: Ways, gathered: Ways
+    call: CollectiveCall, sent: Callable[[LinkGroup, AxisSegment], Size], passed: OfSegment, gathered: OfSegment
 ) -> Work:
     """Broadcast within the first unit of every tier; the other units gather the parts that their chips received.
 
@@ -184,7 +182,7 @@ def broadcast_over_tiers(
     return work
 
 
-def _all_to_all(call: CollectiveCall, ways: Ways, hops: Ways, one_way: bool) -> Work:
+def _all_to_all(call: CollectiveCall, ways: OfSegment, hops: OfSegment, one_way: bool) -> Work:
     """AllToAll over the axes of a torus, one after the other: the bytes of a chip move along each of them."""
     work = Work()
     several = isinstance(call.density, TopKRouting)
@@ -198,7 +196,7 @@ def _all_to_all(call: CollectiveCall, ways: Ways, hops: Ways, one_way: bool) -> 
     return work
 
 
-def _multicast_bytes(call: CollectiveCall, ways: Ways, one_way: bool) -> dict[str, Size]:
+def _multicast_bytes(call: CollectiveCall, ways: OfSegment, one_way: bool) -> dict[str, Size]:
     """Bytes over the links of a torus for rows that go to several chips each: a link carries a row once."""
     assert isinstance(call.density, TopKRouting)
     segments = [segment for group in reversed(call.groups) for segment in group.segments]
@@ -259,7 +257,7 @@ def one_way_ring(call: CollectiveCall) -> Work:
 @register("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring, require_closed_axes)
 def two_way_ring(call: CollectiveCall) -> Work:
     """Count both ways round at once."""
-    return pass_between_neighbours(call, _both, _halfway)
+    return pass_between_neighbours(call, _both, lambda segment: half_way(segment.size))
 
 
 @register("line", _KINDS, "from neighbour to neighbour, without wrap-around", require_torus)
@@ -268,25 +266,21 @@ def line(call: CollectiveCall) -> Work:
     return pass_between_neighbours(call, _one, _around)
 
 
+@register(
+    "hierarchical", _KINDS, "tier by tier, each chip of a unit with a part over the next tier", require_several_tiers
+)
 @register("torus", _KINDS, "all links of the torus at once, both ways where an axis wraps around", require_torus)
-def torus(call: CollectiveCall) -> Work:
-    """Count all links of all axes at once."""
+def all_links(call: CollectiveCall) -> Work:
+    """Count all links of all axes and tiers at once."""
     return pass_between_neighbours(call, usable_links, pass_hops)
 
 
 @register(
-    "hierarchical", _KINDS, "tier by tier, each chip of a unit with a part over the next tier", require_several_tiers
+    "flat ring",
+    GATHERING,
+    "rings over all chips, each through another chip's link out of a unit",
+    lambda call: require_several_tiers(call) or require_switches(call),
 )
-def hierarchical(call: CollectiveCall) -> Work:
-    """Count all links of every tier, the tiers overlapping."""
-    return pass_between_neighbours(call, usable_links, pass_hops)
-
-
-def _no_flat_ring(call: CollectiveCall) -> str:
-    return require_several_tiers(call) or require_switches(call)
-
-
-@register("flat ring", GATHERING, "rings over all chips, each through another chip's link out of a unit", _no_flat_ring)
 def flat_ring(call: CollectiveCall) -> Work:
     """Count rings that go through the chips of a unit and on to the next unit, as many as a unit has chips."""
     n, work = call.chips, Work()
@@ -310,12 +304,7 @@ def _no_chain(call: CollectiveCall) -> str:
 )
 def chain(call: CollectiveCall) -> Work:
     """Count a chain: every link carries all bytes once each way, which on a long line is half of two passes."""
-    work = Work()
-    for group in call.groups:
-        (segment,) = group.segments
-        wire = call.nbytes * more_than_one(segment.size)
-        work += Work.wire(segment.place, wire) + Work.hops(segment.place, 2 * (segment.size - 1))
-    return work
+    return over_links(call, lambda group: call.nbytes, lambda segment: 2 * (segment.size - 1))
 
 
 def _only_switches(call: CollectiveCall) -> str:
@@ -332,13 +321,7 @@ def spanning_trees(call: CollectiveCall) -> Work:
     """
     if call.kind == "Broadcast":
         return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees, pass_hops)
-    work = Work()
-    for group in call.groups:
-        wire = summed_over(group, call.nbytes, group.units)
-        for segment in group.segments:
-            depth = half_way(segment.size) if segment.topology == "torus" else pass_hops(segment)
-            work += Work.wire(segment.place, wire * more_than_one(segment.size)) + Work.hops(segment.place, 2 * depth)
-    return work
+    return over_links(call, lambda group: summed_over(group, call.nbytes, group.units), lambda each: 2 * _far(each))
 
 
 def summed_over(group: LinkGroup, nbytes: Size, members: Size) -> Size:
@@ -379,22 +362,13 @@ def _limit(call: CollectiveCall) -> str:
 @register("book", (*GATHERING, "AllToAll"), "the limiting form V/W of “How To Scale Your Model”", limit=_limit)
 def book(call: CollectiveCall) -> Work:
     """Count the limiting form."""
-    count = _limit_of_all_to_all if call.kind == "AllToAll" else _limit_of_gathering
-    work = Work()
-    for group in call.groups:
-        work += count(call, group)
-    return work
+    if call.kind == "AllToAll":
+        return sum((_limit_of_all_to_all(call, group) for group in call.groups), Work())
 
+    def share(group: LinkGroup) -> Size:
+        return exact_div(call.nbytes * rounds(call), group.below * _ways(group))
 
-def _limit_of_gathering(call: CollectiveCall, group: LinkGroup) -> Work:
-    work = Work()
-    wire = exact_div(call.nbytes * rounds(call), group.below * _ways(group))
-    for segment in group.segments:
-        hops = half_way(segment.size) if segment.topology == "torus" else pass_hops(segment)
-        work += Work.wire(segment.place, wire * more_than_one(segment.size)) + Work.hops(
-            segment.place, hops * rounds(call)
-        )
-    return work
+    return over_links(call, share, lambda segment: _far(segment) * rounds(call))
 
 
 def _ways(group: LinkGroup) -> Size:
@@ -407,16 +381,12 @@ def _limit_of_all_to_all(call: CollectiveCall, group: LinkGroup) -> Work:
     work, directly = Work(), direct_all_to_all(call._replace(density=call.sent_share))
     for segment in group.segments:
         if segment.topology == "torus":
-            wire, hops = (
-                exact_div(sent_by_each(call) * segment.size * more_than_one(segment.size), 8),
-                half_way(segment.size),
-            )
+            wire = exact_div(sent_by_each(call) * segment.size * more_than_one(segment.size), 8)
+            hops = half_way(segment.size)
         else:
             reached = exact_div(sent_by_each(call) * group.below * group.units, call.chips)
-            wire, hops = (
-                exact_div(reached * more_than_one(segment.size), _ways(group)),
-                directly[Key("hops", segment.place)],
-            )
+            wire = exact_div(reached * more_than_one(segment.size), _ways(group))
+            hops = directly[Key("hops", segment.place)]
         work += Work.wire(segment.place, wire) + Work.hops(segment.place, hops)
     return work
 
@@ -426,4 +396,4 @@ def _limit_of_all_to_all(call: CollectiveCall, group: LinkGroup) -> Work:
 )
 def book_levels(call: CollectiveCall) -> Work:
     """Count each tier by the children of its own units."""
-    return hierarchical(call._replace(groups=tuple(group._replace(units=group.size) for group in call.groups)))
+    return all_links(call._replace(groups=tuple(group._replace(units=group.size) for group in call.groups)))
