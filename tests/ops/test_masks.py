@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.ops import masks
-from roofline.ops.attention import attend, attention
+from roofline.ops.attention import AttentionSizes, attend, attention
 from roofline.ops.masks import CAUSAL, FULL, TOP_LEFT, BandMask, sliding_window
 from roofline.sizes import symbol
 from roofline.work import Tensor
@@ -125,10 +125,9 @@ def test_a_guard_fails_where_a_mask_is_off_by_one() -> None:
 def test_attention_reads_only_the_keys_that_some_query_sees() -> None:
     q, out = (Tensor(name, (1, 8, 16, 64), "bf16") for name in ("q", "out"))
     k, v = (Tensor(name, (1, 8, 64, 64), "bf16", "kv") for name in "kv")
-    sizes = {"batch": 1, "heads": 8, "kv_heads": 8, "q_length": 16, "kv_length": 64, "head_size": 64, "v_head_size": 64}
-    op = attention("sdpa", (q, k, v), (out,), **sizes, pairs=8 * TOP_LEFT.pairs(16, 64), keys=TOP_LEFT.keys(16, 64))
+    sizes = [AttentionSizes(1, 16, 64, 8, 8, 64, 64, 8 * m.pairs(16, 64), m.keys(16, 64)) for m in (TOP_LEFT, CAUSAL)]
+    op, whole = (attention("sdpa", (q, k, v), (out,), each) for each in sizes)
     assert sum(t.traffic_bytes for t in (*op.reads, *op.writes)) == 65536
-    whole = attention("sdpa", (q, k, v), (out,), **sizes, pairs=8 * CAUSAL.pairs(16, 64), keys=CAUSAL.keys(16, 64))
     assert sum(t.traffic_bytes for t in (*whole.reads, *whole.writes)) == 163840
 
 
