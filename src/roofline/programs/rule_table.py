@@ -25,10 +25,11 @@ from numbers import Integral
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.signatures import either, spelled
-from roofline.sizes import Size, ceil_div, is_symbol, log2
+from roofline.sizes import Size, ceil_div, is_symbol, log2, minimum
 from roofline.work import Op, Tensor
 
 Rule = TypeVar("Rule")
@@ -72,6 +73,30 @@ class PricedCall:
     def unknown(self: _Called, reason: str) -> Op:
         """A gap: no rule can tell what it costs."""
         return pricing.unknown(self.name, self.reads, self.writes, reason)
+
+
+class _WithOperands(Protocol):
+    @property
+    def operands(self) -> Sequence[Tensor | None]: ...
+    def read(self, *places: int) -> tuple[Tensor, ...]: ...
+
+
+class CallOfTensors(PricedCall):
+    """A call whose ``operands`` are tensors in order, None where one is left out or a number that the program holds."""
+
+    __slots__ = ()
+
+    def read(self: _WithOperands, *places: int) -> tuple[Tensor, ...]:
+        """The operands at these places that are there."""
+        given = self.operands
+        return tuple(t for place in places if place < len(given) and (t := given[place]) is not None)
+
+    def touch(self: _WithOperands, place: int, amount: Size, part: str = "") -> tuple[Tensor, ...]:
+        """An operand of which only so many elements are read: those of a part, where it has a name."""
+        reads = self.read(place)
+        if part:  # of what is repeated it says no places
+            reads = tuple(replace(t, ident=f"{t.ident}[{part}]") if t.touched is None else t for t in reads)
+        return tuple(replace(t, touched=minimum(amount, t.traffic_elements)) for t in reads)
 
 
 class RuleTable(Generic[Rule]):

@@ -468,6 +468,15 @@ class LoopSteps(NamedTuple):
     in_parts: Any = frozenset()
     again: bool = False
 
+    def is_other(self, operands: Sequence[Tensor | None]) -> bool:
+        """Whether some operand differs from step to step."""
+        return any(tensor is not None and tensor.ident in self.differ for tensor in operands)
+
+    def follow(self, name: str, operands: Sequence[Tensor | None], results: Sequence[Tensor]) -> None:
+        """Note which results of an operation differ from step to step."""
+        if self.is_other(operands):
+            self.differ.update(differing(name, results))
+
 
 #: Operations that give several whole numbers one result, in JAX and ONNX: what they say is no part of its own.
 _MANY_TO_ONE = frozenset(("div", "sign", "shift_right_logical", "shift_right_arithmetic", "Div", "Sign", "BitShift"))
@@ -507,6 +516,21 @@ def part_by_part(op: Op, source: str, steps: LoopSteps, read: set[str]) -> Seque
     read.add(source)
     shares = [(part, fresh), (replace(part, needed=0), steps.times - fresh)]
     return [(taking(each), times) for each, times in shares if times]
+
+
+def shares_of_steps(
+    op: Op, picked: Sequence[Tensor | None], steps: LoopSteps | None, repeat: Size, read: set[str]
+) -> Sequence[tuple[Op, Size]]:
+    """The operation with how often it happens; in a loop apart by the parts of an array that its steps take.
+
+    ``picked`` are the array and its indices, where the operation picks a part of one.
+    """
+    if steps is None or not picked or picked[0] is None or steps.is_other(picked[:1]) or not steps.is_other(picked[1:]):
+        return [(op, repeat)]
+    shares = part_by_part(op, picked[0].ident, steps, read)
+    if shares[0][0] is not op:
+        steps.in_parts.add(picked[0].ident)
+    return [(each, exact_div(repeat, steps.times) * times) for each, times in shares]
 
 
 def first_part(op: Op, names: Collection[str], steps: LoopSteps) -> Op:

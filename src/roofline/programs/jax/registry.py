@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.ops import pricing
-from roofline.programs.rule_table import Priced, PricedCall, RuleTable
+from roofline.programs.rule_table import CallOfTensors, Priced, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
 from roofline.work import Tensor
 
@@ -49,7 +49,7 @@ class Value(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(PricedCall):
+class Call(CallOfTensors):
     """One primitive with its parameters.
 
     ``ins`` and ``outs`` are shapes, ``used`` says which results anything reads; ``operands`` are the tensors read, None
@@ -75,21 +75,10 @@ class Call(PricedCall):
         """Everything that is read, each tensor once."""
         return tuple({t.ident: t for t in self.operands if t is not None}.values())
 
-    def read(self, *places: int) -> tuple[Tensor, ...]:
-        """The operands at these places, those that are constants left out."""
-        return tuple(found for place in places if (found := self.operands[place]) is not None)
-
     def alias(self, result: int = 0, operand: int = 0) -> Priced:
         """Say that a result is an operand in another form, so that nothing moves."""
         self.aliases[result] = operand
         return None
-
-    def touch(self, place: int, amount: Size, part: str = "") -> tuple[Tensor, ...]:
-        """An operand of which only so many elements are read: those of a part, where it has a name."""
-        reads = self.read(place)
-        if part:  # of what is repeated it says no places
-            reads = tuple(replace(t, ident=f"{t.ident}[{part}]") if t.touched is None else t for t in reads)
-        return tuple(replace(t, touched=minimum(amount, t.traffic_elements)) for t in reads)
 
     def into(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which so many elements are written in place; the result is that operand."""

@@ -19,10 +19,10 @@ from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
 from roofline.programs.precision import allowing, jax_products
-from roofline.programs.tensor_parts import LoopSteps, as_stored, differing, named_apart, part_by_part, without_unused
+from roofline.programs.tensor_parts import LoopSteps, as_stored, named_apart, shares_of_steps, without_unused
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
-from roofline.sizes import Size, exact_div, is_symbol, product
+from roofline.sizes import Size, is_symbol, product
 from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
@@ -162,27 +162,17 @@ class JaxprWalker:
         elif not empty:
             priced, products = chosen(call), jax_products(eqn.params.get("precision", "HIGHEST"))
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
-                for each, times in self._shares(allowing(op, products), call, context):
+                picked = operands if call.name in PICKING else ()
+                shares = shares_of_steps(allowing(op, products), picked, context.steps, context.repeat, self.parts)
+                for each, times in shares:
                     self.emit(each, context._replace(repeat=times))
-        if context.steps is not None and _any_of(operands, context.steps.differ):
-            context.steps.differ.update(differing(call.name, writes))
+        if context.steps is not None:
+            context.steps.follow(call.name, operands, writes)
         results: list[Operand] = list(call.writes)
         for result, operand in call.aliases.items():
             source = operands[operand]
             results[result] = None if source is None else seen_as(source, outs[result])
         return results
-
-    def _shares(self, op: Op, call: Call, context: JaxprContext) -> Sequence[tuple[Op, Size]]:
-        """The operation with how often it happens; in a loop apart by the parts of an array that its steps take."""
-        steps, source = context.steps, call.operands[0] if call.name in PICKING else None
-        if steps is None or source is None or source.ident in steps.differ:
-            return [(op, context.repeat)]
-        if not _any_of(call.operands[1:], steps.differ):
-            return [(op, context.repeat)]
-        shares = part_by_part(op, source.ident, steps, self.parts)
-        if shares[0][0] is not op:
-            steps.in_parts.add(source.ident)
-        return [(each, exact_div(context.repeat, steps.times) * times) for each, times in shares]
 
     def emit(self, op: Op, context: JaxprContext) -> None:
         """Write an operation down with its place."""
@@ -324,10 +314,6 @@ class JaxprWalker:
 
 #: Primitives that read a part of an array where indices say.
 PICKING = ("dynamic_slice", "gather")
-
-
-def _any_of(operands: Sequence[Operand], idents: set[str]) -> bool:
-    return any(tensor is not None and tensor.ident in idents for tensor in operands)
 
 
 def seen_as(tensor: Tensor, value: Value) -> Tensor:

@@ -33,7 +33,7 @@ from roofline.files import read_bytes
 from roofline.frozen import NamedTuple
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.api import one_size
-from roofline.programs.onnx.standins import copies, replace_all, restored, standing_in
+from roofline.programs.onnx.standins import attributes_of, copies, graphs_of, replace_all, restored, standing_in
 from roofline.sizes import Size, ceil_div, floor_div, is_symbol, maximum, minimum, product, symbol
 
 Dims = Sequence[Size]
@@ -70,9 +70,8 @@ def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Siz
         ins = [None if dims is None else put(dims, found) for dims in given]
         if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
             continue
-        attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
         numbers = [lists.get(word) for word in node.input]
-        for size, value in zip(out, rule(Node(attributes, ins, out, numbers)), strict=False):
+        for size, value in zip(out, rule(Node(attributes_of(node), ins, out, numbers)), strict=False):
             if _is_open(size) and value is not None and not _is_open(value):
                 found[str(size)] = value
     return found
@@ -238,9 +237,6 @@ _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
 }  # fmt: skip
 
 
-_HOLDS_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-
-
 def read(program: Any) -> Any:
     """Load a file without its external weights; a model that is loaded already is copied."""
     if isinstance(program, onnx.ModelProto):
@@ -269,10 +265,9 @@ def _names(graph: Any) -> Iterator[Any]:
             yield from (dim.dim_param for dim in _dims(item))
     for node in graph.node:
         yield from (node.op_type, node.domain, node.name, *node.input, *node.output)
-        for item in node.attribute:
-            yield item.name
-            for inner in (item.g, *item.graphs) if item.type in _HOLDS_GRAPHS else ():
-                yield from _names(inner)
+        yield from (item.name for item in node.attribute)
+        for inner in graphs_of(node):
+            yield from _names(inner)
 
 
 def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[Any, dict[str, Size]]:
@@ -346,11 +341,10 @@ def _loops(graph: Any, outside: Mapping[str, Any] = {}) -> Iterator[_Loop]:
     """The Loops of a graph and of the graphs inside it."""
     known = {**outside, **_typed(graph)}
     for node in graph.node:
-        for item in node.attribute:
-            for inner in (item.g, *item.graphs) if item.type in _HOLDS_GRAPHS else ():
-                if node.op_type == "Loop" and item.name == "body":
-                    yield _Loop(node, inner, graph, known)
-                yield from _loops(inner, known)
+        for inner in graphs_of(node):
+            if node.op_type == "Loop":
+                yield _Loop(node, inner, graph, known)
+            yield from _loops(inner, known)
 
 
 def _carry_shapes(graph: Any, found: Any, changed: Set[str]) -> bool:

@@ -15,6 +15,7 @@ from roofline.programs import needs, regions
 from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.onnx.rules.contractions import windows_of
 from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
+from roofline.programs.onnx.standins import attributes_of, graphs_of, uses_in
 from roofline.programs.regions import WHOLE, Region
 from roofline.sizes import maximum, minimum
 
@@ -32,40 +33,25 @@ def _listed(each: Asked, place: int, name: str = "") -> list[int] | None:
     return None if held is None else [int(n) for n in (held if isinstance(held, list | tuple) else [held])]
 
 
-def needed_of(
-    graph: Any, attributes: Callable[[Any], Mapping[str, Any]], shapes: Mapping[str, Any], values: Mapping[str, Any]
-) -> dict[str, Region]:
+def needed_of(graph: Any, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Region]:
     """What is needed of each tensor of a graph, by its name, for all of the graph's results."""
     found: dict[str, Region] = {item.name: WHOLE for item in graph.output}
     for node in reversed(graph.node):
         wanted = [found.get(word, regions.NOTHING) for word in node.output]
-        inside = [item.g for item in node.attribute if item.HasField("g")]
-        inside += [graph for item in node.attribute for graph in item.graphs]
+        inside = graphs_of(node)
         if inside:
-            found |= dict.fromkeys((*node.input, *_words(inside)), WHOLE)
+            found |= dict.fromkeys((*node.input, *(word for each in inside for word in uses_in(each))), WHOLE)
             continue
         if all(region == regions.NOTHING for region in wanted):
             continue
-        needed = _operands(node, attributes, shapes, values, wanted)
+        needed = _operands(node, shapes, values, wanted)
         for word, region in zip(node.input, needed, strict=True):
             found[word] = regions.union(found.get(word, regions.NOTHING), region)
     return found
 
 
-def _words(graphs: Sequence[Any]) -> Iterator[str]:
-    """All that the nodes of graphs read."""
-    for graph in graphs:
-        for node in graph.node:
-            yield from node.input
-            yield from _words([item.g for item in node.attribute if item.HasField("g")])
-
-
 def _operands(
-    node: Any,
-    attributes: Callable[[Any], Mapping[str, Any]],
-    shapes: Mapping[str, Any],
-    values: Mapping[str, Any],
-    wanted: Sequence[Region],
+    node: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], wanted: Sequence[Region]
 ) -> Sequence[Region]:
     """What a node needs of its inputs."""
     everything: list[Region] = [WHOLE] * len(node.input)
@@ -77,7 +63,7 @@ def _operands(
     if rule is None or several or unknown or None in (ins[:1] + outs[:1]):
         return everything
     numbers = [values.get(word) for word in node.input]
-    return needed_of_operands(rule, Asked(attributes(node), ins, outs, wanted, numbers, node.op_type))
+    return needed_of_operands(rule, Asked(attributes_of(node), ins, outs, wanted, numbers, node.op_type))
 
 
 #: The least that an open size stands for.

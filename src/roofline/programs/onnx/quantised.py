@@ -9,12 +9,12 @@ the operator of the other representation, which takes the integers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from onnx import TensorProto, helper
 
-from roofline.programs.onnx.standins import DOMAIN, copies, graphs_of, replace_all
+from roofline.programs.onnx.standins import DOMAIN, copies, graphs_of, replace_all, uses_in
 
 #: What a product of floating point becomes on integers.
 ON_INTEGERS = {"MatMul": ("QLinearMatMul", ""), "Conv": ("QLinearConv", ""), "Gemm": ("QGemm", DOMAIN)}
@@ -60,7 +60,7 @@ def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:
     joined: dict[int, Any] = {}
     dropped: set[str] = set()
     _moved_before(graph, kinds, widened, narrow)
-    nodes, uses = list(graph.node), Counter(_words(graph))
+    nodes, uses = list(graph.node), Counter(uses_in(graph))
     users = {word: node for node in nodes for word in node.input}
     for node in nodes:
         if node.op_type not in ON_INTEGERS or node.domain not in ("", "ai.onnx") or not {*node.input[:2]} <= narrow:
@@ -81,7 +81,7 @@ def on_integers(graph: Any, outside: Mapping[str, Any] = {}) -> int:
     if joined:
         kept = [joined.get(id(node), node) for node in nodes if node.output[0] not in dropped]
         replace_all(graph, "node", kept)
-        used = {*_words(graph)}
+        used = {*uses_in(graph)}
         left = [node for node in graph.node if node.op_type != "DequantizeLinear" or node.output[0] in used]
         replace_all(graph, "node", left)
     return len(joined) + inside
@@ -125,12 +125,3 @@ def _joined(node: Any, widened: Mapping[str, Any], last: Any, name: str, domain:
 
 def _with_scale(words: Any) -> list[str]:
     return [*words, ""][:3]
-
-
-def _words(graph: Any) -> Iterator[str]:
-    """Each use of a value, by nodes, by those of the graphs inside, and as a result."""
-    for node in graph.node:
-        yield from node.input
-        for inner in graphs_of(node):
-            yield from _words(inner)
-    yield from (item.name for item in graph.output)

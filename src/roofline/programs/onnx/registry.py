@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from roofline.frozen import dataclass, replace
 from roofline.ops import pricing
-from roofline.programs.rule_table import Priced, PricedCall, RuleTable
-from roofline.sizes import Size, exact_div, minimum
+from roofline.programs.rule_table import CallOfTensors, Priced, RuleTable
+from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor
 
 __all__ = ["PICKING", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule", "with_every_input"]
@@ -28,16 +28,16 @@ PICKING = ("Gather", "GatherElements", "GatherND", "Slice", "ArrayFeatureExtract
 
 
 @dataclass(frozen=True, slots=True)
-class Call(PricedCall):
+class Call(CallOfTensors):
     """One node: its operator, its attributes, its tensors.
 
-    ``ins`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
+    ``operands`` holds None for an input that is left out; ``constants`` the values of small inputs that the file holds.
     ``in_place`` says that nobody else reads the first input, an input of the file, so that it can be updated.
     """
 
     name: str
     attributes: Mapping[str, Any]
-    ins: tuple[Tensor | None, ...]
+    operands: tuple[Tensor | None, ...]
     outs: tuple[Tensor | None, ...]
     constants: tuple[Any, ...]
     in_place: bool = False
@@ -45,7 +45,7 @@ class Call(PricedCall):
     @property
     def reads(self) -> tuple[Tensor, ...]:
         """Inputs, each once; numbers that the file holds move nothing."""
-        pairs = zip(self.ins, self.constants, strict=True)
+        pairs = zip(self.operands, self.constants, strict=True)
         return tuple({t.ident: t for t, held in pairs if t is not None and held is None}.values())
 
     @property
@@ -55,20 +55,12 @@ class Call(PricedCall):
 
     def shape(self, place: int) -> tuple[Size, ...]:
         """Shape of an input."""
-        found = self.ins[place]
+        found = self.operands[place]
         return () if found is None else found.dims
 
     def has(self, place: int) -> bool:
         """Whether an input is given."""
-        return place < len(self.ins) and self.ins[place] is not None
-
-    def read(self, *places: int) -> tuple[Tensor, ...]:
-        """The inputs at these places, those left out skipped."""
-        return tuple(t for place in places if place < len(self.ins) and (t := self.ins[place]) is not None)
-
-    def touch(self, place: int, amount: Size) -> tuple[Tensor, ...]:
-        """An input of which only so many elements are read."""
-        return tuple(replace(t, touched=minimum(amount, t.elements)) for t in self.read(place))
+        return place < len(self.operands) and self.operands[place] is not None
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; a word as text."""
@@ -112,7 +104,9 @@ _NOT_READ = {
 
 def with_every_input(call: Call, ops: Sequence[Op]) -> Sequence[Op]:
     """What a rule prices, which reads every input that is no number of the file: scales and axes too."""
-    held = {t.ident for t, number in zip(call.ins, call.constants, strict=True) if t is not None and number is not None}
+    held = {
+        t.ident for t, number in zip(call.operands, call.constants, strict=True) if t is not None and number is not None
+    }
     moved = [t.ident for op in ops for t in (*op.reads, *op.writes)]
     read = {*moved, *(ident.partition("[")[0] for ident in moved)}
     shape_only = call.read(*_NOT_READ.get(call.name, ()))

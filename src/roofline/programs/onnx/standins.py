@@ -6,7 +6,7 @@ those of the file's own values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import onnx
@@ -25,7 +25,7 @@ class Builder:
     def __init__(self, node: Any, graphs: list[Any], prefix: str) -> None:
         self.node, self.graph, self.outer, self.prefix = node, graphs[0], graphs, prefix
         self.nodes: Nodes = []
-        self.attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+        self.attributes = attributes_of(node)
 
     def given(self, place: int) -> str:
         """An input, "" where it is left out."""
@@ -129,9 +129,24 @@ def replace_all(graph: Any, field: str, items: Iterable[Any]) -> None:
     getattr(graph, field).extend(kept)
 
 
+def attributes_of(node: Any) -> dict[str, Any]:
+    """Values of a node's attributes by their names."""
+    return {item.name: helper.get_attribute_value(item) for item in node.attribute}
+
+
 def graphs_of(node: Any) -> list[Any]:
     """The graphs that a node holds."""
-    return [item.g for item in node.attribute if item.type == onnx.AttributeProto.GRAPH]
+    held = [item for item in node.attribute if item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)]
+    return [graph for item in held for graph in (item.graphs or (item.g,))]
+
+
+def uses_in(graph: Any) -> Iterator[str]:
+    """Each use of a value in a graph: by nodes, by those of the graphs inside, and as a result."""
+    for node in graph.node:
+        yield from node.input
+        for inner in graphs_of(node):
+            yield from uses_in(inner)
+    yield from (item.name for item in graph.output)
 
 
 def _has_one(graph: Any) -> bool:

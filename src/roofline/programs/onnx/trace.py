@@ -34,24 +34,23 @@ from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read,
 from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
-from roofline.programs.onnx.standins import DOMAIN
+from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
 from roofline.programs.tensor_parts import (
     LoopSteps,
     as_stored,
-    differing,
     first_part,
     given_back,
     named_apart,
-    part_by_part,
+    shares_of_steps,
 )
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
 from roofline.signatures import either
-from roofline.sizes import Size, exact_div, is_symbol
+from roofline.sizes import Size, is_symbol
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
@@ -192,7 +191,7 @@ class GraphWalker:
 
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
-        attributes = _attributes(node)
+        attributes = attributes_of(node)
         if node.op_type in OF_SHAPES:
             if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
                 self._constant(node.output[0], attributes["value"])
@@ -234,24 +233,13 @@ class GraphWalker:
             priced = chosen(call) or ()
             ops = (priced,) if isinstance(priced, Op) else priced
             for op in with_every_input(call, ops) if ops else ():
-                for each, times in self._shares(op, call, repeat):
+                picked = call.operands if call.name in PICKING else ()
+                for each, times in shares_of_steps(op, picked, self.steps, repeat, self.parts):
                     self._emit(each, node, place, times)
             if call.in_place and source is not None:
                 self._alias(node, source)
-        if self.steps is not None and any(t is not None and t.ident in self.steps.differ for t in call.ins):
-            self.steps.differ.update(differing(call.name, call.writes))
-
-    def _shares(self, op: Op, call: Call, repeat: Size) -> Sequence[tuple[Op, Size]]:
-        """The operation with how often it happens; in a loop apart by the parts of a tensor that its steps take."""
-        steps, source = self.steps, call.ins[0] if call.name in PICKING else None
-        if steps is None or source is None or source.ident in steps.differ:
-            return [(op, repeat)]
-        if not any(t is not None and t.ident in steps.differ for t in call.ins[1:]):
-            return [(op, repeat)]
-        shares = part_by_part(op, source.ident, steps, self.parts)
-        if shares[0][0] is not op:
-            steps.in_parts.add(source.ident)
-        return [(each, exact_div(repeat, steps.times) * times) for each, times in shares]
+        if self.steps is not None:
+            self.steps.follow(call.name, call.operands, call.writes)
 
     def written_out(self, graph: Any) -> None:
         """Write down results that no operation writes: constants, and inputs in another form or under another name."""
@@ -290,7 +278,7 @@ class GraphWalker:
     def amounts(self, graph: Any) -> dict[str, Size]:
         """Elements of each input and weight that the file's results need, where these are not all of it."""
         shapes = {word: tensor.dims for word, tensor in self.known.items()}
-        needed = needed_of(graph, _attributes, shapes, self.values)
+        needed = needed_of(graph, shapes, self.values)
         words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
         pairs = [(word, needed.get(word, NOTHING)) for word in words]
         parts = ((word, region, counted_from(LEAST, shapes[word])) for word, region in pairs if region is not WHOLE)
@@ -402,10 +390,6 @@ class GraphWalker:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
 
 
-def _attributes(node: Any) -> dict[str, Any]:
-    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-
-
 def _ident(name: str) -> str:
     """A tensor under its name in the file; a bracket in it is not that of a part (``programs.tensor_parts``)."""
     return name.replace("[", "(")
@@ -414,7 +398,7 @@ def _ident(name: str) -> str:
 def _updated(graph: Any) -> set[str]:
     """Results of updates that can be done in place: of an input that nobody else reads, or of such an update."""
     read = Counter(word for node in graph.node for word in node.input)
-    inside = {word for node in graph.node for item in node.attribute for word in _words(item)}
+    inside = {word for node in graph.node for each in graphs_of(node) for word in uses_in(each)}
     held = {item.name for item in graph.initializer}
     given = {item.name for item in graph.input} - held - inside
     found: set[str] = set()
@@ -422,12 +406,6 @@ def _updated(graph: Any) -> set[str]:
         if node.op_type in UPDATES and read[node.input[0]] == 1 and node.input[0] in given | found:
             found.add(node.output[0])
     return found
-
-
-def _words(attribute: Any) -> set[str]:
-    """What the nodes of the graphs in an attribute read."""
-    graphs = [attribute.g, *attribute.graphs]
-    return {word for graph in graphs for node in graph.node for word in node.input}
 
 
 def _if(walk: GraphWalker, node: Any, attributes: Mapping[str, Any], scope: str, repeat: Size) -> None:

@@ -50,7 +50,7 @@ def gemm(call: Call) -> Priced:
 @rule("Einsum")
 def einsum(call: Call) -> Priced:
     """A sum over products, two operands at a time: the file leaves the order open, so it is the cheapest."""
-    operands = [tensor for tensor in call.ins if tensor is not None]
+    operands = [tensor for tensor in call.operands if tensor is not None]
     return einsum_operations(call.name, call.get("equation"), operands, call.writes, any_order=True)
 
 
@@ -91,7 +91,7 @@ def _convolved(call: Call) -> Op:
 @rule("DeformConv")
 def deformed(call: Call) -> Priced:
     """A convolution of places that are mixed from four neighbours each, and weighted by a mask where there is one."""
-    op = _convolved(replace(call, name="Conv", ins=call.ins[:2]))
+    op = _convolved(replace(call, name="Conv", operands=call.operands[:2]))
     weight, out = call.shape(1), call.writes[0].dims
     taken = out[0] * product(out[2:]) * call.shape(0)[1] * product(weight[2:])
     added = (2 * 4 + call.has(4)) * taken + (call.writes[0].elements if call.has(3) else 0)

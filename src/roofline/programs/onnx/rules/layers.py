@@ -92,7 +92,7 @@ def linear_attention(call: Call) -> Priced:
 def transform(call: Call) -> Priced:
     """Over one dimension; the last holds real and imaginary parts, or real ones alone."""
     shape, out = call.shape(0), call.writes[0].dims
-    axis = call.constant(2, call.get("axis", 1 if len(call.ins) < 3 else -2))
+    axis = call.constant(2, call.get("axis", 1 if len(call.operands) < 3 else -2))
     n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else call.constant(1, shape[axis])
     rows = exact_div(product(out[:-1]), out[axis])
     real = shape[-1] == 1 or out[-1] == 1
@@ -227,10 +227,10 @@ def experts(call: Call) -> Priced:
     tokens = product(x[:-1])
     step = 3 if packed else 2
     k, per_byte = call.count("k", 1), exact_div(8, call.count("expert_weight_bits", 4)) if packed else 1
-    layers = [place for place in range(2, len(call.ins), step) if call.has(place)]
+    layers = [place for place in range(2, len(call.operands), step) if call.has(place)]
     each = [exact_div(product(call.shape(place)), E) * per_byte for place in layers]
     met = minimum(tokens * k, E)
-    given = [place for place in range(2, len(call.ins)) if call.has(place)]
+    given = [place for place in range(2, len(call.operands)) if call.has(place)]
     held = tuple(t for place in given for t in call.touch(place, met * exact_div(product(call.shape(place)), E)))
     sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
     op = pricing.contraction(call.name, (*call.read(0), *call.read(0)), call.writes, **sizes)

@@ -59,7 +59,7 @@ rule(*_REASONS)(lambda call: call.unknown(_REASONS[call.name]))
 def sliced(call: Call) -> Priced:
     """Read and write the part that is taken."""
     size = sum((t.elements for t in call.writes[1:]), call.writes[0].elements)
-    given = [call.constants[place] for place in range(1, len(call.ins)) if call.has(place)]
+    given = [call.constants[place] for place in range(1, len(call.operands)) if call.has(place)]
     places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
     reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
     return call.move(reads=reads)
@@ -67,13 +67,11 @@ def sliced(call: Call) -> Priced:
 
 def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:
     """The elements that are taken, under a name of their own where the file says which they are."""
-    taken = call.touch(0, size)
     if any(place is None for place in places):
-        return taken
+        return call.touch(0, size)
     named = _NAMED.get(call.name)
     where = "" if named is None else named(call.shape(0), places)
-    where = where or ";".join(map(str, (*call.shape(0), *places)))
-    return tuple(replace(tensor, ident=f"{tensor.ident}[{where}]") for tensor in taken)
+    return call.touch(0, size, where or ";".join(map(str, (*call.shape(0), *places))))
 
 
 def _edges(shape: Sequence[Size], places: Sequence[Any]) -> str:

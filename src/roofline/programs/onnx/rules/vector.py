@@ -115,7 +115,7 @@ def reduced(call: Call) -> Priced:
 @rule("Mean", "Sum", "Max", "Min")
 def of_several(call: Call) -> Priced:
     """The sum (or the largest) of several tensors: one operation for each but the first; one more for a mean."""
-    each = sum(item is not None for item in call.ins) - (call.name != "Mean")
+    each = sum(item is not None for item in call.operands) - (call.name != "Mean")
     return call.for_each("elementwise", call.writes[0].elements, each)
 
 
@@ -219,6 +219,6 @@ def optimizer_step(call: Call) -> Priced:
     """
     kernel = {"Adam": "_fused_adam", "Adagrad": "_fused_adagrad", "Momentum": "_fused_sgd"}[call.name]
     flops, roots, _ = OPTIMIZERS[kernel]
-    parameters = call.writes[: exact_div(len(call.ins) - 2, 4 if call.name == "Adam" else 3)]
+    parameters = call.writes[: exact_div(len(call.operands) - 2, 4 if call.name == "Adam" else 3)]
     flops += 2 * sum(bool(call.get(word)) for word in ("norm_coefficient", "norm_coefficient_post"))
     return call.for_each("elementwise", sum(tensor.elements for tensor in parameters), flops + roots, roots)
