@@ -14,7 +14,7 @@ roofline.errors.SizeError: input bf16[B, 8] does not say how large B is; write a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from inspect import signature, unwrap
@@ -182,22 +182,29 @@ def _named_in(function: Any, seen: dict[int, None]) -> set[str]:
     if code is None or id(code) in seen:
         return set()
     seen[id(code)] = None
-    codes, names = [code], set()
-    while codes:
-        each = codes.pop()
-        names |= set(each.co_names)
-        codes += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
-    known = [function.__globals__[name] for name in names if name in function.__globals__]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # a cell that is still empty
-            known.append(cell.cell_contents)
     found = set()
-    for value in known:
+    for _, value in (*closed_over(function), *globals_named(function)):
         module = value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", ""))
         library = module.partition(".")[0]
         found |= {library}
         found |= _named_in(value, seen) if library not in ("jax", "torch") and callable(value) else set()
     return found
+
+
+def closed_over(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a function written in Python closes over, by name."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        with suppress(ValueError):  # a cell that is still empty
+            yield name, cell.cell_contents
+
+
+def globals_named(function: Any, code: CodeType | None = None) -> Iterator[tuple[str, Any]]:
+    """The global values that the code of a function names, and that of the functions written inside it."""
+    code = code or function.__code__
+    yield from ((name, function.__globals__[name]) for name in code.co_names if name in function.__globals__)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from globals_named(function, inner)
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -221,6 +228,22 @@ def is_call(reason: str) -> bool:
     True
     """
     return "TypeError" in reason and ("positional argument" in reason or "unexpected keyword" in reason)
+
+
+def failing_line(error: BaseException, is_user: Callable[[CodeType], bool]) -> str:
+    """The user's line on which a program failed, as ``file.py:12: ``."""
+    line, step = "", error.__traceback__
+    while step is not None:
+        if is_user(step.tb_frame.f_code):
+            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}: "
+        step = step.tb_next
+    return line
+
+
+def first_line(error: Exception) -> str:
+    """The kind of an error, and the first line of what it says."""
+    said = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
 
 
 def own_error(error: BaseException) -> RooflineError | None:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add, le
 from typing import Any
 
 from roofline import dtypes
@@ -503,26 +504,14 @@ class PlanTime:
         times = dict(self.times)
         for name, time in other.times.items():
             times[name] = times.get(name, 0) + time
-        return PlanTime(
-            times,
-            self.op_by_op + other.op_by_op,
-            self.upper + other.upper,
-            self.sent + other.sent,
-            self.more + other.more,
-            max(self.apart, other.apart),
-            self.score.plus(other.score),
-        )
+        op_by_op, upper, sent, more = map(add, self._parts(), other._parts())
+        apart, score = max(self.apart, other.apart), self.score.plus(other.score)
+        return PlanTime(times, op_by_op, upper, sent, more, apart, score)
 
     def never_worse(self, other: PlanTime) -> bool:
         """Say whether nothing here is more."""
-        return (
-            self.op_by_op <= other.op_by_op
-            and self.upper <= other.upper
-            and self.sent <= other.sent
-            and self.more <= other.more
-            and self.score <= other.score
-            and all(time <= other.times.get(name, 0) for name, time in self.times.items())
-        )
+        amounts = all(map(le, self._parts(), other._parts())) and self.score <= other.score
+        return amounts and all(time <= other.times.get(name, 0) for name, time in self.times.items())
 
     def least_of(self, other: PlanTime) -> PlanTime:
         """The smaller of each part."""

@@ -38,7 +38,17 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.frozen import replace
 from roofline.ops import pricing
-from roofline.programs.api import Spec, call_hint, check_values, is_call, own_error, spec, stated_values
+from roofline.programs.api import (
+    Spec,
+    call_hint,
+    check_values,
+    failing_line,
+    first_line,
+    is_call,
+    own_error,
+    spec,
+    stated_values,
+)
 from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.needs import LEAST, needed_of
@@ -51,7 +61,7 @@ from roofline.programs.jax.walker import (
     Operand,
     Region,
     called_program,
-    failing_line,
+    is_user,
     open_jaxpr,
     source_line,
 )
@@ -329,16 +339,16 @@ def _written(shape: Any) -> str:
 
 def _explained(error: Exception) -> InputError:
     """The user's line on which the program failed, and what it said."""
-    said = str(error).strip().splitlines()
-    line = failing_line(error)
+    line, reason = failing_line(error, lambda code: is_user(code.co_filename)), first_line(error)
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         return InputError(
             f"{line}what is done here depends on the values of an array, which shapes alone do not have",
             hint="use jax.lax.cond or jnp.where, or pass the value as a Python number",
         )
     if "inconclusive" in str(error).lower() or type(error).__name__ == "InconclusiveDimensionOperation":
-        return InputError(f"{line}a size without a number is not enough here: {said[0]}", hint="give it: B=8")
-    reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+        return InputError(
+            f"{line}a size without a number is not enough here: {reason.partition(': ')[2]}", hint="give it: B=8"
+        )
     hint = "check the inputs' shapes and dtypes"
     if "must be Tensor, not" in reason:
         hint = "trace PyTorch " + either("without --jax", "with frontend='torch'")

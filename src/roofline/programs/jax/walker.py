@@ -368,17 +368,6 @@ def open_jaxpr(program: Any) -> tuple[Any, Any]:
     return (program.jaxpr, program.consts) if hasattr(program, "jaxpr") else (program, None)
 
 
-def failing_line(error: BaseException) -> str:
-    """The user's line on which a program failed, as ``file.py:12: ``."""
-    line, step = "", error.__traceback__
-    while step is not None:
-        name = step.tb_frame.f_code.co_filename
-        if _is_user(name):
-            line = f"{name}:{step.tb_lineno}: "
-        step = step.tb_next
-    return line
-
-
 def called_program(eqn: Any) -> Any:
     """The one program that a primitive without a rule calls, where its operands are the primitive's."""
     found = [value for value in eqn.params.values() if hasattr(value, "eqns") or hasattr(value, "jaxpr")]
@@ -407,13 +396,14 @@ def source_line(eqn: Any) -> str:
     if traceback is None:
         return ""
     for frame in traceback.frames:
-        if _is_user(frame.file_name):
+        if is_user(frame.file_name):
             return f"{os.path.basename(frame.file_name)}:{frame.line_num}"
     return ""
 
 
 @cache
-def _is_user(name: str) -> bool:
+def is_user(name: str) -> bool:
+    """Whether a file is the user's: neither JAX's nor ours."""
     import jax
 
     library, ours = os.path.dirname(os.path.abspath(jax.__file__)), os.path.dirname(os.path.dirname(__file__))

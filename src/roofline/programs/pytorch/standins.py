@@ -7,14 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from types import CodeType
 from typing import Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import is_nested_int
 
 from roofline.errors import InputError
-from roofline.programs.api import Spec, check_values, stated_values
+from roofline.programs.api import Spec, check_values, closed_over, globals_named, stated_values
 from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
@@ -71,25 +70,12 @@ def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = 
         if owner is not None and not isinstance(owner, type(functools)):
             _look(owner, name or "self", found, depth + 1, kind)
         inner = getattr(value, "__func__", value)
-        code = getattr(inner, "__code__", None)
-        if code is None:
+        if not hasattr(inner, "__code__"):
             return
-        for label, cell in zip(code.co_freevars, inner.__closure__ or (), strict=False):
-            try:
-                _look(cell.cell_contents, label, found, depth + 1, kind)
-            except ValueError:
-                continue
-        for label in _names(code):
-            if label in inner.__globals__:
-                _look(inner.__globals__[label], label, found, depth + 2, kind)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """What a function refers to, and the functions that are written inside it."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
+        for label, item in closed_over(inner):
+            _look(item, label, found, depth + 1, kind)
+        for label, item in globals_named(inner):
+            _look(item, label, found, depth + 2, kind)
 
 
 @contextmanager

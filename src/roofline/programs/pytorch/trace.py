@@ -35,7 +35,7 @@ from torch._dispatch.python import enable_python_dispatcher
 
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.ops.attention import FUSED_ATTENTION
-from roofline.programs.api import call_hint, is_call, own_error
+from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
@@ -314,14 +314,7 @@ def _other_dtype(roots: Mapping[str, Any], values: Iterable[Any]) -> str:
 
 def _explained(recorder: Recorder, error: Exception, dtypes_differ: str) -> InputError:
     """The user's line on which the program failed, and what it said."""
-    line = ""
-    step = error.__traceback__
-    while step is not None:
-        if recorder.locations.is_user(step.tb_frame.f_code):
-            line = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}: "
-        step = step.tb_next
-    said = str(error).strip().splitlines()
-    reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    line, reason = failing_line(error, recorder.locations.is_user), first_line(error)
     hint = dtypes_differ or "check the inputs' shapes and dtypes"
     if any(word in reason for word in ("numpy", "tolist", "unallocated storage", "data_ptr")):
         hint = "it asks for the values of a tensor: trace what is before and what is after it as functions of their own"
