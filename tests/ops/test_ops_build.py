@@ -255,7 +255,7 @@ def test_complex_numbers_where_they_do_not_count_are_an_error() -> None:
 
 def test_a_result_that_contradicts_what_was_known_is_an_error() -> None:
     x, out = shape("x", "B", "L", "C"), shape("y", "B", "P", "C", source="step")
-    step = Step("function", "pool", (x,), out, options={"window": (2,), "stride": (2,), "pad": (0,)})
+    step = Step("function", "pool", (x,), out, options={"window": (2,), "stride": (2,), "pad": (0,), "dilation": (1,)})
     line = Program((step,), {"P": 7}, ("B", "L", "C"), "by hand")
     with pytest.raises(InputError, match="P of the result is 4, and 7 elsewhere"):
         build(line, {"B": 1, "L": 8, "C": 3})

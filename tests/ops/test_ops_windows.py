@@ -16,7 +16,7 @@ from roofline import bound
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
-from roofline.ops.convolution import MOST_TAPS, Window, convolve, convolve_transposed, valid_taps, windows
+from roofline.ops.convolution import MOST_TAPS, Window, convolve, valid_taps, windows
 from roofline.sizes import symbol
 from roofline.work import Op, Tensor
 
@@ -118,8 +118,8 @@ def test_transposed_convolution(dims: list, extra: int, B: int, groups: int, cin
     w = Tensor("w", (*kernel, groups * cin, cout), "bf16", "weight")
 
     def flops(**more: bool) -> int:
-        op = convolve_transposed(
-            x, w, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more
+        op = convolve(
+            x, w, transposed=True, stride=stride, pad=pad, dilation=dilation, groups=groups, output_pad=extra, **more
         )
         assert op.writes[0].dims == (B, *results, groups * cout)
         assert op.dims == {"m": B * prod(lengths), "n": cout * prod(kernel), "k": cin, "batch": groups}
@@ -224,8 +224,11 @@ def x_of(*dims: int) -> Tensor:
         (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), stride=(2, 2)), "stride has 2 numbers for 1 spatial"),
         (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), stride=0), "size stride is 0"),
         (lambda: convolve(x_of(1, 9, 8), x_of(3, 8, 8), pad=-1), "size pad is -1"),
-        (lambda: convolve_transposed(x_of(1, 1, 8), x_of(1, 8, 8), pad=2), "nothing is left of a size of 1; pad less"),
-        (lambda: convolve_transposed(x_of(1, 9, 8), x_of(3, 4, 8)), "x has 8 channels, the kernel is for 4"),
+        (
+            lambda: convolve(x_of(1, 1, 8), x_of(1, 8, 8), pad=2, transposed=True),
+            "nothing is left of a size of 1; pad less",
+        ),
+        (lambda: convolve(x_of(1, 9, 8), x_of(3, 4, 8), transposed=True), "x has 8 channels, the kernel is for 4"),
     ],
 )
 def test_messages(call: object, message: str) -> None:

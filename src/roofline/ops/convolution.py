@@ -6,7 +6,8 @@
 ((1, 112, 112, 64), 236027904)
 >>> convolve(x, Tensor("w", (7, 7, 3, 64), "fp32"), stride=2, pad=3, count_padding=False).work.total("flops")
 232429056
->>> up = convolve_transposed(Tensor("x", (1, 8, 8, 16), "bf16"), Tensor("w", (4, 4, 16, 32), "bf16"), stride=2, pad=1)
+>>> x, w = Tensor("x", (1, 8, 8, 16), "bf16"), Tensor("w", (4, 4, 16, 32), "bf16")
+>>> up = convolve(x, w, stride=2, pad=1, transposed=True)
 >>> up.writes[0].dims, up.work.total("flops") == 2 * 8 * 8 * 16 * 4 * 4 * 32
 ((1, 16, 16, 32), True)
 
@@ -135,6 +136,8 @@ def convolve(
     pad: Padding | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: Size = 1,
+    transposed: bool = False,
+    output_pad: int | Sequence[int] = 0,
     compute: str | None = None,
     exact: bool = False,
     count_padding: bool = True,
@@ -142,92 +145,48 @@ def convolve(
 ) -> Op:
     """Convolve x [B, spatial…, C] with kernel [taps…, C/groups, O] into [B, results…, O].
 
+    A ``transposed`` one spreads x through kernel [taps…, C, O/groups]; ``output_pad`` is added to its results.
+
     Positions in the padding count, as is usual; with ``count_padding=False`` only taps that meet an element do, and
-    results that meet none. ``exact`` counts one add fewer for each result. A bias adds 1 FLOP for each result.
+    results that meet none. So do products that ``pad`` crops away of a transposed one. ``exact`` counts one add fewer
+    for each result that gets a product at all. A bias adds 1 FLOP for each result.
 
-    Source: shapes as in the PyTorch documentation of ConvNd.
+    Source: shapes as in the PyTorch documentation of ConvNd and ConvTransposeNd.
     """
     own = windows(kernel.dims[:-2], stride, pad, dilation)
     B, *spatial, C = x.dims
-    per_group, O = kernel.dims[-2:]  # noqa: E741
-    _check_channels(C, per_group * groups, O, groups)
-    results = [window.results(L) for window, L in zip(own, spatial, strict=True)]
-    places = list(zip(own, spatial, results, strict=True))
-    out = Tensor(f"conv({x.ident})", (B, *results, O), x.dtype)
-    fewer: Size = 0
-    if exact:
-        fewer = B * O * product(r if count_padding else w.reached(L, r) for w, L, r in places)
-    return convolution(
-        name,
-        (x, kernel) if bias is None else (x, kernel, bias),
-        (out,),
-        batch=B,
-        positions=product(results),
-        out_per_group=exact_div(O, groups),
-        in_per_group=per_group,
-        kernel=product(kernel.dims[:-2]),
-        groups=groups,
-        places=[window.reach(L, r) for window, L, r in places],
-        valid_taps=None if count_padding else product(w.taps(L, r) for w, L, r in places),
-        only_valid=not count_padding,
-        fewer_adds=fewer,
-        bias=0 if bias is None else out.elements,
-        compute=compute or arithmetic([tensor for tensor in (x, kernel, bias) if tensor is not None]),
-        note=_note(own, count_padding),
-    )
-
-
-def convolve_transposed(
-    x: Tensor,
-    kernel: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: int | Sequence[int] = 1,
-    pad: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: Size = 1,
-    output_pad: int | Sequence[int] = 0,
-    compute: str | None = None,
-    exact: bool = False,
-    count_padding: bool = True,
-    name: str = "conv_transpose",
-) -> Op:
-    """Spread x [B, spatial…, C] through kernel [taps…, C, O/groups] into [B, results…, O].
-
-    Products that ``pad`` crops away count, as is usual; with ``count_padding=False`` they do not. ``exact`` counts one
-    add fewer for each result that gets a product at all. The rest is as in :func:`convolve`.
-
-    Source: shapes as in the PyTorch documentation of ConvTransposeNd.
-    """
-    own = windows(kernel.dims[:-2], stride, pad, dilation)
-    B, *spatial, C = x.dims
-    per_group = kernel.dims[-1]
-    O = per_group * groups  # noqa: E741
-    _check_channels(C, kernel.dims[-2], O, groups)
+    first, last = kernel.dims[-2:]
+    taken, O = (first, last * groups) if transposed else (first * groups, last)  # noqa: E741
+    _check_channels(C, taken, O, groups)
     extra = per_dimension("output_pad", output_pad, len(own), least=0)
-    results = [window.spread(L, more) for window, L, more in zip(own, spatial, extra, strict=True)]
-    places = list(zip(own, results, spatial, strict=True))
-    if count_padding:
+    sizes = zip(own, spatial, extra, strict=True)
+    results = [window.spread(L, more) if transposed else window.results(L) for window, L, more in sizes]
+    # each window, the size that it slides over, and how many places it has there
+    places = list(zip(own, *((results, spatial) if transposed else (spatial, results)), strict=True))
+    if transposed and count_padding:
         uncropped = [window._replace(pad=0) for window in own]
         places = [(window, window.spread(L), L) for window, L in zip(uncropped, spatial, strict=True)]
-    out = Tensor(f"conv_transpose({x.ident})", (B, *results, O), x.dtype)
+    kind, operands = ("conv_transpose" if transposed else "conv"), [x, kernel, *([] if bias is None else [bias])]
+    out = Tensor(f"{kind}({x.ident})", (B, *results, O), x.dtype)
+    met = (w.covered(L, r) if transposed else r if count_padding else w.reached(L, r) for w, L, r in places)
     return convolution(
         name,
-        (x, kernel) if bias is None else (x, kernel, bias),
+        operands,
         (out,),
         batch=B,
-        positions=product(spatial),
-        out_per_group=per_group,
-        in_per_group=exact_div(C, groups),
+        positions=product(spatial if transposed else results),
+        out_per_group=last if transposed else exact_div(O, groups),
+        in_per_group=exact_div(C, groups) if transposed else first,
         kernel=product(kernel.dims[:-2]),
         groups=groups,
-        transposed=True,
-        valid_taps=None if count_padding else product(window.taps(r, L) for window, r, L in places),
+        transposed=transposed,
+        places=() if transposed else [window.reach(L, r) for window, L, r in places],
+        valid_taps=None if count_padding else product(w.taps(L, r) for w, L, r in places),
         only_valid=not count_padding,
-        fewer_adds=B * O * product(window.covered(r, L) for window, r, L in places) if exact else 0,
+        fewer_adds=B * O * product(met) if exact else 0,
         bias=0 if bias is None else out.elements,
-        compute=compute or arithmetic([tensor for tensor in (x, kernel, bias) if tensor is not None]),
-        note=_note(own, count_padding, "cropped"),
+        compute=compute or arithmetic(operands),
+        note=_note(own, count_padding, "cropped" if transposed else "padded"),
     )
 
 
@@ -237,8 +196,7 @@ def rule(step: Step, context: Context) -> Op:
     x, kernel, *rest = step.inputs
     options: dict[str, Any] = {key: value for key, value in step.options.items() if key in _OPTIONS}
     options["groups"] = context.groups(step)
-    function = convolve_transposed if step.function == "conv_transpose" else convolve
-    op = function(
+    op = convolve(
         context.tensor(x),
         context.operand(kernel),
         context.operand(rest[0]) if rest else None,
@@ -246,6 +204,7 @@ def rule(step: Step, context: Context) -> Op:
         exact=context.exact,
         count_padding=context.count_padding,
         name=step.text or step.function,
+        transposed=step.function == "conv_transpose",
         **options,
     )
     return context.written_to(op, step.output)
@@ -262,7 +221,7 @@ def _check_channels(C: Size, expected: Size, O: Size, groups: Size) -> None:  # 
     require_equal(C, expected, said, rule="the kernel is for another number of channels than x has")
 
 
-def _note(own: Sequence[Window], count_padding: bool, what: str = "padded") -> str:
+def _note(own: Sequence[Window], count_padding: bool, what: str) -> str:
     if all(window.pad == 0 for window in own):
         return ""
     return f"{what} positions of a convolution are {'counted' if count_padding else 'not counted'}"

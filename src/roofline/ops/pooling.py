@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.basic import vector
-from roofline.ops.convolution import Reach, per_dimension, read_by_windows, require_results, windows
+from roofline.ops.convolution import Reach, read_by_windows, require_results, windows
 from roofline.ops.rules import Context, register
 from roofline.sizes import Size, minimum, product
 from roofline.work import Op, Tensor
@@ -115,10 +115,8 @@ def rule(step: Step, context: Context) -> Op:
     """
     x = context.tensor(step.inputs[0])
     B, *spatial, C = x.dims
-    size = per_dimension("window", step.options["window"], len(spatial))
-    usual = {"stride": size, "pad": 0, "dilation": 1}
-    stride, pad, dilation = (step.options.get(key, value) for key, value in usual.items())
-    own = windows(size, stride, pad, dilation)
+    size, *options = (step.options[key] for key in ("window", "stride", "pad", "dilation"))
+    own = windows(size, *options)
     results = [w.results(L) for w, L in zip(own, spatial, strict=True)]
     places = list(zip(own, spatial, results, strict=True))
     counted = {}

@@ -206,47 +206,21 @@ def distances(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, p
 
 @register("reduction")
 def reduction_rule(step: Step, context: Context) -> Op:
-    """Price a reduction over the labels in ``over``."""
-    x = context.tensor(step.inputs[0])
-    return reduction(
-        step.function,
-        [x],
-        [context.tensor(step.output)],
-        elements=x.elements,
-        results=context.rows(step),
-        compute=context.arithmetic(step),
-        name=step.text,
-    )
+    """Price a reduction over the labels in ``over``, which gives a result for each row."""
+    facts = context.along_rows(step)
+    return reduction(step.function, results=facts.pop("rows"), **facts)
 
 
 @register("softmax")
 def softmax_rule(step: Step, context: Context) -> Op:
     """Price a softmax along the labels in ``over``."""
-    x = context.tensor(step.inputs[0])
-    return softmax(
-        step.text or step.function,
-        [x],
-        [context.tensor(step.output)],
-        elements=x.elements,
-        rows=context.rows(step),
-        log=step.function == "log_softmax",
-        exact=context.exact,
-        compute=context.arithmetic(step),
-    )
+    return softmax(**context.along_rows(step), log=step.function == "log_softmax", exact=context.exact)
 
 
 @register("scan")
 def scan_rule(step: Step, context: Context) -> Op:
     """Price a scan along the label in ``over``."""
-    x = context.tensor(step.inputs[0])
-    return scan(
-        step.text or step.function,
-        [x],
-        [context.tensor(step.output)],
-        elements=x.elements,
-        rows=context.rows(step),
-        compute=context.arithmetic(step),
-    )
+    return scan(**context.along_rows(step))
 
 
 @register("sort")

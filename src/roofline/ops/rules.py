@@ -67,6 +67,12 @@ class Context(NamedTuple):
         """How many rows a step works along: the labels of its first operand that are not in ``over``."""
         return self.size(label for label in step.inputs[0].labels if label not in step.over)
 
+    def along_rows(self, step: Step) -> dict[str, Any]:
+        """What the price of a step along rows takes: what it reads and writes, elements, rows, arithmetic dtype."""
+        x = self.tensor(step.inputs[0])
+        moved = {"name": step.text or step.function, "reads": [x], "writes": [self.tensor(step.output)]}
+        return {**moved, "elements": x.elements, "rows": self.rows(step), "compute": self.arithmetic(step)}
+
     def groups(self, step: Step) -> Size:
         """Groups of channels that one chip has, where its first operand is split by channels: whole ones."""
         groups = step.options.get("groups", 1)
