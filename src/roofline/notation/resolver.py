@@ -34,6 +34,7 @@ Of products of two tensors some labels are contracted, some are batch, the other
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from roofline import dtypes
 from roofline.errors import NotationError, look_alike
@@ -41,7 +42,7 @@ from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
 from roofline.notation.functions import FUNCTIONS
-from roofline.notation.result import broadcast, match
+from roofline.notation.result import broadcast, match, reordered
 from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import (
     BinaryNode,
@@ -60,6 +61,10 @@ from roofline.signatures import takes
 
 #: Bits of formats in which sums are seldom kept: a result has them where nothing else is written.
 NARROW = 8
+
+
+#: Axes of a result, contracted labels, and labels that the written result renames.
+_Product: TypeAlias = tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]
 
 
 class _Paired(NamedTuple):
@@ -179,9 +184,7 @@ def _unequal(scope: Scope, node: BinaryNode, left: Shape, right: Shape, one: str
     return scope.fail(f"{shown}: {text[0]} and {text[1]} differ", place, hint)
 
 
-def _result(
-    scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted
-) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+def _result(scope: Scope, node: BinaryNode, paired: _Paired, wanted: Wanted) -> _Product:
     """Find the axes of the result, the contracted labels, and labels that the written result renames."""
     if wanted.output and wanted.dims is not None:
         return _written_result(scope, node, paired, wanted.output, wanted)
@@ -250,9 +253,7 @@ def _matmul_order(scope: Scope, paired: _Paired, left: list[TensorDim], right: l
     return [*batch, *rows, *columns]
 
 
-def _written_result(
-    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
-) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+def _written_result(scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted) -> _Product:
     dims = output.dims or ()
     if any(dim.name is None for dim in dims) or paired.numeric:
         return _numeric_result(scope, node, paired, output, wanted)
@@ -260,9 +261,7 @@ def _written_result(
     return axes, _check_labels(scope, node, paired, axes, output), {}
 
 
-def _numeric_result(
-    scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted
-) -> tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]:
+def _numeric_result(scope: Scope, node: BinaryNode, paired: _Paired, output: TensorNode, wanted: Wanted) -> _Product:
     """A written result with numbers: position by position where the default rule applies, else by size."""
     dims = output.dims or ()
     shared = [label for label in paired.left.labels if label in paired.right.labels]
@@ -275,7 +274,7 @@ def _numeric_result(
         given = _kept(scope, paired, contracted)
         if not given and [dim.size for dim in dims] == [1]:
             return (), contracted, {}
-        ordered = None if paired.numeric else _reordered(scope, given, output)
+        ordered = None if paired.numeric else reordered(scope, given, dims)
         if ordered is not None:
             return ordered, contracted, {}
         if paired.numeric or len(given) == len(dims):
@@ -283,28 +282,6 @@ def _numeric_result(
             return axes, contracted, renamed
     axes = _by_size(scope, paired, output)
     return axes, _check_labels(scope, node, paired, axes, output), {}
-
-
-def _reordered(scope: Scope, given: Sequence[TensorDim], output: TensorNode) -> tuple[TensorDim, ...] | None:
-    """The given axes in the written order, where the names are the same and the other sizes too."""
-    dims = output.dims or ()
-    free = [axis.label for axis in given]
-    if len(dims) != len(free):
-        return None
-    for dim in dims:
-        if dim.name and dim.name not in free:
-            return None
-        if dim.name:
-            free.remove(dim.name)
-    axes: list[TensorDim] = []
-    for dim in dims:
-        label = dim.name or next((item for item in free if scope.sizes.get(item) == dim.size), None)
-        if label is None:
-            return None
-        if dim.name is None:
-            free.remove(label)
-        axes.append(TensorDim(label, dim.axes))
-    return tuple(axes)
 
 
 def _by_size(scope: Scope, paired: _Paired, output: TensorNode) -> tuple[TensorDim, ...]:

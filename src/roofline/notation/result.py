@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.errors import NotationError
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
-from roofline.notation.structure import CallNode, Shape, Span, TensorDim
+from roofline.notation.structure import CallNode, Dim, Shape, Span, TensorDim
 
 
 def finish(
@@ -131,8 +131,8 @@ def broadcast(
         axes, renamed = _join(scope, axes, shape, span, what)
         operands = [rename(operand, renamed) for operand in (*operands, shape)]
     if wanted.dims is not None:
-        written = _reordered(axes, wanted)
-        axes, renamed = match(scope, written or axes, wanted, what)
+        named = reordered(scope, axes, wanted.dims) if all(dim.name for dim in wanted.dims) else None
+        axes, renamed = match(scope, named or axes, wanted, what)
         operands = [rename(operand, renamed) for operand in operands]
     return operands, axes
 
@@ -157,12 +157,25 @@ def _by_written_labels(scope: Scope, shapes: Sequence[Shape], wanted: Wanted) ->
     return tuple(TensorDim(dim.name or "", dim.axes) for dim in dims)
 
 
-def _reordered(axes: Sequence[TensorDim], wanted: Wanted) -> tuple[TensorDim, ...] | None:
-    """Put the axes into the written order where the written names are the same set."""
-    dims, by_label = wanted.dims, {axis.label: axis for axis in axes}
-    if not dims or {dim.name for dim in dims} != set(by_label) or len(dims) != len(axes):
+def reordered(scope: Scope, given: Sequence[TensorDim], dims: Sequence[Dim]) -> tuple[TensorDim, ...] | None:
+    """The given axes in the written order, where the names are the same and the other sizes too."""
+    free = [axis.label for axis in given]
+    if len(dims) != len(free):
         return None
-    return tuple(by_label[dim.name or ""] for dim in dims)
+    for dim in dims:
+        if dim.name and dim.name not in free:
+            return None
+        if dim.name:
+            free.remove(dim.name)
+    axes: list[TensorDim] = []
+    for dim in dims:
+        label = dim.name or next((item for item in free if scope.sizes.get(item) == dim.size), None)
+        if label is None:
+            return None
+        if dim.name is None:
+            free.remove(label)
+        axes.append(TensorDim(label, dim.axes))
+    return tuple(axes)
 
 
 def _join(

@@ -61,6 +61,24 @@ _LARGE = 2**60
 _WORTH_SAYING = 1.01
 
 
+class _Asked(NamedTuple):
+    """A collective whose algorithm is chosen."""
+
+    kind: str
+    axes: tuple[MeshAxis, ...]
+    density: Density
+    dtype: str
+
+    def cost(self, nbytes: Size, algorithm: str | None = None) -> CollectiveCost:
+        """Count it by an algorithm; None takes the one for large arrays."""
+        return cost(self.kind, self.axes, nbytes, algorithm=algorithm, density=self.density, dtype=self.dtype)
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether the sizes of its axes and its density are single numbers."""
+        return all(_is_number(size) for size in (*(axis.size for axis in self.axes), self.density))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chooser:
     """The algorithms wanted for collectives, and the machine whose rates decide which is the fastest.
@@ -96,29 +114,23 @@ class Chooser:
         self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
     ) -> CollectiveCost:
         """Count a collective by the fastest algorithm, or by the one asked for; say what would be faster than that."""
-        name = self.name(kind)
+        asked, name = _Asked(kind, tuple(axes), density, dtype), self.name(kind)
         if name is not None and name.strip().lower() == AUTO and self.machine is not None:
             name = None
         if isinstance(self.wanted, str) and _only_others(self.wanted, kind, axes, dtype):
             name = None
         if name is None and self.machine is not None:
-            return self._passed_over(self._fastest(kind, axes, nbytes, density, dtype))
-        found = cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
-        return found if name is None else self._compared(found, axes, density, dtype)
+            return self._passed_over(self._fastest(asked, nbytes))
+        found = asked.cost(nbytes, name)
+        return found if name is None else self._compared(found, asked)
 
-    def _fastest(
-        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str
-    ) -> CollectiveCost:
+    def _fastest(self, asked: _Asked, nbytes: Size) -> CollectiveCost:
         assert self.machine is not None
-
-        def count(name: str) -> CollectiveCost:
-            return cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype)
-
-        if any(chip_counts(axis.size) for axis in axes):
-            return _of_each_count(_open_regimes(kind, tuple(axes), self.machine, density, dtype), nbytes, count)
-        if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
-            return _of_each_mesh(kind, axes, nbytes, self.machine, density, dtype)
-        return _of_each_size(_regimes(kind, tuple(axes), self.machine, density, dtype), nbytes, count, self.machine)
+        if any(chip_counts(axis.size) for axis in asked.axes):
+            return _of_each_count(asked, _open_regimes(asked, self.machine), nbytes)
+        if not asked.is_of_numbers:
+            return _of_each_mesh(asked, nbytes, self.machine)
+        return _of_each_size(asked, nbytes, self.machine)
 
     def _passed_over(self, found: CollectiveCost) -> CollectiveCost:
         """Say of a collective which algorithm was asked for that does no such collective here."""
@@ -127,13 +139,11 @@ class Chooser:
             return found
         return replace(found, note=f"{found.note}; {wanted} does no {found.kind} here")
 
-    def _compared(
-        self, found: CollectiveCost, axes: Sequence[MeshAxis], density: Density, dtype: str
-    ) -> CollectiveCost:
+    def _compared(self, found: CollectiveCost, asked: _Asked) -> CollectiveCost:
         """Name the fastest algorithm at this size beside the one that was asked for, where it is another."""
         if self.machine is None or not self.compares or not _is_number(found.nbytes) or not _is_number(found.chips):
             return found
-        best = self._fastest(found.kind, axes, found.nbytes, density, dtype)
+        best = self._fastest(asked, found.nbytes)
         ours, theirs = (_times(each.work, self.machine)[0] for each in (found, best))
         if not theirs or ours < theirs * _WORTH_SAYING:
             return found
@@ -175,11 +185,11 @@ def regimes(
 
     Nothing is listed where sizes of axes are open or no latency is known.
     """
-    if not all(_is_number(axis.size) for axis in axes) or not _is_number(density):
+    asked = _Asked(kind, tuple(axes), density, dtype)
+    if not asked.is_of_numbers:
         return ()
-    first = feasible_algorithms(kind, axes, density, dtype)[0]
-    known = _hops_known(cost(kind, axes, 1, algorithm=first, density=density, dtype=dtype).work, machine)
-    return _regimes(kind, tuple(axes), machine, density, dtype) if known else ()
+    known = _hops_known(asked.cost(1, feasible_algorithms(*asked)[0]).work, machine)
+    return _regimes(asked, machine) if known else ()
 
 
 class _Line(NamedTuple):
@@ -197,20 +207,15 @@ class _Line(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _regimes(
-    kind: str, axes: tuple[MeshAxis, ...], machine: Machine, density: Density, dtype: str
-) -> tuple[Regime, ...]:
+def _regimes(asked: _Asked, machine: Machine) -> tuple[Regime, ...]:
     """The fastest algorithm from each number of bytes on.
 
     Bytes over links grow with V and hops do not, so the order of two algorithms changes only where the bytes of one
     take as long as its hops or the other's, or where the sums of both are equal.
     """
-    names = feasible_algorithms(kind, axes, density, dtype)
-    lines = [
-        _line(name, cost(kind, axes, _LARGE, algorithm=name, density=density, dtype=dtype).work, machine)
-        for name in names
-    ]
-    if not _hops_known(cost(kind, axes, 1, algorithm=names[0], density=density, dtype=dtype).work, machine):
+    names = feasible_algorithms(*asked)
+    lines = [_line(asked, name, machine) for name in names]
+    if not _hops_known(asked.cost(1, names[0]).work, machine):
         return (Regime(0.0, min(lines, key=lambda line: line.rank(_LARGE)).algorithm),)
     marks = {0.0}
     for line in lines:
@@ -231,28 +236,26 @@ def _regimes(
     return tuple(found)
 
 
-def _line(name: str, work: Work, machine: Machine) -> _Line:
+def _line(asked: _Asked, name: str, machine: Machine) -> _Line:
+    work = asked.cost(_LARGE, name).work
     hops = Work({key: amount for key, amount in work.items() if key.quantity == "hops"})
     wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
     busiest, together, _ = _times(wire, machine)
     return _Line(name, together / _LARGE, busiest / _LARGE, _times(hops, machine)[1], work.total("hops"))
 
 
-def _of_each_size(
-    by_size: Sequence[Regime], nbytes: Size, count: Callable[[str], CollectiveCost], machine: Machine
-) -> CollectiveCost:
+def _of_each_size(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:
     """Count by the fastest algorithm: one of a number, one for each entry of an array or each piece of a formula."""
+    by_size = _regimes(asked, machine)
     starts = [regime.start for regime in by_size]
-    if _is_number(nbytes):
-        taken = count(by_size[max(0, bisect_right(starts, nbytes) - 1)].algorithm)
-    elif len(by_size) == 1:
-        taken = count(by_size[0].algorithm)
     if _is_number(nbytes) or len(by_size) == 1:
+        at = max(0, bisect_right(starts, nbytes) - 1) if _is_number(nbytes) else 0
+        taken = asked.cost(nbytes, by_size[at].algorithm)
         fastest = "the fastest at this size" if _is_number(nbytes) else "the fastest at every size"
         known = _hops_known(taken.work, machine)
         said = fastest if known else "the least bytes: no hop latency is known"
         return replace(taken, note=f"{taken.note}; {said}")
-    costs = [count(regime.algorithm) for regime in by_size]
+    costs = [asked.cost(nbytes, regime.algorithm) for regime in by_size]
     if is_array(nbytes):
         import numpy as np
 
@@ -279,10 +282,8 @@ class _OpenRegimes(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _open_regimes(
-    kind: str, axes: tuple[MeshAxis, ...], machine: Machine, density: Density, dtype: str
-) -> _OpenRegimes:
-    (n,) = {each for axis in axes for each in chip_counts(axis.size)}
+def _open_regimes(asked: _Asked, machine: Machine) -> _OpenRegimes:
+    (n,) = {each for axis in asked.axes for each in chip_counts(axis.size)}
 
     @cache
     def at(value: int) -> tuple[Regime, ...]:
@@ -292,15 +293,14 @@ def _open_regimes(
         def placed(each: Any) -> Any:
             return replace(each, size=put(each.size), below=put(each.below))
 
-        known = (replace(a, size=put(a.size), segments=tuple(map(placed, a.segments))) for a in axes)
-        return _regimes(kind, tuple(known), machine, density, dtype)
+        known = (replace(a, size=put(a.size), segments=tuple(map(placed, a.segments))) for a in asked.axes)
+        return _regimes(asked._replace(axes=tuple(known)), machine)
 
     names = dict.fromkeys(regime.algorithm for value in n.values for regime in at(value))
-    works = {name: cost(kind, axes, _LARGE, algorithm=name, density=density, dtype=dtype).work for name in names}
-    return _OpenRegimes(n, at, tuple(_line(name, work, machine) for name, work in works.items()))
+    return _OpenRegimes(n, at, tuple(_line(asked, name, machine) for name in names))
 
 
-def _of_each_count(regimes: _OpenRegimes, nbytes: Size, count: Callable[[str], CollectiveCost]) -> CollectiveCost:
+def _of_each_count(asked: _Asked, regimes: _OpenRegimes, nbytes: Size) -> CollectiveCost:
     """Count by the fastest algorithm at each number of chips that is open, and at each size where that is open too."""
     n = regimes.count
     is_open = is_symbol(nbytes) and bool(nbytes.free_symbols - {n})
@@ -328,7 +328,7 @@ def _of_each_count(regimes: _OpenRegimes, nbytes: Size, count: Callable[[str], C
         inside = True if after is None else n < after[0]
         starts = _open_starts(regimes, run) if is_open else [0]
         ends = [*(nbytes < start for start in starts[1:]), True]
-        pieces += [(count(name), And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
+        pieces += [(asked.cost(nbytes, name), And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
     first = pieces[0][0]
     if len(pieces) == 1:
         return replace(first, note=f"{first.note}; the fastest at every {n} here")
@@ -362,18 +362,15 @@ def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> list[Any]:
     return starts
 
 
-def _of_each_mesh(
-    kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Density, dtype: str
-) -> CollectiveCost:
+def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:
     """Count by the fastest algorithm of each entry where axes are arrays; by one where the number of chips is open."""
-    if any(is_symbol(size) for size in (nbytes, density, *(axis.size for axis in axes))):
-        found = cost(kind, axes, nbytes, density=density, dtype=dtype)
+    if any(is_symbol(size) for size in (nbytes, asked.density, *(axis.size for axis in asked.axes))):
+        found = asked.cost(nbytes)
         return replace(found, note=f"{found.note}; the fastest for large arrays")
-    tiers = _tiers_of_each(axes)
-    if not isinstance(density, TopKRouting) and (tiers != tiers.flat[0]).any():
-        return _of_each_tier(tiers, kind, axes, nbytes, machine, density, dtype)
-    names = feasible_algorithms(kind, axes, density, dtype)
-    costs = [cost(kind, axes, nbytes, algorithm=name, density=density, dtype=dtype) for name in names]
+    tiers = _tiers_of_each(asked.axes)
+    if not isinstance(asked.density, TopKRouting) and (tiers != tiers.flat[0]).any():
+        return _of_each_tier(tiers, asked, nbytes, machine)
+    costs = [asked.cost(nbytes, name) for name in feasible_algorithms(*asked)]
     times = [_times(each.work, machine) for each in costs]
     import numpy as np
 
@@ -391,13 +388,11 @@ def _tiers_of_each(axes: Sequence[MeshAxis]) -> Any:
     return np.broadcast_to(found, np.broadcast_shapes(*(np.shape(axis.size) for axis in axes)))
 
 
-def _of_each_tier(
-    tiers: Any, kind: str, axes: Sequence[MeshAxis], nbytes: Size, machine: Machine, density: Size, dtype: str
-) -> CollectiveCost:
+def _of_each_tier(tiers: Any, asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:
     """Count entries that stay within a tier by what that tier can do, and those beyond it by what all of them can."""
     import numpy as np
 
-    whole = cost(kind, axes, nbytes, density=density, dtype=dtype)
+    density: Any = asked.density
     shape = np.broadcast_shapes(tiers.shape, np.shape(nbytes), np.shape(density))
     tiers = np.broadcast_to(tiers, shape)
     work: dict[Key, Any] = {}
@@ -409,18 +404,18 @@ def _of_each_tier(
             return np.broadcast_to(size, shape)[own] if is_array(size) else size
 
         parts = []
-        for axis in axes:
+        for axis in asked.axes:
             runs = [each for each in axis.segments if bool((np.asarray(some(each.size)) > 1).any())]
             runs = [replace(each, **{f.name: some(getattr(each, f.name)) for f in fields(each)}) for each in runs]
             parts.append(replace(axis, size=some(axis.size), segments=tuple(runs)))
-        found = Chooser(None, _laid_out(machine, parts)).cost(kind, parts, some(nbytes), some(density), dtype)
+        own_part = asked._replace(axes=tuple(parts), density=some(density))
+        found = Chooser(None, _laid_out(machine, parts))._fastest(own_part, some(nbytes))
         names |= dict.fromkeys(found.algorithm.split(" or "))
         for key, amount in found.work.items():
             work.setdefault(key, np.zeros(shape))[own] = amount
-    note = (
-        f"{kind} over {', '.join(axis.name for axis in axes)}: the fastest at each number of chips: {', '.join(names)}"
-    )
-    return replace(whole, algorithm=" or ".join(names), work=Work(work), note=note)
+    over = ", ".join(axis.name for axis in asked.axes)
+    note = f"{asked.kind} over {over}: the fastest at each number of chips: {', '.join(names)}"
+    return replace(asked.cost(nbytes), algorithm=" or ".join(names), work=Work(work), note=note)
 
 
 def _laid_out(machine: Machine, axes: Sequence[MeshAxis]) -> Machine:

@@ -63,9 +63,9 @@ from typing import Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass
-from roofline.notation.functions import FUNCTIONS
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step, TensorDim
+from roofline.ops.rules import family_of
 from roofline.signatures import either, spelled
 from roofline.sizes import UNEVEN, Size, ceil_div, floor_div, is_array, is_exact, is_one, is_symbol, maximum, product
 
@@ -408,8 +408,7 @@ NO_SUMS = ("max", "min", "prod", "argmax", "argmin", "logsumexp", "norm")
 
 def loops_of(step: Step) -> tuple[Loop, ...]:
     """List the loops of an operation that a mesh axis may shard."""
-    family = FUNCTIONS[step.function].family if step.kind == "function" else step.kind
-    return tuple(_FAMILIES.get(family, _apart)(step))
+    return tuple(_FAMILIES.get(family_of(step), _apart)(step))
 
 
 def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = (), statistics: int = 0) -> list[Loop]:
@@ -564,7 +563,7 @@ def split_images(step: Step, layouts: Iterable[Layout], raw: Layout) -> list[str
     Those that windows keep are loops: chips exchange the borders of their parts. So are others where the raw result is
     split.
     """
-    if FUNCTIONS.get(step.function) is None or FUNCTIONS[step.function].family not in ("convolution", "pooling"):
+    if family_of(step) not in ("convolution", "pooling"):
         return []
     images = {*step.inputs[0].labels[1:-1], *step.output.labels[1:-1]}
     for loop in loops_of(step):

@@ -33,8 +33,7 @@ def needed_of(
 
     Of a result that is an input with parts replaced ``in_place`` the parts alone are worked out.
     """
-    places = [*jaxpr.constvars, *jaxpr.invars]
-    known = _numbers(jaxpr, dict(zip(places[len(places) - len(numbers) :], numbers, strict=True)))
+    known = _numbers(jaxpr, _given(jaxpr, numbers))
     found: dict[Any, Region] = {}
 
     def need(atom: Any, region: Region) -> None:
@@ -54,7 +53,12 @@ def needed_of(
             continue
         for atom, region in zip(eqn.invars, _operands(eqn, known, asked), strict=True):
             need(atom, region)
-    return [found.get(var, regions.NOTHING) for var in places]
+    return [found.get(var, regions.NOTHING) for var in (*jaxpr.constvars, *jaxpr.invars)]
+
+
+def _of_inputs(jaxpr: Any, wanted: Sequence[Region], numbers: Sequence[Numbers] | None = None) -> list[Region]:
+    """What is needed of the inputs of an open jaxpr alone, of which these are known or none."""
+    return needed_of(jaxpr, numbers or [None] * len(jaxpr.invars), wanted)[len(jaxpr.constvars) :]
 
 
 #: Primitives that replace a part of an array.
@@ -118,8 +122,7 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
     inside = _called(eqn)
     if inside is not None:
         jaxpr, held = open_jaxpr(inside)
-        numbers = [*map(held_numbers, held or ()), *given]
-        return needed_of(jaxpr, numbers, wanted)[len(jaxpr.constvars) :]
+        return _of_inputs(jaxpr, wanted, [*map(held_numbers, held or ()), *given])
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
     return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
@@ -136,7 +139,7 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
     for step in range(length)[:: -1 if params.get("reverse") else 1]:
         rows = [None if row is None else row[step] for row in given[shared + moving :]]
         numbers = [*consts, *carried, *rows]
-        asked = needed_of(body, numbers, [WHOLE] * len(body.outvars))[len(body.constvars) :]
+        asked = _of_inputs(body, [WHOLE] * len(body.outvars), numbers)
         found = [regions.union(before, more) for before, more in zip(found, asked, strict=False)]
         known = _numbers(body, _given(body, numbers))
         carried = [number_of(atom, known) for atom in body.outvars[:moving]]
@@ -173,7 +176,7 @@ def _steady(
     """
     held = list(carried)
     for _ in range(_MOST_ROUNDS):
-        asked = needed_of(body, [None] * len(body.invars), [*held, *others])[len(body.constvars) :]
+        asked = _of_inputs(body, [*held, *others])
         own = asked[shared : shared + len(held)]
         more = [regions.union(before, now) for before, now in zip(held, own, strict=True)]
         if more == held:
@@ -181,7 +184,7 @@ def _steady(
         held = more
     else:
         held = [region if region == regions.NOTHING else WHOLE for region in held]
-        asked = needed_of(body, [None] * len(body.invars), [*held, *others])[len(body.constvars) :]
+        asked = _of_inputs(body, [*held, *others])
     return asked[:shared], held, asked[shared + len(held) :], any(region != regions.NOTHING for region in own)
 
 
@@ -192,7 +195,7 @@ _MOST_ROUNDS = 8
 def _of_while(each: Asked) -> Iterator[Region]:
     """Of a loop until a condition what this and its steps need."""
     test, many = open_jaxpr(each.facts["cond_jaxpr"])[0], each.facts["cond_nconsts"]
-    asked = needed_of(test, [None] * len(test.invars), [WHOLE])[len(test.constvars) :]
+    asked = _of_inputs(test, [WHOLE])
     carried = [regions.union(*pair) for pair in zip(each.wanted, asked[many:], strict=True)]
     consts, held, _, _ = _steady(open_jaxpr(each.facts["body_jaxpr"])[0], each.facts["body_nconsts"], carried, [])
     yield from (*asked[:many], *consts, *held)
@@ -201,7 +204,7 @@ def _of_while(each: Asked) -> Iterator[Region]:
 def _of_branches(each: Asked) -> Iterator[Region]:
     """Of a choice between programs what any of them needs."""
     programs = [open_jaxpr(branch)[0] for branch in each.facts["branches"]]
-    asked = [needed_of(one, each.numbers[1:], each.wanted)[len(one.constvars) :] for one in programs]
+    asked = [_of_inputs(one, each.wanted, each.numbers[1:]) for one in programs]
     yield from (WHOLE, *(regions.union(*of) for of in zip(*asked, strict=True)))
 
 

@@ -54,13 +54,8 @@ def einsum(call: Call) -> Priced:
     return einsum_operations(call.name, call.get("equation"), operands, call.writes, any_order=True)
 
 
-@rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")
-def convolution(call: Call) -> Priced:
-    """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
-    return _convolved(call)
-
-
 def _convolved(call: Call) -> Op:
+    """Convolve [B, C, spatial…] with [O, C/groups, taps…]; transposed: [C, O/groups, taps…]."""
     transposed = call.name == "ConvTranspose"
     place = 3 if call.name == "QLinearConv" else 1
     x, weight, out = call.shape(0), call.shape(place), call.writes[0].dims
@@ -86,6 +81,9 @@ def _convolved(call: Call) -> Op:
         bias=call.writes[0].elements if bias else 0,
         note="padded positions of a convolution are counted" if any(at.low for at in places) else "",
     )
+
+
+rule("Conv", "ConvInteger", "QLinearConv", "ConvTranspose", "FusedConv")(_convolved)
 
 
 @rule("DeformConv")

@@ -10,7 +10,7 @@ from roofline.ops.reduction import SOFTMAX_PER_ELEMENT as SOFTMAX
 from roofline.programs.onnx.registry import Call, Priced, pricing, rule
 from roofline.programs.pytorch.registry import OPTIMIZERS
 from roofline.programs.rule_table import levels_of
-from roofline.sizes import exact_div, product
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Work
 
 #: Functions of :data:`~roofline.ops.elementwise.PER_ELEMENT` by ONNX's name.
@@ -137,10 +137,12 @@ rule("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")(
 def layer_norm_with(call: Call, *, affine: int, added: int = 0) -> Op:
     """A norm, by the root of the mean square where the name says so, with more done to each element."""
     function = "rms_norm" if "RMS" in call.name or "Simplified" in call.name else "layer_norm"
-    out = call.writes[0]
-    axis = call.get("axis", -1)
-    rows = product(out.dims[: axis if axis >= 0 else len(out.dims) + axis])
-    facts = {"elements": out.elements, "rows": rows, "affine": affine, "added": added}
+    dims, axis = call.writes[0].dims, call.get("axis", -1)
+    return _norm(call, function, product(dims[: axis if axis >= 0 else len(dims) + axis]), affine, added)
+
+
+def _norm(call: Call, function: str, rows: Size, affine: int, added: int = 0) -> Op:
+    facts = {"elements": call.writes[0].elements, "rows": rows, "affine": affine, "added": added}
     return pricing.norm(function, call.reads, call.writes, **facts, name=call.name)
 
 
@@ -153,19 +155,15 @@ def group_norm(call: Call) -> Priced:
         rows = product(size for place, size in enumerate(out.dims) if place not in axes)
     else:
         rows = out.dims[0] * (call.get("num_groups") or out.dims[1])
-    affine = call.has(1) + call.has(2)
-    facts = {"elements": out.elements, "rows": rows, "affine": affine}
-    return pricing.norm("group_norm", call.reads, call.writes, **facts, name=call.name)
+    return _norm(call, "group_norm", rows, call.has(1) + call.has(2))
 
 
 @rule("BatchNormalization")
 def batch_norm(call: Call) -> Priced:
     """Stored statistics: a multiply and an add for each element, scale and shift being joined beforehand."""
     function = "layer_norm" if call.get("training_mode") else "batch_norm"
-    out = call.writes[0]
-    rows = out.dims[1] if len(out.dims) > 1 else 1
-    facts = {"elements": out.elements, "rows": rows, "affine": 2}
-    return pricing.norm(function, call.reads, call.writes, **facts, name=call.name)
+    dims = call.writes[0].dims
+    return _norm(call, function, dims[1] if len(dims) > 1 else 1, 2)
 
 
 #: FLOPs an element of x/‖x‖: a square, a sum, a quotient; and of x/(k + α·Σ x²)^β, whose window is added as it moves.

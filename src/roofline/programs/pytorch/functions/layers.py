@@ -48,13 +48,15 @@ def linear(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
 
 
 def _whole(
-    recorder: Recorder, func: Any, args: Any, kwargs: Any, name: str, operands: Sequence[Any], names: Sequence[str] = ()
-) -> Any:
-    """Run a function and write one operation down for all of it."""
+    recorder: Recorder, func: Any, args: Any, kwargs: Any, name: str, operands: Sequence[Any],
+    names: Sequence[str] = (), shown: str = "",
+) -> Any:  # fmt: skip
+    """Run a function and write one operation down for all of it, under its name or the one that is ``shown``."""
     with recorder.silence():
         out = func(*args, **kwargs)
     call = recorder.call(name, operands, [out], names)
-    recorder.emit(price(call), call=call)
+    op = price(call)
+    recorder.emit(replace(op, name=shown) if shown and isinstance(op, Op) else op, call=call)
     return out
 
 
@@ -63,16 +65,10 @@ def _whole(
 )
 def matmul(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A matrix product whole: broadcasting copies nothing."""
-    if "out" in kwargs or len(args) != 2 or not all(isinstance(item, torch.Tensor) for item in args):
+    two = "out" not in kwargs and len(args) == 2 and all(isinstance(item, torch.Tensor) for item in args)
+    if not two or _is_sparse(*args):
         return NotImplemented
-    if _is_sparse(*args):
-        return NotImplemented
-    with recorder.silence():
-        out = func(*args, **kwargs)
-    call = recorder.call("matmul", args, [out])
-    op = price(call)
-    recorder.emit(replace(op, name=func.__name__.strip("_")) if isinstance(op, Op) else op, call=call)
-    return out
+    return _whole(recorder, func, args, kwargs, "matmul", args, shown=func.__name__.strip("_"))
 
 
 @function(torch.einsum)
