@@ -29,17 +29,15 @@ def finish(
     given: Sequence[TensorDim],
     wanted: Wanted,
     *,
-    typed_by: Sequence[Shape] = (),
-    dtype: str | None = None,
     computed: Sequence[str] = (),
     over: Sequence[str] = (),
-    unreduced: tuple[str, ...] = (),
     options: Mapping[str, Any] | None = None,
+    **facts: Any,
 ) -> Shape:
     """Add the step of a call whose result has the ``given`` axes; return that result.
 
-    Its dtype is ``dtype``, or that of the operands (or of those in ``typed_by``). Labels that the written result
-    renames are renamed in the operands, in ``over`` and in the groups of the options.
+    Labels that the written result renames are renamed in the operands, in ``over`` and in the groups of the options.
+    Further ``facts`` are those of :meth:`Scope.add`.
     """
     axes, renamed = match(scope, given, wanted, call.function, computed=computed)
     chosen = dict(call.options if options is None else options)
@@ -50,14 +48,12 @@ def finish(
         call.function,
         [rename(shape, renamed) for shape in operands],
         axes,
-        typed_by=typed_by,
-        dtype=dtype,
         span=call.span,
         wanted=wanted,
-        unreduced=unreduced,
         over=tuple(renamed.get(label, label) for label in over),
         options=chosen,
         spelt=bool(call.over),
+        **facts,
     )
 
 

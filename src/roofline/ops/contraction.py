@@ -7,7 +7,8 @@ Work(flops/matrix/bf16: 8589934592)
 [1048576, 67108864, 1048576]
 >>> matmul(m=64, n=8192, k=8192, exact=True).work.total("flops") == 64 * 8192 * (2 * 8192 - 1)
 True
->>> dot(k=1024, exact=True).work
+>>> x, y = Tensor("x", (1024,), "bf16"), Tensor("y", (), "bf16")
+>>> contraction("dot", (x, x), (y,), m=1, n=1, k=1024, exact=True).work
 Work(flops/vector/bf16: 2047)
 >>> from roofline.sizes import symbol
 >>> matmul(symbol("B"), symbol("F"), symbol("D")).work.total("flops")
@@ -110,37 +111,6 @@ def matmul(
         k=k,
         batch=batch,
         unit="matrix",
-        compute=compute,
-        exact=exact,
-    )
-
-
-def dot(
-    k: Size,
-    batch: Size = 1,
-    *,
-    a: str = "bf16",
-    b: str = "bf16",
-    out: str | None = None,
-    compute: str | None = None,
-    exact: bool = False,
-    name: str = "dot",
-) -> Op:
-    """Multiply ``batch`` pairs of vectors of ``k`` elements, on the vector unit.
-
-    >>> op = dot(1024)
-    >>> op.work.total("flops"), sum(t.traffic_bytes for t in (*op.reads, *op.writes))
-    (2048, 4098)
-    """
-    return contraction(
-        name,
-        (Tensor("a", (batch, k), a), Tensor("b", (batch, k), b)),
-        (Tensor("out", (batch,), out or dtypes.storage([a, b])),),
-        m=1,
-        n=1,
-        k=k,
-        batch=batch,
-        unit="vector",
         compute=compute,
         exact=exact,
     )

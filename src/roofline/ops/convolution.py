@@ -46,18 +46,37 @@ from roofline.work import Op, Tensor, Work
 FEW_TAPS = 16
 
 
+class ConvolutionSizes(NamedTuple):
+    """Sizes of one convolution: every one of ``positions`` results sees ``kernel`` taps; transposed, every input does.
+
+    >>> ConvolutionSizes.of_kernel((64, 3, 7, 7), batch=1, positions=112 * 112)
+    ConvolutionSizes(batch=1, positions=12544, out_per_group=64, in_per_group=3, kernel=49, groups=1, transposed=False)
+    """
+
+    batch: Size
+    positions: Size
+    out_per_group: Size
+    in_per_group: Size
+    kernel: Size
+    groups: Size = 1
+    transposed: bool = False
+
+    @classmethod
+    def of_kernel(
+        cls, kernel: Sequence[Size], *, batch: Size, positions: Size, groups: Size = 1, transposed: bool = False
+    ) -> ConvolutionSizes:
+        """With a kernel as frameworks lay it out: [O, C/groups, taps…], transposed [C, O/groups, taps…]."""
+        first, second = exact_div(kernel[0], groups), kernel[1]
+        made, given = (second, first) if transposed else (first, second)
+        return cls(batch, positions, made, given, product(kernel[2:]), groups, transposed)
+
+
 def convolution(
     name: str,
     reads: Sequence[Tensor],
     writes: Sequence[Tensor],
+    sizes: ConvolutionSizes,
     *,
-    batch: Size,
-    positions: Size,
-    out_per_group: Size,
-    in_per_group: Size,
-    kernel: Size,
-    groups: Size = 1,
-    transposed: bool = False,
     places: Sequence[Reach] = (),
     over: int = 0,
     valid_taps: Size | None = None,
@@ -67,7 +86,7 @@ def convolution(
     compute: str | None = None,
     note: str = "",
 ) -> Op:
-    """Convolve: every one of ``positions`` results sees ``kernel`` taps; of a transposed one, every input does.
+    """Convolve.
 
     ::
 
@@ -89,6 +108,7 @@ def convolution(
     A result without elements is an error, but for an empty input. Source: Dumoulin and Visin, arXiv:1603.07285.
     """
     require_results(name, reads, writes)
+    batch, positions, out_per_group, in_per_group, kernel, groups, transposed = sizes
     channels = groups * out_per_group * in_per_group
     macs = batch * positions * kernel * channels
     reads, unread = read_by_windows(reads, places, over)
@@ -169,17 +189,13 @@ def convolve(
     kind, operands = ("conv_transpose" if transposed else "conv"), [x, kernel, *([] if bias is None else [bias])]
     out = Tensor(f"{kind}({x.ident})", (B, *results, O), x.dtype)
     met = (w.covered(L, r) if transposed else r if count_padding else w.reached(L, r) for w, L, r in places)
+    made, given = (last, exact_div(C, groups)) if transposed else (exact_div(O, groups), first)
+    positions, taps = product(spatial if transposed else results), product(kernel.dims[:-2])
     return convolution(
         name,
         operands,
         (out,),
-        batch=B,
-        positions=product(spatial if transposed else results),
-        out_per_group=last if transposed else exact_div(O, groups),
-        in_per_group=exact_div(C, groups) if transposed else first,
-        kernel=product(kernel.dims[:-2]),
-        groups=groups,
-        transposed=transposed,
+        ConvolutionSizes(B, positions, made, given, taps, groups, transposed),
         places=() if transposed else [window.reach(L, r) for window, L, r in places],
         valid_taps=None if count_padding else product(w.taps(L, r) for w, L, r in places),
         only_valid=not count_padding,

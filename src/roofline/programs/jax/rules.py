@@ -108,17 +108,20 @@ def convolution(call: Call) -> Priced:
     base = params["lhs_dilation"]
     places = window_places(params, seen, made, taps)
     groups = params["feature_group_count"] * params["batch_group_count"]
-    padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
-    return pricing.convolution(
-        "conv" if all(inner == 1 for inner in base) else "conv_transpose",
-        call.reads,
-        call.writes,
+    sizes = pricing.ConvolutionSizes(
         batch=x[numbers.lhs_spec[0]] // params["batch_group_count"],
         positions=product(s if inner > 1 else o for s, o, inner in zip(seen, made, base, strict=True)),
         out_per_group=kernel[numbers.rhs_spec[0]] // groups,
         in_per_group=kernel[numbers.rhs_spec[1]],
         kernel=product(taps),
         groups=groups,
+    )
+    padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
+    return pricing.convolution(
+        "conv" if all(inner == 1 for inner in base) else "conv_transpose",
+        call.reads,
+        call.writes,
+        sizes,
         places=places,
         valid_taps=valid_taps_of(places),
         note="padded positions of a convolution are counted" if padded else "",

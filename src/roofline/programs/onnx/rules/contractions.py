@@ -64,18 +64,15 @@ def _convolved(call: Call) -> Op:
     places = windows_of(call.attributes, seen, slid, weight[2:])
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
-    first, second = call.share(weight[0], "group", 1), weight[1]
+    call.share(weight[0], "group", 1)  # a kernel that the groups do not divide is an error
+    sizes = pricing.ConvolutionSizes.of_kernel(
+        weight, batch=x[0], positions=product(slid), groups=groups, transposed=transposed
+    )
     return pricing.convolution(
         call.name,
         (*call.read(0, place), *(call.read(added) if bias else ())),
         call.writes,
-        batch=x[0],
-        positions=product(slid),
-        out_per_group=second if transposed else first,
-        in_per_group=first if transposed else second,
-        kernel=product(weight[2:]),
-        groups=groups,
-        transposed=transposed,
+        sizes,
         places=() if transposed else places,
         valid_taps=valid_taps_of(places),
         bias=call.writes[0].elements if bias else 0,

@@ -50,12 +50,7 @@ def causal_convolution(call: Call) -> Priced:
         call.name,
         call.reads,
         tuple(out for out in call.writes if 0 not in out.dims),  # one tap keeps nothing
-        batch=batch,
-        positions=length,
-        out_per_group=1,
-        in_per_group=1,
-        kernel=taps,
-        groups=channels,
+        pricing.ConvolutionSizes(batch, length, 1, 1, taps, channels),
         bias=size * (int(call.has(2)) + 4 * int(activated)),
         note="" if call.has(3) else "padded positions of a convolution are counted",
     )

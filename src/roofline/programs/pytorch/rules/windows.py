@@ -64,17 +64,8 @@ def convolution_over_time(call: Call) -> Priced:
     weight = call.args[2 if backward else 1]
     taps, inner, outer = weight.shape
     steps, batch = (call.args[0] if backward else call.results[0]).shape[:2]
-    return pricing.convolution(
-        call.name,
-        call.reads,
-        call.writes,
-        batch=batch * (2 if backward else 1),
-        positions=steps,
-        out_per_group=outer,
-        in_per_group=inner,
-        kernel=taps,
-        bias=batch * steps * outer,
-    )
+    sizes = pricing.ConvolutionSizes(batch * (2 if backward else 1), steps, outer, inner, taps)
+    return pricing.convolution(call.name, call.reads, call.writes, sizes, bias=batch * steps * outer)
 
 
 def _convolution(
@@ -92,18 +83,15 @@ def _convolution(
     groups, spatial = int(call.stated("groups", 1)), len(places)
     found, slid_over = call.read(*reads), (out if transposed else x).tensor
     over = next((place for place, tensor in enumerate(found) if tensor is slid_over), len(found))
-    first, second = weight.shape[:2]
+    batch, positions = (x.shape[0] if x.rank == spatial + 2 else 1), product(at.results for at in places)
+    sizes = pricing.ConvolutionSizes.of_kernel(
+        weight.shape, batch=batch, positions=positions, groups=groups, transposed=transposed
+    )
     return pricing.convolution(
         name or ("conv_transpose" if transposed else "conv"),
         found,
         writes,
-        batch=x.shape[0] if x.rank == spatial + 2 else 1,
-        positions=product(at.results for at in places),
-        out_per_group=second if transposed else exact_div(first, groups),
-        in_per_group=exact_div(first, groups) if transposed else second,
-        kernel=product(weight.shape[2:]),
-        groups=groups,
-        transposed=transposed,
+        sizes,
         places=places,
         over=over,
         valid_taps=valid_taps_of(places),
@@ -160,18 +148,10 @@ def _taken(out: Size, x: TensorOperand, weight: TensorOperand) -> Size:
 
 def _deformed(call: Call, out: TensorOperand, times: int = 1) -> Op:
     x, weight = call.args[1:3] if call.name.endswith("backward") else call.args[:2]
-    groups = int(call.get("groups", 1))
-    return pricing.convolution(
-        call.name.strip("_"),
-        call.read(x, weight),
-        call.writes,
-        batch=x.shape[0] * times,
-        positions=product(out.shape[2:]),
-        out_per_group=exact_div(weight.shape[0], groups),
-        in_per_group=weight.shape[1],
-        kernel=product(weight.shape[2:]),
-        groups=groups,
+    sizes = pricing.ConvolutionSizes.of_kernel(
+        weight.shape, batch=x.shape[0] * times, positions=product(out.shape[2:]), groups=int(call.get("groups", 1))
     )
+    return pricing.convolution(call.name.strip("_"), call.read(x, weight), call.writes, sizes)
 
 
 @rule("torchvision.roi_align", "torchvision._roi_align_backward", "torchvision.ps_roi_align",
@@ -195,7 +175,7 @@ def pool(call: Call) -> Priced:
     spatial = _spatial(call)
     window = product(size) if len(size) == spatial else size[0] ** spatial
     results = call.results[0].elements
-    return _pooled(call, results, window, places=pool_places(call))
+    return _pooled(call, results=results, window=window, places=pool_places(call))
 
 
 def _spatial(call: Call) -> int:
@@ -222,7 +202,8 @@ def adaptive_pool(call: Call) -> Priced:
     (x,), out = call.operands(0), call.results[0]
     results = out.elements
     window = maximum(1, floor_div(x.elements, maximum(1, results)))
-    return _pooled(call, results, window, window_elements(x, out), is_adaptive_mean="avg" in call.name)
+    taps, is_mean = window_elements(x, out), "avg" in call.name
+    return _pooled(call, results=results, window=window, taps=taps, is_adaptive_mean=is_mean)
 
 
 @rule("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "avg_pool2d_backward",
@@ -289,14 +270,5 @@ def affine_grid(call: Call) -> Priced:
     return pricing.contraction(call.name, 2 * call.read(theta), call.writes, m=m, n=n, k=k, batch=batch)
 
 
-def _pooled(
-    call: Call,
-    results: Size,
-    window: Size,
-    taps: Size | None = None,
-    is_adaptive_mean: bool = False,
-    places: Sequence[Reach] = (),
-) -> Op:
-    name = call.name.removesuffix("_with_indices").strip("_")
-    facts = {"results": results, "window": window, "taps": taps, "is_adaptive_mean": is_adaptive_mean}
-    return pricing.pool(name, call.reads, call.writes, places=places, **facts)
+def _pooled(call: Call, **facts: Any) -> Op:
+    return pricing.pool(call.name.removesuffix("_with_indices").strip("_"), call.reads, call.writes, **facts)
