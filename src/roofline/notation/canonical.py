@@ -32,6 +32,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from roofline.frozen import dataclass, field
 from roofline.notation.functions import FUNCTIONS, usual_over
 from roofline.notation.scope import is_unnamed, show_axes
 from roofline.notation.structure import Program, Shape, Step
@@ -108,27 +109,20 @@ def _clauses(program: Program) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Writer:
     """Writes steps: ``seen`` tensors by name, steps that stand ``inside`` others in their place.
 
     In a ``sharded`` program a result whose dimensions were not written takes any layout, so none is written.
     """
 
-    def __init__(
-        self,
-        sizes: Mapping[str, Any],
-        put_in: frozenset[str],
-        whole: bool = False,
-        exact: bool = False,
-        sharded: bool = False,
-    ) -> None:
-        self.sizes = sizes
-        self.put_in = put_in
-        self.whole = whole
-        self.exact = exact
-        self.sharded = sharded
-        self.seen: set[str] = set()
-        self.inside: dict[str, Step] = {}
+    sizes: Mapping[str, Any]
+    put_in: frozenset[str]
+    whole: bool = False
+    exact: bool = False
+    sharded: bool = False
+    seen: set[str] = field(default_factory=set)
+    inside: dict[str, Step] = field(default_factory=dict)
 
     def statement(self, step: Step) -> str:
         """Write one step and its result."""

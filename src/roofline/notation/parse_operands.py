@@ -314,7 +314,7 @@ def read_call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     places: dict[str, Span] = {}
     if cursor.token.kind == "(":
         arguments, options, places = _arguments(cursor, function, expression)
-    elif cursor.token.kind in ("name", "[") and not _is_clause(cursor):
+    elif cursor.token.kind in ("name", "[") and not is_clause(cursor):
         arguments = (read_call(cursor, expression) if begins_call(cursor) else read_tensor(cursor),)
     else:
         arguments = ()
@@ -326,7 +326,8 @@ def read_call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     return CallNode(function.name, arguments, over, Frozen(options), span, Frozen(places))
 
 
-def _is_clause(cursor: Cursor) -> bool:
+def is_clause(cursor: Cursor) -> bool:
+    """Whether what closes a text stands next: ``mesh X=2``, ``on v5e:4x4``, ``over vmem``."""
     return cursor.token.text in ("mesh", "on", "over") and cursor.peek().kind in ("name", "target")
 
 
@@ -491,12 +492,9 @@ def _number(cursor: Cursor, key: str) -> int:
         words = ", 'same', 'valid'" if key == "pad" else ""
         raise cursor.expected(f"{key}= a whole number{words}", hint=f"as in {key}={example}")
     cursor.advance()
-    return int(_checked(cursor, key, token, (_whole(cursor, key, token),))[0])
-
-
-def _whole(cursor: Cursor, key: str, token: Token) -> int:
     counted = f"{key} is a whole number" + (f" of {_COUNTS[key]}" if key in _COUNTS else "")
-    return read_whole_number(cursor, token, counted, key, "numbers")
+    number = read_whole_number(cursor, token, counted, key, "numbers")
+    return _checked(cursor, key, token, (number,))[0]
 
 
 def _checked(cursor: Cursor, key: str, token: Token, numbers: tuple[int, ...]) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ from roofline.frozen import Frozen
 from roofline.notation.parse_operands import (
     MATMUL,
     begins_call,
+    is_clause,
     read_call,
     read_result,
     read_tensor,
@@ -41,7 +42,6 @@ from roofline.notation.structure import BinaryNode, Node, ProgramNode, Statement
 from roofline.notation.tokens import LABELS, Cursor
 from roofline.signatures import takes
 
-_CLAUSES = ("mesh", "on", "over")
 _SUMS = ("add", "subtract", "divide")
 
 
@@ -223,7 +223,7 @@ class _Clauses:
     def read(self, cursor: Cursor) -> bool:
         """Read the clauses that stand here; say whether there was one."""
         before = cursor.index
-        while cursor.token.text in _CLAUSES and cursor.peek().kind in ("name", "target"):
+        while is_clause(cursor):
             word = cursor.advance()
             given = {"mesh": bool(self.mesh), "on": self.on is not None, "over": self.over is not None}
             if given[word.text]:

@@ -211,13 +211,17 @@ class _Build:
                     reason = f"{ways} chips are no multiple of the {size} heads of keys that they share"
                     self.splits[ways, size] = OpenSplit(ways, size, reason)
 
+    def taps(self, along: Windows) -> Size:
+        """Taps of a window."""
+        return self.sizes[along.taps] if isinstance(along.taps, str) else along.taps
+
     def split_results(self, step: Step, raw: Layout) -> Iterator[tuple[int, Windows, Size, Size, Size]]:
         """Dimensions of an image whose results are split: place, windows, taps, results, over how many chips."""
         if family_of(step) not in ("convolution", "pooling") or step.function == "conv_transpose":
             return
         for at, label in enumerate(raw.labels[1:-1], 1):
             along, ways = windows_along(step, at), raw.ways(label, self.place.mesh.sizes)
-            taps = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps
+            taps = self.taps(along)
             if not is_one(ways) and all(isinstance(size, int) for size in (self.sizes[along.label], taps, ways)):
                 yield at, along, taps, along.results(self.sizes[along.label], taps), ways
 
@@ -305,7 +309,7 @@ class _Build:
 
     def reach(self, along: Windows, size: Size, part: Size) -> tuple[Size, Size]:
         """Rows that windows reach over the borders of a part, of as many as others have: on one side, and in all."""
-        taps, others = self.sizes[along.taps] if isinstance(along.taps, str) else along.taps, size - part
+        taps, others = self.taps(along), size - part
         one_side, reach = along.reach(size, taps, ceil_div(size, part) if isinstance(part, int) else size / part)
         if is_number(reach) and is_number(others) and reach > others:
             one_side, reach = min(one_side, others) if along.stride > 1 else ceil_div(others, 2), others

@@ -218,8 +218,7 @@ def _converted(kind: str, like: int, default: int = TensorProto.FLOAT) -> Callab
 def _multi_head(build: Builder) -> None:
     """[B, S, D] from queries [B, S, D], or from [B, S, heads, 3, H] where all three are one."""
     if build.given(1):
-        build.add("Identity", build.given(0), output=0)
-        return
+        return _as("Identity", 0)(build)
     one = build.add("Gather", build.given(0), build.numbers(0), axis=3)
     build.add("Reshape", one, build.numbers(0, 0, -1), output=0)
 
@@ -227,8 +226,7 @@ def _multi_head(build: Builder) -> None:
 def _grouped_query(build: Builder) -> None:
     """[B, S, heads·H] from queries alone, or from [B, S, (heads + 2·kv heads)·H]."""
     if build.given(1):
-        build.add("Identity", build.given(0), output=0)
-        return
+        return _as("Identity", 0)(build)
     heads = build.attributes["num_heads"]
     every = heads + 2 * build.attributes["kv_num_heads"]
     split = build.add("Reshape", build.given(0), build.numbers(0, 0, every, -1))
