@@ -28,16 +28,7 @@ from functools import lru_cache
 from roofline import dtypes
 from roofline.errors import NotationError
 from roofline.frozen import Frozen
-from roofline.notation.parse_operands import (
-    MATMUL,
-    begins_call,
-    is_clause,
-    read_call,
-    read_result,
-    read_tensor,
-    read_unreduced,
-    read_whole_number,
-)
+from roofline.notation import parse_operands as operands
 from roofline.notation.structure import BinaryNode, Node, ProgramNode, StatementNode, TensorNode
 from roofline.notation.tokens import LABELS, Cursor
 from roofline.signatures import takes
@@ -104,7 +95,7 @@ def _statement(cursor: Cursor) -> StatementNode:
     written = None
     if cursor.accept("->"):
         cursor.skip_newlines()
-        written = read_result(cursor)
+        written = operands.read_result(cursor)
     return StatementNode(value, target, written, cursor.span_from(start))
 
 
@@ -141,22 +132,22 @@ def _operand(cursor: Cursor) -> Node:
         cursor.descend()
         cursor.advance()
         if cursor.token.kind in ("name", "number") and cursor.peek().kind == ",":
-            raise cursor.fail("round brackets hold an expression", at=token.start, hint=MATMUL)
+            raise cursor.fail("round brackets hold an expression", at=token.start, hint=operands.MATMUL)
         inside = expression(cursor)
         cursor.expect(")", "')'")
         cursor.ascend()
         start = cursor.token.start
-        if read_unreduced(cursor):
+        if operands.read_unreduced(cursor):
             raise cursor.fail("{U_X} stands after a tensor or a result, not after brackets", at=start)
         return inside
     if token.kind == "[":
-        return read_tensor(cursor)
+        return operands.read_tensor(cursor)
     if token.kind == "name":
-        return read_call(cursor, expression) if begins_call(cursor) else read_tensor(cursor)
+        return operands.read_call(cursor, expression) if operands.begins_call(cursor) else operands.read_tensor(cursor)
     if token.kind == "number":
         hint = "a scalar is written bf16[]; a size stands inside brackets"
         if re.match(r"\d+\s*[x×*]\s*\d+", cursor.text[token.start :]):
-            hint = MATMUL
+            hint = operands.MATMUL
         raise cursor.fail(f"the number {token.text[:32]} is not an operand", at=token.start, hint=hint)
     raise cursor.expected("a tensor such as bf16[B, D], a name or a function")
 
@@ -171,7 +162,7 @@ def _typed_afterwards(cursor: Cursor, value: BinaryNode) -> Node:
         raise _unexpected(cursor)
     types = [last]
     while cursor.accept(","):
-        types.append(read_tensor(cursor))
+        types.append(operands.read_tensor(cursor))
     if len(types) != len(names):
         at = types[-1].span.start
         raise cursor.fail(f"{len(names)} operands and {len(types)} types", at=at, hint="one type for each operand")
@@ -223,7 +214,7 @@ class _Clauses:
     def read(self, cursor: Cursor) -> bool:
         """Read the clauses that stand here; say whether there was one."""
         before = cursor.index
-        while is_clause(cursor):
+        while operands.is_clause(cursor):
             word = cursor.advance()
             given = {"mesh": bool(self.mesh), "on": self.on is not None, "over": self.over is not None}
             if given[word.text]:
@@ -247,7 +238,7 @@ class _Clauses:
             cursor.advance()
             if axis.text in self.mesh:
                 raise cursor.fail(f"axis {axis.text} is given twice", at=axis.start)
-            self.mesh[axis.text] = size.text if size.kind == "name" else read_whole_number(cursor, size)
+            self.mesh[axis.text] = size.text if size.kind == "name" else operands.read_whole_number(cursor, size)
             if self.mesh[axis.text] == 0:
                 raise cursor.fail(f"axis {axis.text} has size 0", at=size.start, hint="an axis has at least 1 chip")
             if not cursor.accept(",") and not (cursor.token.kind == "name" and cursor.peek().kind == "="):

@@ -35,17 +35,8 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
-from roofline.ops.collectives import direct_and_trees, rings  # noqa: F401  (each registers its algorithms)
-from roofline.ops.collectives.registry import (
-    ALGORITHMS,
-    KINDS,
-    LIKE,
-    SUMMING,
-    CollectiveCall,
-    find_algorithm,
-    link_groups,
-    require_closed_axes,
-)
+from roofline.ops.collectives import direct_and_trees, registry, rings  # noqa: F401  (each registers its algorithms)
+from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
@@ -237,7 +228,7 @@ def _trees_send_less(call: CollectiveCall) -> bool:
         several = len(group.segments) > 1 and group.topology == "torus"
         if call.kind == "Broadcast" and (several or group.topology == "mesh"):
             return True
-        if call.kind == "AllReduce" and group.topology == "torus" and require_closed_axes(call):
+        if call.kind == "AllReduce" and group.topology == "torus" and registry.require_closed_axes(call):
             return True
     return False
 
@@ -359,11 +350,12 @@ def _call(kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, d
     if kind not in KINDS:
         raise InputError(f"unknown collective {kind!r}", hint=suggest(kind, KINDS, what="collectives"))
     chips = product(axis.size for axis in axes)
-    return CollectiveCall(LIKE.get(kind, kind), link_groups(axes), nbytes, chips, density, dtype, kind in SUMMING)
+    groups = registry.link_groups(axes)
+    return CollectiveCall(LIKE.get(kind, kind), groups, nbytes, chips, density, dtype, kind in registry.SUMMING)
 
 
 def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
-    chosen = find_algorithm(name)
+    chosen = registry.find_algorithm(name)
     if chosen is None and name.strip().lower() == "auto":
         hint = "as in Chooser('auto', machine)"
         raise InputError("auto compares times, and those take the rates of a machine", hint=hint)

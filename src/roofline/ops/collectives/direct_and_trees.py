@@ -40,6 +40,7 @@ from __future__ import annotations
 
 from roofline.frozen import replace
 from roofline.hardware.axes import AxisSegment
+from roofline.ops.collectives import rings
 from roofline.ops.collectives.registry import (
     GATHERING,
     CollectiveCall,
@@ -54,16 +55,6 @@ from roofline.ops.collectives.registry import (
     require_one_tier,
     require_switches,
     ring_or_line,
-)
-from roofline.ops.collectives.rings import (
-    broadcast_over_tiers,
-    direct_all_to_all,
-    pass_between_neighbours,
-    pass_hops,
-    sent_by_first,
-    spread_hops,
-    summed_over,
-    usable_links,
 )
 from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import Size, chip_counts, exact_div, is_symbol, minimum
@@ -93,11 +84,11 @@ def two_shot(call: CollectiveCall) -> Work:
 
 def _gathered(call: CollectiveCall) -> Work:
     if any(group.topology == "torus" for group in call.groups):
-        return pass_between_neighbours(call, usable_links, pass_hops)
+        return rings.pass_between_neighbours(call, rings.usable_links, rings.pass_hops)
     work = Work()
     for group in call.groups:
         (segment,) = group.segments
-        wire = exact_div(call.nbytes * (group.units - 1), group.units * group.below * usable_links(segment))
+        wire = exact_div(call.nbytes * (group.units - 1), group.units * group.below * rings.usable_links(segment))
         work += Work.wire(segment.place, wire) + Work.hops(segment.place, more_than_one(segment.size))
     return work
 
@@ -134,7 +125,7 @@ def _sent(call: CollectiveCall) -> Work:
         wire = exact_div(call.nbytes * sent, links_in_use([more_than_one(segment.size) for segment in group.segments]))
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
-            work += Work.hops(segment.place, pass_hops(segment) * inside)
+            work += Work.hops(segment.place, rings.pass_hops(segment) * inside)
         above = nested
         if group.topology != "torus":
             inside = inside * (1 - more_than_one(group.size))
@@ -145,7 +136,7 @@ def _broadcast(call: CollectiveCall) -> Work:
     work = Work()
     for group in call.groups:
         (segment,) = group.segments
-        wire = exact_div(call.nbytes * (segment.size - 1), usable_links(segment))
+        wire = exact_div(call.nbytes * (segment.size - 1), rings.usable_links(segment))
         work += Work.wire(segment.place, wire) + Work.hops(segment.place, more_than_one(segment.size))
     return work
 
@@ -154,7 +145,7 @@ _COUNTS = {
     "AllGather": _gathered,
     "ReduceScatter": _gathered,
     "AllReduce": _whole_partials,
-    "AllToAll": direct_all_to_all,
+    "AllToAll": rings.direct_all_to_all,
     "Permute": _permuted,
     "Send": _sent,
     "Broadcast": _broadcast,
@@ -168,12 +159,12 @@ _COUNTS = {
 def tree(call: CollectiveCall) -> Work:
     """Count a ring's bytes in as many steps as a tree is deep."""
     if call.kind != "Broadcast":
-        return pass_between_neighbours(call, lambda segment: 1, lambda segment: doublings(segment.size))
+        return rings.pass_between_neighbours(call, lambda segment: 1, lambda segment: doublings(segment.size))
 
     def sent(group: LinkGroup, segment: AxisSegment) -> Size:
         return exact_div(call.nbytes * doublings(segment.size), group.below)
 
-    return broadcast_over_tiers(
+    return rings.broadcast_over_tiers(
         call, sent, lambda segment: doublings(segment.size), lambda segment: doublings(segment.size)
     )
 
@@ -225,10 +216,10 @@ def in_switch(call: CollectiveCall) -> Work:
         if call.in_switch(group):
             wire = above = exact_div(call.nbytes, group.below) + exchanged
         else:
-            wire = above = exchanged = summed_over(group, call.nbytes, group.size) + above
+            wire = above = exchanged = rings.summed_over(group, call.nbytes, group.size) + above
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
-            work += Work.hops(segment.place, 2 * pass_hops(segment))
+            work += Work.hops(segment.place, 2 * rings.pass_hops(segment))
     return work
 
 
@@ -239,9 +230,10 @@ def _multicast(call: CollectiveCall) -> Work:
     )
 
     def passed(segment: AxisSegment) -> Size:
-        return spread_hops(segment) if segment.reduces is None else pass_hops(segment)
+        return rings.spread_hops(segment) if segment.reduces is None else rings.pass_hops(segment)
 
-    return broadcast_over_tiers(call._replace(groups=groups), sent_by_first(call, usable_links), passed, pass_hops)
+    sent = rings.sent_by_first(call, rings.usable_links)
+    return rings.broadcast_over_tiers(call._replace(groups=groups), sent, passed, rings.pass_hops)
 
 
 def _passed_on(group: LinkGroup) -> tuple[AxisSegment, ...]:

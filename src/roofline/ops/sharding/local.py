@@ -38,6 +38,7 @@ from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.cost import collective
 from roofline.ops.collectives.routing import Density
 from roofline.ops.rules import Context, family_of, leaving, rule_for
+from roofline.ops.sharding import plans
 from roofline.ops.sharding.layout import (
     STATISTICS,
     Layout,
@@ -49,19 +50,7 @@ from roofline.ops.sharding.layout import (
     split_images,
     windows_along,
 )
-from roofline.ops.sharding.plans import (
-    Choice,
-    MaySplit,
-    Plan,
-    Score,
-    border_words,
-    choices,
-    describe,
-    empty,
-    key_of,
-    moved,
-    rows_words,
-)
+from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, key_of
 from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -162,7 +151,7 @@ class _Build:
         """Move the operands, do the operation, move the result."""
         held = [self.find(x, layout) for x, layout in zip(step.inputs, choice.given, strict=True)]
         names = [self.named(h.name, steps) for h, steps in zip(held, choice.before, strict=True)]
-        ends = [moved(h.layout, steps) for h, steps in zip(held, choice.before, strict=True)]
+        ends = [plans.moved(h.layout, steps) for h, steps in zip(held, choice.before, strict=True)]
         raw_name = self.raw_name(step.output.ident, choice.after)
         inputs = [x._replace(ident=name) for x, name in zip(step.inputs, names, strict=True)]
         inputs, layouts = self.apart(inputs, ends)
@@ -189,7 +178,7 @@ class _Build:
         op = replace(op, reads=(*op.reads, *filter(None, borders)))
         self.ops += [self.routed(axis, op.reads[1]) for axis, asks in choice.routed if asks]
         self.ops.append(self.whole(self.noted(op, step, choice), parts))
-        self.ops += [self.routed(axis, op.writes[0], rows_words(axis)) for axis, _ in choice.routed]
+        self.ops += [self.routed(axis, op.writes[0], plans.rows_words(axis)) for axis, _ in choice.routed]
         if choice.exchanged:
             self.exchange(step, choice, op.writes[0], context.groups(step))
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
@@ -299,7 +288,7 @@ class _Build:
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         arrived = replace(sent, ident=f"{axis} borders of {part.ident} of others", dims=tuple(side if one else sides))
         held = replace(part, touched=arrived.elements)
-        name = border_words(axis, self.show(label))
+        name = plans.border_words(axis, self.show(label))
         made = collective("Permute", sent, over, out=arrived, name=name)
         near = {key: n if key.quantity != "hops" else minimum(1, n) for key, n in made.work.items()}
         if axis != axes[-1]:
@@ -337,7 +326,7 @@ class _Build:
 
     def move(self, x: Shape, held: HeldTensor, moves: Sequence[Move], final: str, role: str, word: str) -> HeldTensor:
         """Make the moves of one tensor; ``final`` is the name of what the last collective makes."""
-        said = describe(word, held.layout, moves, self.show)
+        said = plans.describe(word, held.layout, moves, self.show)
         sent = [at for at, move in enumerate(moves) if move.sends]
         for at, move in enumerate(moves):
             layout = move.after(held.layout)
@@ -569,7 +558,7 @@ class TimeCosts:
             return self.of(at, None)
         whole = [Layout(x.labels, tuple(() for _ in x.labels)) for x in step.inputs]
         found: PlanTime | None = None
-        for choice in choices(step, whole, None, also=self.axes, may_split=self.may_split):
+        for choice in plans.choices(step, whole, None, also=self.axes, may_split=self.may_split):
             spent = self._alone(at, choice)
             found = spent if found is None else found.least_of(spent)
         return found or PlanTime()
@@ -577,8 +566,8 @@ class TimeCosts:
     def _alone(self, at: int, choice: Choice) -> PlanTime:
         """Price the operation of a choice, without its moves."""
         step = self.steps[at]
-        ends = tuple(moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
-        bare = choice._replace(given=ends, before=((),) * len(ends), raw=empty(step), after=())
+        ends = tuple(plans.moved(layout, moves) for layout, moves in zip(choice.given, choice.before, strict=True))
+        bare = choice._replace(given=ends, before=((),) * len(ends), raw=plans.empty(step), after=())
         key = (at, ends, bare.bordered, bare.routed)
         return self._once(key, lambda: operations((step,), Plan((bare,), ()), self.sizes, self.place))
 

@@ -38,17 +38,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, InputError, a_or_an
 from roofline.frozen import replace
 from roofline.ops import pricing
-from roofline.programs.api import (
-    Spec,
-    call_hint,
-    check_values,
-    failing_line,
-    first_line,
-    is_call,
-    own_error,
-    spec,
-    stated_values,
-)
+from roofline.programs import api
 from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.masks import MaskFinder, constant
 from roofline.programs.jax.needs import LEAST, needed_of
@@ -191,7 +181,7 @@ def masked(jaxpr: Any, held: Sequence[Any]) -> str:
 class _Stated:
     """An input with values: a constant of the program, an array of numpy, so that the program may look at it."""
 
-    def __init__(self, values: Any, wanted: Spec) -> None:
+    def __init__(self, values: Any, wanted: api.Spec) -> None:
         self.array = values.astype(_dtype(wanted.dtype))
         self.written = str(wanted)
 
@@ -207,10 +197,10 @@ def _leaves(
         nonlocal scope
         if not isinstance(value, str) or "[" not in value:
             return value
-        text, numbers = stated_values(value)
-        found = spec(text, sizes, symbolic=True)
+        text, numbers = api.stated_values(value)
+        found = api.spec(text, sizes, symbolic=True)
         if numbers is not None:
-            check_values(found, numbers)
+            api.check_values(found, numbers)
             return _Stated(np.broadcast_to(np.array(numbers), product(found.dims)).reshape(found.dims), found)
         dims = []
         for dim in found.dims:
@@ -288,7 +278,7 @@ def _jaxpr(
             gradients = [result for result in results if result.shape and jnp.issubdtype(result.dtype, jnp.inexact)]
             return jax.make_jaxpr(_both(called, wanted))(*shapes.values(), *gradients)
     except Exception as error:
-        raise own_error(error) or _explained(error) from error
+        raise api.own_error(error) or _explained(error) from error
 
 
 def _typed_by_jit(jaxpr: Any, shapes: Sequence[Any]) -> list[Any]:
@@ -339,7 +329,7 @@ def _written(shape: Any) -> str:
 
 def _explained(error: Exception) -> InputError:
     """The user's line on which the program failed, and what it said."""
-    line, reason = failing_line(error, lambda code: is_user(code.co_filename)), first_line(error)
+    line, reason = api.failing_line(error, lambda code: is_user(code.co_filename)), api.first_line(error)
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         return InputError(
             f"{line}what is done here depends on the values of an array, which shapes alone do not have",
@@ -352,8 +342,8 @@ def _explained(error: Exception) -> InputError:
     hint = "check the inputs' shapes and dtypes"
     if "must be Tensor, not" in reason:
         hint = "trace PyTorch " + either("without --jax", "with frontend='torch'")
-    elif is_call(reason):
-        hint = call_hint()
+    elif api.is_call(reason):
+        hint = api.call_hint()
     return InputError(f"{line}the program fails on shapes alone: {reason}", hint=hint)
 
 

@@ -30,6 +30,7 @@ from roofline.errors import DTypeError, InputError, RooflineError
 from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
+from roofline.programs import tensor_parts
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
@@ -38,14 +39,7 @@ from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, us
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
 from roofline.programs.rule_table import branch_cost, stated
-from roofline.programs.tensor_parts import (
-    LoopSteps,
-    as_stored,
-    first_part,
-    given_back,
-    named_apart,
-    shares_of_steps,
-)
+from roofline.programs.tensor_parts import LoopSteps
 from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
@@ -101,9 +95,10 @@ def trace(
         walk.written_out(model.graph)
     weights = [tensor for item in model.graph.initializer if (tensor := walk.known.get(item.name)) is not None]
     written = [walk.known[item.name] for item in given if item.name in walk.known]
+    ops = needed_at_most(walk.settled(), walk.amounts(model.graph))
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        given_back(needed_at_most(walk.settled(), walk.amounts(model.graph)), walk.results(model.graph), stacked=True),
+        tensor_parts.given_back(ops, walk.results(model.graph), stacked=True),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
@@ -234,7 +229,7 @@ class GraphWalker:
             ops = (priced,) if isinstance(priced, Op) else priced
             for op in with_every_input(call, ops) if ops else ():
                 picked = call.operands if call.name in PICKING else ()
-                for each, times in shares_of_steps(op, picked, self.steps, repeat, self.parts):
+                for each, times in tensor_parts.shares_of_steps(op, picked, self.steps, repeat, self.parts):
                     self._emit(each, node, place, times)
             if call.in_place and source is not None:
                 self._alias(node, source)
@@ -271,9 +266,9 @@ class GraphWalker:
         """The operations, with each part of a tensor under its name and each tensor as it is stored."""
 
         def stored(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-            return tuple(as_stored(t, self.held.get(t.ident)) for t in tensors)
+            return tuple(tensor_parts.as_stored(t, self.held.get(t.ident)) for t in tensors)
 
-        return tuple(replace(op, reads=stored(op.reads)) for op in named_apart(self.ops))
+        return tuple(replace(op, reads=stored(op.reads)) for op in tensor_parts.named_apart(self.ops))
 
     def amounts(self, graph: Any) -> dict[str, Size]:
         """Elements of each input and weight that the file's results need, where these are not all of it."""
@@ -476,7 +471,7 @@ def _repeat(
         stacks = zip_longest((item.name for item in body.output[inside // 2 + len(given) :]), node.output[len(given) :])
         stacked = {t.ident: word in walk.used for name, word in stacks if (t := walk.known.get(name)) is not None}
         if walk.steps is not None:
-            walk.ops[first:] = [first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
+            walk.ops[first:] = [tensor_parts.first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
         handed_on = {t.ident for t in carried if t is not None}
         rows, unused = ({ident for ident, known in stacked.items() if known is is_used} for is_used in (True, False))
         rows &= handed_on

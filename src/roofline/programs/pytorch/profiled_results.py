@@ -18,15 +18,8 @@ from roofline import dtypes
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.ops.convolution import Window
-from roofline.programs.pytorch.registry import (
-    FUNCTIONS,
-    OPTIMIZERS,
-    REDUCTIONS,
-    UNTOLD,
-    Call,
-    TensorOperand,
-    operands_in,
-)
+from roofline.programs.pytorch import registry
+from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
@@ -156,7 +149,7 @@ def with_results(call: Call, *, saved: Callable[[str], bool] = lambda gradient: 
     found = rule(call)
     if found and isinstance(found[0], tuple) and len(found) == 2 and isinstance(found[1], str):
         found = [found]  # type: ignore[list-item]
-    if call.in_place and call.name not in OPTIMIZERS:
+    if call.in_place and call.name not in registry.OPTIMIZERS:
         found = [(item.shape, item.dtype) for item in operands_in(call.args[0])]
     elif gradient and not saved(gradient):
         found = found[:1]  # type: ignore[assignment]
@@ -214,13 +207,13 @@ def _together(operands: Sequence[TensorOperand], dtype: str | None = None) -> Re
 
 #: Functions of two operands.
 _OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum", "compare", "power"))
-_TWO = [name for name, function in FUNCTIONS.items() if function in _OF_TWO or name in ("atan2", "copysign")]
+_TWO = [name for name, function in registry.FUNCTIONS.items() if function in _OF_TWO or name in ("atan2", "copysign")]
 
 
 _QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
 
 
-@_results(*(name for name in FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
+@_results(*(name for name in registry.FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
           "contiguous", "clone", "softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum",
           "cumprod", "fill", "zero", "bernoulli", "normal", "uniform", "random", "exponential", tensors=1)  # fmt: skip
 @_results("_transform_bias_rescale_qkv", "roll", "flip", "tril", "triu", "copy", tensors=2)
@@ -259,7 +252,7 @@ def _of_two(call: Call) -> Result:
     if call.name == "isin":
         return call.args[0].shape, "bool"
     operands = _given(call, 0, 1)
-    compares = FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside"
+    compares = registry.FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside"
     return _together(operands, "bool" if compares else _real(call, _widest(operands)))
 
 
@@ -316,7 +309,7 @@ def _lists(call: Call) -> Sequence[Result]:
     return [_like(item, () if call.name == "_foreach_norm" else None) for item in call.tensors(0)]
 
 
-@_results(*OPTIMIZERS)
+@_results(*registry.OPTIMIZERS)
 def _updated(call: Call) -> Sequence[Result]:
     """Parameters and what the optimizer keeps of them; gradients where they are unscaled."""
     states = {"_fused_sgd": 3, "_fused_adagrad": 3}.get(call.name, 5)
@@ -528,7 +521,7 @@ def _normed_backward(call: Call) -> Sequence[Result]:
 _PLACES, _BOTH, _TWO_VALUES = ("argmax", "argmin", "count_nonzero"), ("max", "min"), ("var_mean", "std_mean", "aminmax")
 
 
-@_results(*(name for name in REDUCTIONS if name not in _BOTH), tensors=1)
+@_results(*(name for name in registry.REDUCTIONS if name not in _BOTH), tensors=1)
 @_results("max", "min", tensors=2)
 def _reduced(call: Call) -> Sequence[Result]:
     """Over the dimensions that are stated, else over all; ``max`` of two tensors is elementwise."""
@@ -637,8 +630,8 @@ _results("mkldnn_rnn_layer_backward")(lambda call: _all_like(_given(call, 0, 1, 
 
 def _told(call: Call, place: int, default: Any = ...) -> Any:
     """The plain value at an argument's place; an error where it is not told and nothing else will do."""
-    value = call.args[place] if place < len(call.args) else UNTOLD
-    if value is not UNTOLD and not isinstance(value, TensorOperand) and value is not None:
+    value = call.args[place] if place < len(call.args) else registry.UNTOLD
+    if value is not registry.UNTOLD and not isinstance(value, TensorOperand) and value is not None:
         return value
     if default is ...:
         raise InputError(f"the value of argument {place} of {call.full_name} is not told")

@@ -25,18 +25,10 @@ from torch.utils._pytree import tree_leaves
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
 from roofline.programs.precision import allowing, torch_products
+from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
-from roofline.programs.pytorch.registry import (
-    Call,
-    PackedWeights,
-    Priced,
-    TensorOperand,
-    find,
-    find_function,
-    find_shape,
-    price,
-)
+from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
     TensorIdentities,
@@ -405,7 +397,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             return self._higher_order(func, args, kwargs)
         with torch._C.DisableTorchFunction():
             traits = traits_of(func)
-            if self.recorder.open and find(traits.full_name) is None and func._can_decompose():
+            if self.recorder.open and registry.find(traits.full_name) is None and func._can_decompose():
                 with self:  # with open sizes PyTorch hands over some operations before it takes them apart
                     parts = func.decompose(*args, **kwargs)
                 if parts is not NotImplemented:
@@ -460,7 +452,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             tensors = tensors_in(args)
         written = [value for value in traits.written(args, kwargs) if value is not None]
         shaped_args, shaped_kwargs = map_tensors((args, _on(kwargs, "meta")), recorder.shape_of)
-        made = find_shape(traits.full_name)
+        made = registry.find_shape(traits.full_name)
         result = made(shaped_args, shaped_kwargs) if made is not None else NotImplemented
         if result is not NotImplemented:
             return result
@@ -524,14 +516,14 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         in_place = bool(targets and args) and targets[0] is args[0]
         pointwise = traits.pointwise
         call = Call(traits.full_name, traits.name, operands, traits.arguments, results, in_place, pointwise)
-        priced = price(call, pointwise=pointwise, reduction=traits.reduction)
+        priced = registry.price(call, pointwise=pointwise, reduction=traits.reduction)
         if given is not args:  # followed back through the whole table, of which the part is read
             part = next((t.tensor for t in operands[:1] if isinstance(t, TensorOperand)), None)
             call = replace(call, args=(recorder.operand(args[0], part), *operands[1:]))
         recorder.emit(priced, call=call)
 
     def _higher_order(self, func: Any, args: Any, kwargs: Any) -> Any:
-        chosen = find_function(func)
+        chosen = registry.find_function(func)
         with self:
             found = NotImplemented if chosen is None else chosen(self.recorder, func, args, kwargs)
         if found is not NotImplemented:
@@ -617,7 +609,7 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         elif _is_device(kwargs.get("device")):
             kwargs = {**kwargs, "device": torch.device("cpu")}
         args, kwargs = self._autocast.arguments(func, args, kwargs)
-        chosen = find_function(func)
+        chosen = registry.find_function(func)
         if chosen is not None and not self.recorder.quiet and not _transformed() and _plain((args, kwargs)):
             with self:
                 found = chosen(self.recorder, func, args, kwargs)

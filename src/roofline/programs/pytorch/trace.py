@@ -36,18 +36,10 @@ from torch._dispatch.python import enable_python_dispatcher
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
+from roofline.programs.pytorch import standins
 from roofline.programs.pytorch.functions.attention import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
-from roofline.programs.pytorch.standins import (
-    find_modules,
-    find_optimizers,
-    make_input,
-    prepared,
-    restoring_attributes,
-    standing_in,
-    written,
-)
 from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in
 from roofline.programs.regions import needed_at_most
 from roofline.programs.tensor_parts import given_back
@@ -95,7 +87,7 @@ def trace(
     if not callable(program):
         raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint="give a module or a function")
     given = (inputs, backward or input_gradients or optimizer is not None, optimizer, sizes, name, kwargs)
-    roots = find_modules(program, inputs)
+    roots = standins.find_modules(program, inputs)
 
     def once(float_constants: bool) -> Traced:
         locations = LocationFinder(module_paths(roots)[0])
@@ -127,12 +119,14 @@ def _traced(
     """Run a program once and gather what the recorder saw."""
     declare = recorder.identities.declare
     with ExitStack() as stack:
-        stack.enter_context(restoring_attributes(roots))
-        stack.enter_context(standing_in(roots, find_optimizers(program), declare))
-        values = [make_input(value, sizes or {}, recorder.open, declare, f"input{i}") for i, value in enumerate(inputs)]
-        named = {
-            key: make_input(value, sizes or {}, recorder.open, declare, key) for key, value in (kwargs or {}).items()
-        }
+        stack.enter_context(standins.restoring_attributes(roots))
+        stack.enter_context(standins.standing_in(roots, standins.find_optimizers(program), declare))
+
+        def made(value: Any, label: str) -> Any:
+            return standins.make_input(value, sizes or {}, recorder.open, declare, label)
+
+        values = [made(value, f"input{i}") for i, value in enumerate(inputs)]
+        named = {key: made(value, key) for key, value in (kwargs or {}).items()}
         floating = [tensor for tensor in tensors_in([values, named]) if tensor.is_floating_point() and tensor.is_leaf]
         for tensor in floating if input_gradients else ():
             tensor.requires_grad_()
@@ -143,7 +137,7 @@ def _traced(
         stepper = None
         if optimizer is not None:
             stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
-            prepared(stepper, declare)
+            standins.prepared(stepper, declare)
         quiet = isinstance(program, torch.nn.Module) and not backward
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
@@ -196,7 +190,7 @@ def _traced(
         ops,
         modules=module_paths(roots)[1],
         assumptions=(*_assumptions(recorder), *[_first_layer()] * without, *cut),
-        inputs=tuple(written(value, recorder.open) for value in (*values, *named.values())),
+        inputs=tuple(standins.written(value, recorder.open) for value in (*values, *named.values())),
         sizes=dict(sizes or {}),
         weights=recorder.identities.weights(),
     )

@@ -14,16 +14,8 @@ from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.pytorch.registry import (
-    FUNCTIONS,
-    Call,
-    PackedWeights,
-    Priced,
-    TensorOperand,
-    is_operand,
-    pricing,
-    rule,
-)
+from roofline.programs.pytorch import registry
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, pricing, rule
 from roofline.programs.pytorch.rules.windows import convolution, pool
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Tensor, Work
@@ -130,7 +122,7 @@ def _met(matrices: Tensor, rows: Size, each: Size) -> Tensor:
       "_sparse_mm_reduce_impl")  # fmt: skip
 def product_with_sparse(call: Call) -> Priced:
     """A product with a sparse operand, of which only stored elements count, whatever becomes of its terms."""
-    *bias, left, right = [item for item in call.args if is_operand(item)]
+    *bias, left, right = [item for item in call.args if registry.is_operand(item)]
     if call.name != "sparse_sampled_addmm":
         return sparse_product(call, left, right, *bias)
     sampled = stored_elements(bias[0])
@@ -285,7 +277,7 @@ def _beside(op: Op, call: Call, amount: Size) -> Op:
     return replace(op, name=call.name, reads=call.reads, work=work)
 
 
-def _around(call: Call, pack: PackedWeights) -> Size:
+def _around(call: Call, pack: registry.PackedWeights) -> Size:
     """FLOPs before and after a product: x into integers where that happens here, results rescaled, bias and ReLU.
 
     Weights in fp16 leave bias and ReLU.
@@ -340,7 +332,7 @@ _FUNCTIONS = ("sigmoid", "hardswish", "leaky_relu", "elu", "celu", "relu6", "pre
 @rule(*(f"quantized.{name}" for name in _FUNCTIONS))
 def function(call: Call) -> Priced:
     """Out of the integers, the function, and back."""
-    cost = PER_ELEMENT[FUNCTIONS.get(call.name, {"celu": "elu"}.get(call.name, "leaky_relu"))]
+    cost = PER_ELEMENT[registry.FUNCTIONS.get(call.name, {"celu": "elu"}.get(call.name, "leaky_relu"))]
     each = DEQUANTISE + cost.flops + QUANTISE
     return call.for_each("elementwise", call.results[0].elements, each, cost.transcendentals)
 

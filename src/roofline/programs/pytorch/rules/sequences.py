@@ -13,15 +13,8 @@ from roofline.frozen import dataclass, replace
 from roofline.ops.attention import AttentionSizes
 from roofline.ops.masks import TOP_LEFT, BandMask, packed_pairs
 from roofline.ops.recurrent import CELLS
-from roofline.programs.pytorch.registry import (
-    ATTENTION_BACKWARD,
-    Call,
-    Priced,
-    TensorOperand,
-    operands_in,
-    pricing,
-    rule,
-)
+from roofline.programs.pytorch import registry
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, operands_in, pricing, rule
 from roofline.sizes import Size, exact_div, is_symbol, product
 from roofline.work import Op, Tensor
 
@@ -101,7 +94,7 @@ def kernel(call: Call) -> Priced:
 def kernel_backward(call: Call) -> Priced:
     """The gradient of such a kernel, which works the scores out again: 5 matmuls."""
     grad, *operands = call.operands(0, 1, 2, 3)
-    return _kernel(call, operands, call.read(grad), matmuls=ATTENTION_BACKWARD)
+    return _kernel(call, operands, call.read(grad), matmuls=registry.ATTENTION_BACKWARD)
 
 
 def _kernel(call: Call, operands: Sequence[TensorOperand], more: Sequence[Tensor], matmuls: int = 2) -> Op:
@@ -133,7 +126,7 @@ def packed(call: Call) -> Priced:
         pairs = sizes.heads * packed_pairs(_mask(call, causal), *lengths)
         sizes = sizes._replace(batch=1, pairs=pairs, keys=sizes.kv_length, note=note)
     reads = (*call.read(q, k, v), *call.read_without(q, k, v))
-    matmuls = ATTENTION_BACKWARD if backward else 2
+    matmuls = registry.ATTENTION_BACKWARD if backward else 2
     return pricing.attention(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
 
 

@@ -9,20 +9,8 @@ from typing import Any
 
 from roofline.frozen import replace
 from roofline.ops.elementwise import PER_ELEMENT
-from roofline.programs.pytorch.registry import (
-    ELEMENT_OF_LOSS,
-    FUNCTIONS,
-    OPTIMIZERS,
-    REDUCTIONS,
-    STATED_FORMULAS,
-    Call,
-    Priced,
-    TensorOperand,
-    is_operand,
-    operands_in,
-    pricing,
-    rule,
-)
+from roofline.programs.pytorch import registry
+from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Work
@@ -33,10 +21,10 @@ _RANDOM_NOTE = "the arithmetic of random numbers is not counted"
 _POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
-@rule(*FUNCTIONS)
+@rule(*registry.FUNCTIONS)
 def known(call: Call) -> Priced:
     """A function that the notation has too; a scaled sum (add with alpha) has one multiply more."""
-    function = FUNCTIONS[call.name]
+    function = registry.FUNCTIONS[call.name]
     second = call.args[1] if len(call.args) > 1 else None
     is_number = isinstance(second, int | float)
     if call.name == "gelu" and call.get("approximate") == "tanh":
@@ -68,10 +56,10 @@ def _chosen(call: Call) -> Priced:
     return needing(op, counts) if len(counts) == len(whole) else op
 
 
-@rule(*STATED_FORMULAS)
+@rule(*registry.STATED_FORMULAS)
 def other(call: Call) -> Priced:
     """A function that stands in :data:`~roofline.programs.pytorch.registry.STATED_FORMULAS` with its formula."""
-    plain, special, _ = STATED_FORMULAS[call.name]
+    plain, special, _ = registry.STATED_FORMULAS[call.name]
     note = _RANDOM_NOTE if call.name in ("native_dropout", "_fused_dropout") else ""
     return call.for_each("elementwise", call.results[0].elements, plain + special, special, note=note)
 
@@ -95,10 +83,10 @@ _BY_NAME = (
 def foreach(call: Call) -> Priced:
     """One elementwise function over many tensors at once; a scaled sum has one multiply more."""
     name = call.name.removeprefix("_foreach_")
-    cost = PER_ELEMENT.get(FUNCTIONS.get(name, ""))
+    cost = PER_ELEMENT.get(registry.FUNCTIONS.get(name, ""))
     each = 1 if cost is None else cost.flops
-    if name in STATED_FORMULAS:
-        each = sum(STATED_FORMULAS[name][:2])
+    if name in registry.STATED_FORMULAS:
+        each = sum(registry.STATED_FORMULAS[name][:2])
     elif name in ("add", "sub") and call.get("alpha", 1) != 1:
         each = 2
     return call.for_each("elementwise", _elements(call.results), each)
@@ -118,13 +106,13 @@ rule(*_OF_LISTS)(lambda call: call.for_each("elementwise", _elements(call.tensor
 rule("_amp_update_scale")(lambda call: call.for_each("elementwise", 1, 2))
 
 
-@rule(*OPTIMIZERS)
+@rule(*registry.OPTIMIZERS)
 def fused_optimizer(call: Call) -> Priced:
     """A whole optimizer step in one kernel: FLOPs a parameter as its formula has them.
 
     Gradients are written only where they are unscaled.
     """
-    each, roots, _ = OPTIMIZERS[call.name]
+    each, roots, _ = registry.OPTIMIZERS[call.name]
     writes = call.writes
     if call.operand("grad_scale") is None:
         gradients = {tensor.ident.partition("[")[0].partition(".")[0] for tensor in call.read(*call.tensors(1))}
@@ -136,7 +124,7 @@ def _elements(operands: tuple[TensorOperand, ...]) -> Size:
     return sum(item.elements for item in operands if is_operand(item))
 
 
-@rule(*REDUCTIONS)
+@rule(*registry.REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce; ``max`` of two tensors is elementwise."""
     second = call.args[1] if len(call.args) > 1 else None
@@ -145,7 +133,7 @@ def reduced(call: Call) -> Priced:
     elements = call.operands(0)[0].elements
     results = maximum(1, minimum(call.results[0].elements, elements))
     sizes = {"elements": elements, "results": results}
-    return pricing.reduction(REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
+    return pricing.reduction(registry.REDUCTIONS[call.name], call.reads, call.writes, **sizes, name=call.name)
 
 
 @rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "_cummax_helper", "_cummin_helper")
@@ -195,7 +183,7 @@ def picked(call: Call) -> Priced:
 def loss(call: Call) -> Priced:
     """A loss over all elements: subtract, square (or the like), add."""
     size = maximum(*(item.elements for item in operands_in(call.args)))
-    return call.for_each("reduction", size, ELEMENT_OF_LOSS)
+    return call.for_each("reduction", size, registry.ELEMENT_OF_LOSS)
 
 
 @rule("multi_margin_loss", "multi_margin_loss_backward", "multilabel_margin_loss_forward",
