@@ -143,6 +143,21 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
 F = torch.nn.functional
 Q, GROUPED = (2, 4, 8, 6), (2, 2, 8, 6)
 attend, resize = F.scaled_dot_product_attention, F.interpolate
+solved = torch.linalg.solve_triangular
+
+
+def _written(x, y, at):
+    x[at] = y
+    return x
+
+
+def _joined(x, y, step=1, overlap=0):
+    """One behind the other in a new buffer, or in turns."""
+    rows = len(x)
+    made = x.new_empty((2 * rows - overlap, *x.shape[1:]))
+    made[: (rows - 1) * step + 1 : step] = x
+    made[1 if step > 1 else rows - overlap :: step] = y
+    return made
 
 
 @pytest.mark.parametrize(
@@ -165,6 +180,25 @@ attend, resize = F.scaled_dot_product_attention, F.interpolate
         (lambda x, w: F.rms_norm(x, (4,), w)[:2] + 1, [(8, 4), (4,)]),
         (lambda x: F.adaptive_avg_pool2d(x, 1)[:1] + 1, [(2, 2, 8, 8)]),
         (lambda x: F.group_norm(x, 2)[:1] + 1, [(2, 4, 8, 8)]),
+        (lambda x: F.pad(x, (2, 1, 1, 2), mode="circular"), [(2, 3, 5, 4)]),
+        (lambda x: F.pad(x, (2, 1, 1, 2), mode="circular")[0, :, 1:3], [(2, 3, 5, 4)]),
+        (lambda x, y: torch.slice_scatter(x, y, 0, 1, 9, 3), [(9, 6), (3, 6)]),
+        (lambda x, y: torch.slice_scatter(x, y, 1, -5, 6, 2)[2:4, 1:4] + 1, [(9, 6), (9, 3)]),
+        (lambda x, y: torch.slice_scatter(x[::2], y, 0, 0, 4, 2)[:3] + 1, [(8, 6), (2, 6)]),
+        (lambda x, y: x.index_put((torch.arange(1, 4, 2), torch.arange(0, 3, 2)), y), [(5, 4, 6), (2, 6)]),
+        (lambda x, y: _written(x.clone(), y, (torch.arange(3), slice(None), torch.arange(2, 5))), [(5, 4, 6), (3, 4)]),
+        (lambda x, y: _written(x.clone(), y, (slice(None), slice(1, 6, 2))), [(5, 6), (5, 3)]),
+        (lambda x: _joined(x, 2 * x)[:3], [(4, 6)]),
+        (lambda x: _joined(x, 2 * x)[6:7] + 1, [(4, 6)]),
+        (lambda x, y: _joined(x, y, step=2)[:3], [(4, 6), (4, 6)]),
+        (lambda x, y: _joined(x, y, overlap=2), [(4, 6), (4, 6)]),
+        (lambda a, b: solved(a, b, upper=False)[:, 1:3], [(8, 8), (8, 5)]),
+        (lambda a, b: solved(a, b, upper=False)[:3], [(8, 8), (8, 5)]),
+        (lambda a, b: solved(a, b, upper=True)[-2:], [(8, 8), (8, 5)]),
+        (lambda a, b: solved(a, b, upper=True, left=False)[1:3, :4], [(8, 8), (5, 8)]),
+        (lambda a, b: solved(a, b, upper=False, left=False)[..., 5:], [(8, 8), (2, 5, 8)]),
+        (lambda a, b: torch.linalg.solve(a, b)[:, :2], [(8, 8), (8, 5)]),
+        (lambda b: torch.cholesky_solve(b, b.new_ones(8, 8).cumsum(0).cumsum(1).sin())[:2, 1:4], [(8, 5)]),
     ],
 )
 def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shapes):
@@ -173,6 +207,13 @@ def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shap
     parts = torch.autograd.functional.jacobian(program, given)
     used = sum(int((part.reshape(results, -1) != 0).any(0).sum()) for part in parts)
     assert _bytes(program, *map(torch.empty, shapes), policy="minimal") == 4 * (used + results)
+
+
+def test_rows_that_a_list_names_are_known():
+    moved = _bytes(
+        lambda x, y: _written(x.clone(), y, [1, 3]), torch.empty(5, 64), torch.empty(2, 64), policy="minimal"
+    )
+    assert moved == 4 * 64 * (3 + 2 + 5) + 2 * 8
 
 
 def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
@@ -191,7 +232,14 @@ def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
     cache, row = torch.empty(2, 16, 64), torch.empty(2, 64)
     assert _bytes(step, cache, row, policy="minimal") == 4 * 2 * 64 * (7 + 1 + 1 + 1)
     assert _bytes(whole, cache, row, policy="minimal") == 4 * 2 * 64 * (15 + 1 + 1 + 1)
+
+    def again(cache, row):
+        cache.mul_(2)
+        cache[:5] = row
+        return cache[0] + 1
+
     assert _bytes(first, torch.empty(16, 64), torch.empty(5, 64), policy="minimal") == 4 * 64 * (5 + 5 + 1)
+    assert _bytes(again, torch.empty(16, 64), torch.empty(5, 64), policy="minimal") == 4 * 64 * (11 + 5 + 16 + 1)
 
 
 def test_inputs_that_are_updated_in_place_are_written():

@@ -218,21 +218,38 @@ def _within(edges: Edges, start: int, size: int, gap: int) -> Edges | None:
 
 
 def outside(region: Region, part: Box) -> Region:
-    """Of a tensor a part of which is replaced, what lies beside the part."""
+    """Of a tensor a part of which is replaced, what lies beside the part.
+
+    >>> outside([((0, 8, 1),)], ((2, 7, 2),))                              # x[2:8:2] = …
+    (((0, 2, 1),), ((7, 8, 1),), ((3, 6, 2),))
+    """
 
     def back(box: Box) -> list[Box]:
         if _are_apart(box, part):
             return [box]
         found, left = list[Box](), box
-        for axis, ((first, last, step), (low, high, _)) in enumerate(zip(box, part, strict=True)):
+        for axis, ((first, last, step), (low, high, gap)) in enumerate(zip(box, part, strict=True)):
+
+            def cut(start: Size, count: Size, step: Size = step, axis: int = axis, left: Box = left) -> Box:
+                return (*left[:axis], edge(start, count, step), *left[axis + 1 :])
+
             many = _places((first, last, step))
             before, behind = (maximum(0, -(-(at - first) // step)) for at in (low, high))
             inside = minimum(behind, many)
-            found.append((*left[:axis], edge(first, before, step), *left[axis + 1 :]))
-            found.append((*left[:axis], edge(first + inside * step, many - inside, step), *left[axis + 1 :]))
+            found.append(cut(first, before))
+            found.append(cut(first + inside * step, many - inside))
             if is_surely(le, behind, before):
                 break
-            left = (*left[:axis], edge(first + before * step, maximum(0, inside - before), step), *left[axis + 1 :])
+            first, many = first + before * step, maximum(0, inside - before)
+            turn = gap // gcd(gap, step) if gap != 1 else 1  # of so many places in a row one may be replaced
+            if turn > MOST_BOXES:
+                return [box]
+            classes = [cut(first + at * step, -(-(many - at) // turn), step * turn) for at in range(turn)]
+            met = [(first + at * step - low) % gap == 0 for at in range(turn)] if gap != 1 else [True]
+            found += [each for each, is_met in zip(classes, met, strict=True) if not is_met]
+            if not any(met):
+                break
+            left = classes[met.index(True)]
         return [each for each in found if not any(map(_is_empty, each))]
 
     return each(region, back)
@@ -242,12 +259,18 @@ def inside(region: Region, shape: Sequence[int], parts: Sequence[Box]) -> Region
     """What lies in some parts of a tensor, each without steps."""
 
     def within(part: Box) -> Region:
-        found, sizes = box_in(region, shape), tuple(_places(edges) for edges in part)
-        for axis, (first, _, _) in enumerate(part):
-            found = joined(found, axis, first, sizes[axis])
+        found, sizes = _of_part(box_in(region, shape), part)
         return sliced(found, sizes, [first for first, _, _ in part], (1,) * len(part))
 
     return union(*map(within, parts))
+
+
+def _of_part(region: Region, part: Box) -> tuple[Region, tuple[Any, ...]]:
+    """Of a tensor that stands in the result as this part, and its sizes."""
+    sizes = tuple(map(_places, part))
+    for axis, (first, _, gap) in enumerate(part):
+        region = joined(region, axis, first, sizes[axis], gap)
+    return region, sizes
 
 
 def boxes_where(mask: Any) -> list[Box] | None:
@@ -518,26 +541,41 @@ def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
     return strides, (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
 
 
-def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches]:
-    """Places without those of a part, where both lie on one grid.
+def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches] | None:
+    """Places without those of a part; None where these lie on no common grid.
 
     >>> without([Stretches(0, ((4, 8), (6, 1)))], Stretches(4, ((4, 8), (2, 1))))      # two of six columns
     [Stretches(start=0, steps=((4, 8), (4, 1)))]
     """
-    try:
+    strides, region, removed = _on_a_grid(places, part)
+    if region is None or removed is None:
+        return None
+    left = outside(region, removed)
+    return None if left is None else [stretches_of(box, strides) for box in left]
+
+
+def shown_by(view: Stretches, shape: Sequence[int], places: Sequence[Stretches]) -> Region:
+    """Of a view its elements at places of its tensor, in this shape; all of it where these lie on no common grid.
+
+    >>> shown_by(Stretches(16, ((2, 8), (8, 1))), (2, 8), [Stretches(0, ((20, 1),))])  # two rows of 8 behind two others
+    (((0, 1, 1), (0, 4, 1)),)
+    """
+    _, region, part = _on_a_grid(places, view)
+    if region is None or part is None:
+        return WHOLE
+    found, sizes = _of_part(region, part)
+    return reshaped(found, sizes, shape) if prod(sizes) == prod(shape) else WHOLE
+
+
+def _on_a_grid(places: Sequence[Stretches], part: Stretches) -> tuple[list[Any], Region, Box | None]:
+    """The distances of a grid on which a part is one box, places as boxes of the grid, and the part; None without."""
+    with suppress(TypeError):  # an order that depends on an open size
         strides, shape = _grid_of([*places, part])
-        removed = boxes_of(part, shape) if shape else None
-    except TypeError:  # an order that depends on an open size
-        return places
-    if not shape:
-        return places
-    found: list[Stretches] = []
-    for each_place in places:
-        boxes = boxes_of(each_place, shape)
-        if boxes is None or removed is None or len(removed) != 1:
-            return places
-        found += [stretches_of(box, strides) for box in outside(tuple(boxes), removed[0]) or ()]
-    return found
+        box = boxes_of(part, shape) if shape else None
+        boxes = [boxes_of(each, shape) for each in places] if box is not None and len(box) == 1 else [None]
+        if box is not None and all(found is not None for found in boxes):
+            return strides, union(*(found or () for found in boxes)), box[0]
+    return [], WHOLE, None
 
 
 def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, ...]:

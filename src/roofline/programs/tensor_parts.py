@@ -448,6 +448,7 @@ def given_back(
             is_last = last.get(tensor.ident) == place
             return replace(tensor, given=_in_format(part, tensor.dtype)) if is_last else tensor
         stays = tensor.ident in read and tensor.role == "activation" and last.get(tensor.ident, place) == place
+        stays = stays and tensor.given is None
         return replace(tensor, role="state") if stays else tensor
 
     return tuple(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from roofline import dtypes
-from roofline.frozen import replace
+from roofline.frozen import NamedTuple, replace
 from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
@@ -25,13 +26,22 @@ from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
-from roofline.sizes import Size, is_symbol, minimum
+from roofline.sizes import Size, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
 
 #: Places of a storage in bytes; None for all of it.
 Places: TypeAlias = "dict[Stretches, None] | None"
 #: More stretches than these are not told apart.
 _MOST_STRETCHES = 256
+#: A triangle is needed in so many steps.
+_STAIRS = 32
+
+
+class NeededBytes(NamedTuple):
+    """What a program needs, and which of the bytes that operations write in place, by their places, it gives back."""
+
+    of_tensors: dict[str, Size]
+    given: dict[int, Size]
 
 
 def needed_bytes(
@@ -40,17 +50,21 @@ def needed_bytes(
     seen: Callable[[str], Stretches | None],
     results: Set[str],
     shown: Mapping[str, Sequence[Stretches]],
-) -> dict[str, Size]:
+    outside: Set[str] = frozenset(),
+) -> NeededBytes:
     """Bytes of each tensor that the program needs, by its name, where these are not all of it.
 
-    ``calls`` are what operations were made of, ``seen`` says which bytes a view has, ``results`` are given back whole,
-    of the tensors ``shown`` these bytes. What nothing reads is a result too.
+    ``calls`` are what operations were made of, ``seen`` says which bytes a view has, ``shown`` which bytes of a tensor
+    are given back, ``results`` which are so whole. What nothing reads is a result too, and all that is written to
+    tensors from ``outside``.
     """
     read = {_base(t.ident) for op in ops for t in op.reads}
     needed: dict[str, Places] = defaultdict(dict)
     for ident, parts in shown.items():
         needed[ident] = dict.fromkeys(parts)
     needed.update(dict.fromkeys(results, None))
+    written_whole = {t.ident for op in ops for t in op.writes if t.touched is None}
+    left = {ident: list(parts) for ident, parts in shown.items() if ident not in written_whole}
 
     def need(ident: str, places: Sequence[Stretches] | None) -> None:
         base, before = _base(ident), needed[_base(ident)]
@@ -63,19 +77,32 @@ def needed_bytes(
 
     made = {t.ident: t for op in reversed(ops) for t in op.writes if "[" not in t.ident}
     by_call: dict[int, Mapping[str, Sequence[Sequence[Stretches]]]] = {}
+    given: dict[int, Size] = {}
     for place, op in reversed(list(enumerate(ops))):
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
             if _base(tensor.ident) not in read and tensor.ident not in shown and tensor.ident not in needed:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
-        for replaced in _replaced(op, call):
-            base = _base(op.writes[0].ident)
-            before = needed[base]
-            whole = _everything(made[base]) if before is None and base in made else None
-            before = before if whole is None else {whole: None}
-            if before is not None:
-                needed[base] = dict.fromkeys(regions.without(list(before), replaced))
-        followed = _followed(op, call, needed)
+        replaced = _replaced(op, call)
+        base = _base(op.writes[0].ident) if replaced else ""
+        asked = needed[base] if replaced else None
+        if asked is None and replaced:
+            whole = [_everything(made[base])] if base in made else []
+            asked = dict.fromkeys(each for each in whole or () if each is not None) or None
+            asked = dict.fromkeys(left[base]) if asked is None and base in left else asked
+        if replaced and base in left:
+            after = _without(left[base], replaced)
+            if after is None:
+                del left[base]
+            else:
+                given[place] = _bytes(dict.fromkeys(left[base])) - _bytes(dict.fromkeys(after))
+                left[base] = after
+        if replaced and asked is not None:
+            after = _without(list(asked), replaced)
+            needed[base] = asked if after is None else dict.fromkeys(after)
+        if replaced and base.partition(".")[0] in outside:
+            asked = None
+        followed = _copied(op, call, asked) if replaced else _followed(op, call, needed)
         if call is not None:  # of several operations of one call the last has its result
             followed = by_call.setdefault(id(calls[place]), followed)
         for tensor in op.reads:
@@ -85,7 +112,27 @@ def needed_bytes(
                 continue
             view = seen(tensor.ident) or _everything(tensor)
             need(tensor.ident, None if view is None else [view])
-    return {ident: _bytes(places) for ident, places in needed.items() if places is not None}
+    return NeededBytes({ident: _bytes(places) for ident, places in needed.items() if places is not None}, given)
+
+
+def _without(places: Sequence[Stretches], parts: Sequence[Stretches]) -> list[Stretches] | None:
+    """Places without those of several parts; None where one of them cannot be cut out."""
+    for part in parts:
+        left = regions.without(places, part)
+        if left is None:
+            return None
+        places = left
+    return list(places)
+
+
+def _copied(op: Op, call: Call | None, asked: Places) -> Mapping[str, Sequence[Sequence[Stretches]]]:
+    """What is needed of a tensor that is copied into a part of another, of which these places are asked for."""
+    source = call.args[1] if call is not None and call.name == "copy" else None
+    if call is None or not isinstance(source, TensorOperand) or source.tensor is None or source.layout is None:
+        return {}
+    out = call.results[0]
+    region = regions.aligned(WHOLE if asked is None else _region(out, list(asked)), source.shape, out.shape)
+    return {source.tensor.ident: [_places(source, region)]}
 
 
 def _everything(tensor: Tensor) -> Stretches | None:
@@ -106,21 +153,37 @@ def _replaced(op: Op, call: Call | None) -> Sequence[Stretches]:
     whole = regions.box_of(out.shape)
     if call.name in ("copy", "fill", "zero"):
         return _places(out, (whole,))
-    axis, rows = _replaced_rows(call)
-    if rows is None or type(out.shape[axis]) is not int:
-        return ()
-    return _places(out, tuple(regions.with_rows(whole, axis, [row % out.shape[axis] for row in rows]) or ()))
+    return _places(out, tuple(_replaced_boxes(call) or ()))
 
 
-def _replaced_rows(call: Call) -> tuple[int, Sequence[int] | None]:
-    """The rows that a call with indices writes anew, and along which axis; None where they are not known."""
+def _replaced_boxes(call: Call) -> Sequence[regions.Box] | None:
+    """The boxes that a call with indices writes anew; None where they are not known."""
+    shape = call.results[0].shape
     if call.name in ("index_copy", "index_fill"):
-        return call.args[1] % max(1, call.results[0].rank), _rows(call.args[2])
-    if call.name == "index_put" and not call.get("accumulate", False):
-        chosen = [(at, index) for at, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)]
-        if len(chosen) == 1:
-            return chosen[0][0], _rows(chosen[0][1])
-    return 0, None
+        chosen = {call.args[1] % max(1, len(shape)): call.args[2]}
+    elif call.name == "index_put" and not call.get("accumulate", False):
+        chosen = {axis: index for axis, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)}
+    else:
+        return None
+    places = _named_places(chosen, shape)
+    if places is None or any(type(shape[axis]) is not int for axis in chosen):
+        return None
+    start = tuple((0, 1, 1) if axis in chosen else edges for axis, edges in enumerate(regions.box_of(shape)))
+    shown = {axis: axis for axis in range(len(shape)) if axis not in chosen}
+    every = [(0, size, 1) for size in places.shape[:-1]]
+    return regions.named(
+        (*start, *every), places, range(len(start), len(start) + len(every)), shown, [*chosen], len(start)
+    )
+
+
+def _named_places(chosen: Mapping[int, TensorOperand], shape: Sequence[Any]) -> Any:
+    """The places that indices along some axes name together, the axes last; None where they are not known."""
+    rows = [_rows(index) for index in chosen.values()]
+    if not rows or any(row is None for row in rows):
+        return None
+    pairs = zip(rows, chosen.items(), strict=True)
+    placed = [np.array(row).reshape(index.shape) % shape[axis] for row, (axis, index) in pairs]
+    return np.stack(np.broadcast_arrays(*placed), -1)
 
 
 def _counted_from_least(value: Any) -> Any:
@@ -182,24 +245,21 @@ def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mappin
 
 
 def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
-    """The elements of a tensor that lie at places of its storage; all where it does not fill its memory in order."""
+    """The elements of a tensor that lie at places of its storage; all where these lie on no common grid."""
     assert tensor.layout is not None
     strides, start, width = tensor.layout
     order = sorted(range(len(strides)), key=lambda d: (-strides[d], tensor.shape[d]))
-    shape = [tensor.shape[d] for d in order]
+    shape = tuple(tensor.shape[d] for d in order)
     dense = all(
         n == 1 or strides[d] == prod(shape[at + 1 :]) * width
         for at, (d, n) in enumerate(zip(order, shape, strict=True))
     )
     if start or not dense:
-        return regions.box_in(WHOLE, tensor.shape)
-    boxes: list[Any] = []
-    for stretch in places:
-        found = regions.boxes_of(stretch, (*shape, width))
-        if found is None:
-            return regions.box_in(WHOLE, tensor.shape)
-        boxes += [tuple(box[order.index(d)] for d in range(len(order))) for box in found]
-    region = regions.union(boxes)
+        view = regions.stretches_of(regions.box_of(tensor.shape), strides, start, width)
+        found = regions.shown_by(view, (*shape, width), places)
+    else:
+        found = regions.union(*(regions.boxes_of(each, (*shape, width)) for each in places))
+    region = regions.each(found, lambda box: [tuple(box[order.index(d)] for d in range(len(order)))])
     return regions.box_in(region, tensor.shape)
 
 
@@ -268,14 +328,9 @@ def _indexed(each: Asked) -> Iterator[Region]:
     if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
         yield from _picked(each, next(iter(chosen)))
         return
-    rows = [_rows(index) for index in chosen.values()]
-    if any(row is None for row in rows):
+    places, axes = _named_places(chosen, table), [*chosen]
+    if places is None:
         return
-    axes = [*chosen]
-    arrays = np.broadcast_arrays(
-        *(np.array(row).reshape(index.shape) for row, index in zip(rows, chosen.values(), strict=True))
-    )
-    places = np.stack([array % table[axis] for array, axis in zip(arrays, axes, strict=True)], -1)
     first = axes[0] if axes == [*range(axes[0], axes[-1] + 1)] else 0  # where what they pick stands in the result
     batch = range(first, first + places.ndim - 1)
     others = [d for d in range(len(out)) if d not in batch]
@@ -309,16 +364,54 @@ def _group_normed(each: Asked) -> Iterator[Region]:
 def _scattered(each: Asked) -> Iterator[Region]:
     """Of a tensor some rows of which are replaced what lies beside them, and of the others these rows."""
     (x, rows), call, axis = each.ins, each.facts, _axis(each)
-    size = x[axis]
-    at = call.get("index") if call.name == "select_scatter" else call.get("start") or 0
-    first = max(0, at + size if at < 0 else at)
-    if call.get("step", 1) != 1:
-        return
-    many = 1 if call.name == "select_scatter" else rows[axis]
+    size, is_row = x[axis], call.name == "select_scatter"
+    at = call.get("index") if is_row else call.get("start") or 0
+    first = minimum(size, at + size if at < 0 else at)
+    many, step = 1 if is_row else rows[axis], 1 if is_row else call.get("step", 1)
     part = regions.box_of(x)
-    yield regions.outside(each.region, (*part[:axis], (first, first + many, 1), *part[axis + 1 :]))
+    yield regions.outside(each.region, (*part[:axis], regions.edge(maximum(0, first), many, step), *part[axis + 1 :]))
     shape = (*x[:axis], many, *x[axis + 1 :])
-    yield regions.reshaped(regions.joined(each.region, axis, first, many), shape, rows)
+    yield regions.reshaped(regions.joined(each.region, axis, maximum(0, first), many, step), shape, rows)
+
+
+def _scattered_by_mask(each: Asked) -> Iterator[Region]:
+    """The values follow one another, so they and the mask are needed up to the last element that is asked for."""
+    count = prod(each.ins[0])
+    flat = regions.up_to(regions.reshaped(each.region, each.ins[0], (count,)), (count,), 0)
+    yield each.region
+    if each.ins[1] == each.ins[0]:
+        yield regions.reshaped(flat, (count,), each.ins[1])
+        if prod(each.ins[2]) >= count:
+            yield regions.reshaped(regions.joined(flat, 0, 0, count), (prod(each.ins[2]),), each.ins[2])
+
+
+def _solved(each: Asked) -> Iterator[Region]:
+    """The columns of B that the result has, and of a triangular matrix what its rows depend on."""
+    matrix, known, out, call = *each.ins[:2], each.outs[0], each.facts
+    if call.name == "cholesky_solve":
+        matrix, known = known, matrix
+    if len(known) != len(out) or len(matrix) < 2:
+        return
+    left = call.get("left", True)
+    axis, n = len(out) - (2 if left else 1), matrix[-1]
+    is_triangle = call.name == "linalg_solve_triangular"
+    below = is_triangle and bool(call.get("upper")) is left  # what comes later is needed for what comes before
+    asked = each.region if is_triangle else regions.along(each.region, out, (axis,))
+    asked = regions.up_to(asked, out, axis, below)
+    square = regions.each(asked, lambda box: _rows_of_triangle(box, axis, bool(call.get("upper")), n, is_triangle))
+    of_matrix = regions.aligned(square, matrix, (*out[:-2], n, n))
+    of_known = regions.aligned(asked, known, out)
+    yield from (of_known, of_matrix) if call.name == "cholesky_solve" else (of_matrix, of_known)
+
+
+def _rows_of_triangle(box: Any, axis: int, upper: bool, n: int, is_triangle: bool) -> list[Any]:
+    """The part of a matrix that a stretch of unknowns depends on, of a triangle in a staircase."""
+    first, last, _ = box[axis]
+    if not is_triangle:
+        return [(*box[:-2], (0, n, 1), (0, n, 1))]
+    ends = sorted({*np.linspace(first, last, _STAIRS + 1).astype(int).tolist()})
+    pairs = [((a, b, 1), (a, last, 1) if upper else (first, b, 1)) for a, b in pairwise(ends)]
+    return [(*box[:-2], *pair) for pair in pairs]
 
 
 def _running(each: Asked) -> Iterator[Region]:
@@ -346,12 +439,10 @@ def _transformed(each: Asked) -> Iterator[Region]:
 
 
 def _replacing(each: Asked) -> Iterator[Region]:
-    """Of a tensor of which known rows are replaced what lies beside them."""
-    place, rows = _replaced_rows(each.facts)
-    shape, region = each.ins[0], each.region
-    for row in sorted({row % shape[place] for row in rows or ()})[: regions.MOST_BOXES]:
-        after = regions.box_of(shape[place + 1 :])
-        region = regions.outside(region, (*regions.box_of(shape[:place]), (row, row + 1, 1), *after))
+    """Of a tensor of which known rows or elements are replaced what lies beside them."""
+    region = each.region
+    for box in (_replaced_boxes(each.facts) or ())[: regions.MOST_BOXES]:
+        region = regions.outside(region, box)
     yield region
 
 
@@ -417,8 +508,8 @@ def _attended(each: Asked) -> Iterator[Region]:
 
 #: Operations on each matrix of a batch.
 _OF_MATRICES = (
-    "linalg_inv_ex", "linalg_cholesky_ex", "cholesky", "cholesky_inverse", "cholesky_solve", "linalg_solve_triangular",
-    "_linalg_solve_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product",
+    "linalg_inv_ex", "linalg_cholesky_ex", "cholesky", "cholesky_inverse", "_linalg_det", "linalg_matrix_exp",
+    "linalg_pinv", "linalg_householder_product",
 )  # fmt: skip
 
 _RULES: dict[str, needs.Rule] = {
@@ -433,7 +524,9 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(("index_put", "index_copy", "index_fill"), _replacing),
     **dict.fromkeys(("mv", "addmv"), _by_vector), **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _transformed),
-    **dict.fromkeys(_OF_MATRICES, needs.batched), "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
+    **dict.fromkeys(_OF_MATRICES, needs.batched),
+    **dict.fromkeys(("linalg_solve_triangular", "_linalg_solve_ex", "cholesky_solve"), _solved),
+    "masked_scatter": _scattered_by_mask, "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
     **dict.fromkeys(("index_add", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),
                     lambda each: iter([each.region])),
     **dict.fromkeys(REDUCTIONS, _reduced),

@@ -572,6 +572,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         return InputError(f"{self._here()}{traits.name}({shapes}) fails: {reason}", hint=hint)
 
 
+_BY_INDEX = (torch.Tensor.__getitem__, torch.Tensor.__setitem__)
+
+
 class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
     """Sees every function as the user calls it."""
 
@@ -602,6 +605,8 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         if func is torch.Tensor.to:  # data is where it should be
             args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
             kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
+        elif func in _BY_INDEX:  # lists, whose values PyTorch would put where the data is
+            args = (args[0], _lists_as_tensors(args[1]), *args[2:])
         elif func in _GRADIENTS:  # given as a constant, a gradient has to be where the data is
             kept = _GRADIENTS[func]
             args = (*args[:kept], *map_tensors(args[kept:], self.recorder.shape_of))
@@ -624,6 +629,14 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
                 return inner(*args, **kwargs)
         finally:
             self._inside.discard(func)
+
+
+def _lists_as_tensors(index: Any) -> Any:
+    """An index with tensors for lists of whole numbers."""
+    if isinstance(index, tuple):
+        return tuple(map(_lists_as_tensors, index))
+    is_numbers = isinstance(index, list) and index and all(type(each) is int for each in index)
+    return torch.tensor(index) if is_numbers else index
 
 
 def _is_backward() -> bool:

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
-from operator import le
+from operator import le, lt
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -188,29 +189,31 @@ class TensorIdentities:
 
     def needed(
         self, ops: Sequence[Op], calls: Mapping[int, Any], tensors: Sequence[Any], results: Set[str]
-    ) -> dict[str, Size]:
-        """Elements that are needed of each tensor from outside, for results of which these tensors show all or a part.
+    ) -> tuple[dict[str, Size], dict[int, Size]]:
+        """Elements that are needed of tensors from outside, and those given back that an operation writes in place.
 
-        The ``results`` are given back whole.
+        Results show all or a part of these tensors; the ``results`` are given back whole.
         """
-        shown = {
-            name: [region_of(v, self._plain) for v in views]
-            for name, views in self._made(tensors).items()
-            if name not in results
-        }
-        found = needed_bytes(ops, calls, self._views.region, results, shown)
+        shown = {name: [region_of(v, self._plain) for v in views] for name, views in self._made(tensors).items()}
+        outside = {s.base for s in self._storages.values() if not s.made or s.outside}
+        written = {s.ident for s in self._storages.values() if s.outside and s.version}
+        found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
         formats: dict[str, set[str]] = defaultdict(set)
         for tensor in (tensor for op in ops for tensor in op.reads):
             formats[tensor.ident.partition("[")[0]].add(tensor.dtype)
-        outside = {s.base for s in self._storages.values() if not s.made or s.outside}
-        return {
-            name: as_named(floor_div(found[name] * 8, int(dtypes.get(next(iter(kinds))).bits)), LEAST)
+        needed = {
+            name: _elements(found.of_tensors[name], next(iter(kinds)))
             for name, kinds in formats.items()
-            if name in outside & found.keys() and len(kinds) == 1
+            if name in outside & found.of_tensors.keys() and len(kinds) == 1
         }
+        return needed, {place: _elements(nbytes, ops[place].writes[0].dtype) for place, nbytes in found.given.items()}
 
-    def settle(self, ops: Sequence[Op], results: Set[str] = frozenset()) -> tuple[Op, ...]:
+    def settle(
+        self, ops: Sequence[Op], results: Set[str] = frozenset(), given: Mapping[int, Size] = MappingProxyType({})
+    ) -> tuple[Op, ...]:
         """Say what each operation reads of a tensor through its views, and give its last version a role that stays.
+
+        Of what operations write in place, by their places, so many elements are ``given`` back.
 
         The statistics that a norm keeps for a gradient, and dropout's mask, are written where something reads them or
         they are among the ``results``.
@@ -219,17 +222,22 @@ class TensorIdentities:
         asked = results | {t.ident for op in ops for t in op.reads}
         storages = {id(s): s for s in self._storages.values()}.values()
         kept = {s.ident for s in storages if s.outside and s.version}
+        whole = {t.ident for op in ops for t in op.writes if t.touched is None}
         passing = {f"{s.base}.{n}" for s in storages if s.role == "state" for n in range(1, s.version)}
         before = {f"{s.base}.{n}" if n else s.base for s in storages for n in range(s.version)} - asked
 
         def written(t: Tensor) -> Tensor:
             t = replace(t, given=0) if t.ident in before else t  # all of it is written again, and nothing read it
-            return replace(t, role="state" if t.ident in kept else "activation") if t.ident in kept | passing else t
+            if t.ident not in kept | passing:
+                return t
+            again = t.touched is not None and t.ident in whole  # a part of what is written whole is not written twice
+            return replace(t, role="state" if t.ident in kept else "activation", given=0 if again else t.given)
 
         def wanted(op: Op) -> Sequence[Tensor]:
             whole = (op.kind != "norm" and op.name != "native_dropout") or op.name.endswith("backward")
             return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
 
+        ops = [_giving(op, given.get(place)) for place, op in enumerate(ops)]
         return tuple(replace(op, writes=tuple(map(written, wanted(op)))) for op in ops)
 
     def _of(self, tensor: Any, made: bool = False, role: str = "activation") -> _Storage | None:
@@ -262,6 +270,19 @@ class TensorIdentities:
             made = Tensor(name, (stored,), dtype_name(tensor.dtype), "activation", None, f"{tensor.layout}")
             self._odd[id(tensor)] = (tensor, made)
         return self._odd[id(tensor)][1]
+
+
+def _elements(nbytes: Size, dtype: str) -> Size:
+    """As many elements of a format as so many bytes hold."""
+    return as_named(floor_div(nbytes * 8, int(dtypes.get(dtype).bits)), LEAST)
+
+
+def _giving(op: Op, given: Size | None) -> Op:
+    """The operation, so many elements of what it writes given back where these are not all."""
+    first = op.writes[0] if op.writes else None
+    if first is None or given is None or not is_surely(lt, given, first.traffic_elements):
+        return op
+    return replace(op, writes=(replace(first, given=given), *op.writes[1:]))
 
 
 def _stored(tensor: Any) -> int:

@@ -166,12 +166,12 @@ def _traced(
                 name: recorder.open.plain_tensor(t) for name, t in recorder.identities.made_in_part(tensors).items()
             }
             identities = recorder.identities
-            needed = identities.needed(recorder.ops, recorder.calls, tensors, results)
+            needed, given = identities.needed(recorder.ops, recorder.calls, tensors, results)
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:
                 raise
-            results, parts, needed = set(), {}, {}
+            results, parts, needed, given = set(), {}, {}, {}
             cut = [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
         except RooflineError:
             raise
@@ -183,7 +183,7 @@ def _traced(
             if recorder.float_constants and "expected device cpu but got meta" in str(error):
                 raise _GradientOfAConstant from error
             raise _explained(recorder, error, _other_dtype(roots, values)) from error
-    settled = recorder.identities.settle(recorder.ops, results | parts.keys())
+    settled = recorder.identities.settle(recorder.ops, results | parts.keys(), given)
     ops = given_back(needed_at_most(settled, needed), results, parts)
     return Traced(
         name or _name(program),
