@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from roofline.programs import trace
+from roofline.sizes import symbol
 
 _WINDOW = (
     "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
@@ -102,3 +103,9 @@ def test_a_part_of_a_gated_tensor_reads_both_halves_of_it_of_open_sizes_too():
     assert trace(two_columns, "fp32[64, 256]").bytes("minimal") == 4 * 64 * (2 * 2 + 2)
     moved = trace(two_columns, "fp32[B, 256]").bytes("minimal")
     assert moved.subs(dict.fromkeys(moved.free_symbols, 64)) == 4 * 64 * (2 * 2 + 2)
+
+
+def test_rows_of_a_gated_tensor_whose_gated_size_is_open_are_both_halves_of_them():
+    moved = trace(lambda x: torch.nn.functional.glu(x)[:4], "fp32[64, F]").bytes("minimal")
+    assert moved.subs(dict.fromkeys(moved.free_symbols, 256)) == 4 * 4 * (256 + 128)
+    assert trace(lambda x: torch.nn.functional.glu(x, 0)[2:4], "fp32[64, F]").bytes("minimal") == 4 * 6 * symbol("F")

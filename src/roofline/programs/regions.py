@@ -480,7 +480,8 @@ def _laid(start: int, steps: tuple[tuple[int, int], ...], shape: tuple[int, ...]
     row = prod(shape[1:])
     if not row:
         return []
-    first, inside = divmod(start, row)
+    whole = _whole_quotient(start, row) if is_symbol(row) else None
+    first, inside = divmod(start, row) if whole is None else (whole, 0)
     outer = [step for step in steps if step[1] % row == 0]
     inner = tuple(step for step in steps if step[1] % row)
     if inside + sum((n - 1) * stride for n, stride in inner) < row and len(outer) < 2:

@@ -294,6 +294,19 @@ def _padded(each: Asked) -> Iterator[Region]:
     return needs.padded(each, [*[0] * (len(each.ins[0]) - len(pads)), *pads[::-1]])
 
 
+def _gated(each: Asked) -> Iterator[Region]:
+    """Of both halves what the result has."""
+    axis, size = _axis(each, -1), each.outs[0][_axis(each, -1)]
+
+    def both(box: Any) -> list[Any]:
+        first, last, step = box[axis]
+        whole = (first, last, step) == (0, size, 1)
+        halves = [(0, each.ins[0][axis], 1)] if whole else [box[axis], (first + size, last + size, step)]
+        return [(*box[:axis], half, *box[axis + 1 :]) for half in halves]
+
+    yield regions.each(each.region, both)
+
+
 def _rows(operand: TensorOperand) -> Sequence[int] | None:
     """Places that an index of the program's own names, where they are known."""
     values = operand.values
@@ -517,6 +530,7 @@ _RULES: dict[str, needs.Rule] = {
                     needs.alike),
     "cat": lambda each: needs.joined(each, _axis(each)), "stack": lambda each: needs.stacked(each, _axis(each)),
     "repeat": needs.repeated, "roll": _rolled, "constant_pad_nd": _padded, "index": _indexed,
+    "glu": _gated,
     "flip": lambda each: iter(
         [regions.flipped(each.region, each.ins[0], [d % len(each.ins[0]) for d in each.facts.get("dims", ())])]
     ),
