@@ -132,12 +132,12 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "hardware.mesh.shape_axes": ("h100:1x1x1x1x1x1x2 has 7 axes; write at most 6",),
     "hardware.overrides._given": ("expected a bandwidth in bytes per second above 0",),
     "hardware.schema._rule": ("system.mine.link[1].wrap: is 'sometimes'; rules are: full axis",),
-    "hardware.toml_fields.fail": ("chip.x.tdp: -1 is negative; expected a power above 0",),
-    "hardware.toml_fields.figure": (
+    "hardware.schema.fail": ("chip.x.tdp: -1 is negative; expected a power above 0",),
+    "hardware.schema.figure": (
         "chip.x.tdp: -1 is negative; expected a power above 0", "bf16.basis: is 'guess'; bases are: spec, derived",
     ),
-    "hardware.toml_fields.defaults_of": ("chip.x.unit.tensor.basis: is 'speck'; did you mean 'spec'?",),
-    "hardware.toml_fields.curve_of": (
+    "hardware.schema.defaults_of": ("chip.x.unit.tensor.basis: is 'speck'; did you mean 'spec'?",),
+    "hardware.schema.curve_of": (
         "curve: is 3; expected pairs of bytes and B/s", "; expected pairs of bytes and B/s with rising bytes, such",
     ),
     "measurement.executors.executor": ("torch has no fp4 to run fp4[8, 8]",),
