@@ -127,7 +127,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "estimates.constants._record": (": policy 'x'; one of ",),
     "estimates.constants._values": (" lacks host_time; eager_kernel has host_time",),
     "estimates.own_runs.read_kernels": ("line 2: no time; a column seconds, ms or us",),
-    "estimates.served.calibrate_served": ("line 2: a served run has no output; a column output or osl",),
+    "estimates.served.calibrate_served": ("line 2: measured on another chip, a100; rows of h100",),
     "grids.runs._result": ("block 3 failed: ZeroDivisionError: by zero",),
     "hardware.mesh.shape_axes": ("h100:1x1x1x1x1x1x2 has 7 axes; write at most 6",),
     "hardware.overrides._given": ("expected a bandwidth in bytes per second above 0",),

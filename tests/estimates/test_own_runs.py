@@ -282,7 +282,45 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
     token = estimated(asked, "vllm", files=[str(tmp_path / "mine.toml")], output=1024).expectation.time_per_token
     assert token.value == pytest.approx(11.2e-3, rel=0.1)
     path.write_text("batch,prompt,tpot_ms\n4,1024,9.1\n")
-    with pytest.raises(InputError, match="line 2: a served run has no output; a column output or osl"):
+    with pytest.raises(InputError, match=r"served\.csv: no column output; batch, prompt, output and tpot_ms of"):
+        calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+
+
+def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> None:
+    """Times of a framework 1.2 times as slow; taken as runs with an output they would need prefills at no time."""
+    asked = {(n, c): serve("llama-3.1-70b", batch=n, context=c, **LAYOUT) for n in (1, 8, 64) for c in (512, 4096)}
+    expected = {each: estimated(one, "vllm").expectation.time_per_token for each, one in asked.items()}
+    rows = [{"batch": n, "context": c, "ms": 1200 * one.value} for (n, c), one in expected.items()]
+    found = calibrate_served(rows, "llama-3.1-70b", **LAYOUT)
+    (one,) = found.fitted
+    assert one.constants.values["prefill_factor"] == expected[1, 512].source.values["prefill_factor"]
+    assert [one.before.bias, one.after.bias] == pytest.approx([1 / 1.2 - 1, 0.0], abs=0.03)
+    assert found.assumptions == ("the time of a step at a context holds no prefill",)
+    runs = [
+        {"batch": n, "prompt": c, "output": 64, "tpot_ms": row["ms"]} for (n, c), row in zip(asked, rows, strict=True)
+    ]
+    shown = " ".join(str(calibrate_served([*runs, {**runs[-1], "tpot_ms": 60}], "llama-3.1-70b", **LAYOUT)).split())
+    assert "of their time alone: times without prefills have a context in place of prompt and output" in shown
+    assert "the time between tokens of a run holds prefills of other requests, batch/output of them a step" in shown
+    odd = calibrate_served([*rows * 3, {**rows[3], "ms": 2 * rows[3]["ms"]}], "llama-3.1-70b", **LAYOUT)
+    assert odd.fitted[0].outside[0][0] == odd.to_dict()["fitted"][0]["outside"][0] == "runs[18]"
+    assert "of 19 runs of served step in fp8 lie" in (said := " ".join(str(odd).split()))
+    assert "outside the interval of 80% of their own constants, furthest runs[18]: " in said
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("batch,kk,ms", "served.csv: no column context; batch, prompt, output and tpot_ms of runs, or batch, context"),
+        ("batch,prompt,tpot_ms", "served.csv: no column output; "),
+        ("batch,tpot_s,prompt,output_tokens", "served.csv: no column output; "),
+        ("concurrency,isl,osl,tpot", r"served.csv: no column tpot_ms \(tpot has no unit\); "),
+        ("gpu,time", "served.csv: no columns batch, context and ms; "),
+    ],
+)
+def test_all_columns_that_a_table_of_steps_lacks_are_named_at_once(header: str, said: str, tmp_path: Path) -> None:
+    (path := tmp_path / "served.csv").write_text(f"{header}\n{','.join('3' * (header.count(',') + 1))}\n")
+    with pytest.raises(InputError, match=said):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
 
 
@@ -305,7 +343,7 @@ def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 2: measured on another chip, a100; rows of h100"):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
     path.write_text("batch,prompt,output,tpot\n1,1024,1024,9\n")
-    with pytest.raises(InputError, match="line 2: no time between tokens; a column tpot_ms or tpot_s"):
+    with pytest.raises(InputError, match=r"served\.csv: no column tpot_ms \(tpot has no unit\)"):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
     path.write_text("model,batch,prompt,output,tpot_ms\nllama-3-8b,1,1024,1024,9\n")
     with pytest.raises(InputError, match=r"line 2: measured with another model, llama-3-8b; rows of llama-3.1-70b"):

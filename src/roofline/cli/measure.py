@@ -276,7 +276,8 @@ def calibrate_command(
 
     FILE is a CSV, a trace of torch.profiler (record_shapes=True), or a machine file of roofline measure.
     A row is an expression or m, n, k, or batch, heads, kv_heads, head_size, length, with dtype and seconds, ms or us.
-    With --model a row is a served run: batch, prompt, output, tpot_ms and, where known, ttft_ms.
+    With --model a row is a served run: batch, prompt, output, tpot_ms and, where known, ttft_ms; or a step without
+    prefills: batch, context, ms.
 
     \b
     roofline calibrate --on h200 -o my_runs.csv

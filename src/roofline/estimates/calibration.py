@@ -57,6 +57,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.progress import counted, stopped
+from roofline.quantity import format_percent, format_quantity
 from roofline.sections import (
     BLANK,
     Amount,
@@ -67,10 +68,12 @@ from roofline.sections import (
     Section,
     Sentences,
     Table,
+    assumes,
     figures,
     percentage,
 )
 from roofline.signatures import either, takes
+from roofline.statements import Assumption
 from roofline.work import Key
 
 #: Fewest rows that constants are fitted to.
@@ -87,6 +90,10 @@ MOST_STEPS = 30
 #: By how much the mean error of rows left out has to exceed that of the start for the start to stay. Four of five rows
 #: tell less than five: on first halves of measured kernels the fit that looked worse was mostly the better one.
 MUCH_WORSE = 2.0
+#: Prefills between steps at under this share of their time alone are in none of the times.
+NO_PREFILLS = 0.2
+#: Share of runs that an interval of 80% does not hold.
+OUTSIDE = 0.2
 #: Rows by which the start and the policy are chosen, where there are more.
 ROWS_FOR_START = 60
 #: Rows for which all constants move, and not only those of one chip, where typical values are the start.
@@ -103,25 +110,39 @@ Sources = Sequence[tuple[KernelConstants, float]]
 class Calibrated:
     """Constants of one kind of kernel with the error of the nearest ones before, and of these after.
 
-    ``kept`` says that these are those it started from, as the rows tell no more.
+    ``kept`` says that these are those it started from, as the rows tell no more. ``outside`` are runs whose times the
+    interval does not hold, the furthest first: where each stands, its seconds and those expected.
     """
 
     constants: KernelConstants
     before: Errors
     after: Errors
     kept: bool = False
+    outside: tuple[tuple[str, float, float], ...] = ()
 
     @property
     def worse(self) -> bool:
         """Whether the rows brought no gain, by constants that moved."""
         return not self.kept and self.after.mdape > self.before.mdape
 
+    def outside_in_words(self) -> str:
+        """How many of its runs the interval does not hold, and the one that is furthest from it."""
+        where, seconds, expected = self.outside[0]
+        ends = " to ".join(format_quantity(expected * end, "s") for end in self.constants.interval[0])
+        kind = f"{kernel_in_words(self.constants.kernel)} in {self.constants.dtype}"
+        lie = "lies" if len(self.outside) == 1 else "lie"
+        return (
+            f"{len(self.outside)} of {self.after.count} runs of {kind} {lie} outside the interval of 80% of their own "
+            f"constants, furthest {where}: {format_quantity(seconds, 's')}, expected "
+            f"{format_quantity(expected, 's')} ({ends})"
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Calibration(Answer):
     """What runs made of the constants of a chip: new constants, errors before and after.
 
-    ``left_out`` says where rows stand that were left out, by the reason.
+    ``left_out`` says where rows stand that were left out, by the reason; ``assumptions`` what the fit takes of rows.
     """
 
     target: str
@@ -129,6 +150,7 @@ class Calibration(Answer):
     fitted: tuple[Calibrated, ...]
     left_out: Mapping[str, Sequence[str]]
     started_from: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -179,6 +201,17 @@ class Calibration(Answer):
             kinds = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in which)
             if kinds:
                 yield Listing("no gain", [f"the error of {', '.join(kinds)} {said}"], "warning")
+        for one in self.fitted:
+            if one.outside:
+                many = len(one.outside) > OUTSIDE * one.after.count
+                yield Listing("outside", [one.outside_in_words()], "warning" if many else "quiet")
+            share = 1.0 if one.kept else one.constants.values.get("prefill_factor", 1.0)
+            if one.constants.kernel == "served_step" and share < NO_PREFILLS:
+                said = f"those between steps came out at {format_percent(share)} of their time alone"
+                hint = "times without prefills have a context in place of prompt and output"
+                yield Listing("prefills", [f"{said}: {hint}"], "warning")
+        if self.assumptions:
+            yield assumes(self.assumptions)
         if self.left_out:
             yield Listing("left out", left_out(self.left_out), "warning")
 
@@ -186,10 +219,11 @@ class Calibration(Answer):
         """Under stable keys (schema ``roofline/calibration/1``)."""
         fitted = [
             {"constants": one.constants.to_dict(), "before": one.before.mdape, "after": one.after.mdape,
-             "rows": one.after.count, "kept": one.kept}
+             "rows": one.after.count, "kept": one.kept, "outside": [where for where, *_ in one.outside]}
             for one in self.fitted
         ]  # fmt: skip
         body = {"chip": self.target, "library": self.library, "fitted": fitted, "rejected": self.rejected}
+        body |= {"assumptions": list(self.assumptions)}
         places = {why: list(each) for why, each in self.left_out.items()}
         return {"schema": "roofline/calibration/1", **body, "left_out": places}
 
@@ -245,7 +279,7 @@ def calibrate(
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
                 raise InputError(said, hint="start from a chip of the same vendor that has them")
             rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
-            fitted.append(refitted(sources, rows, machine.key, key[3]))
+            fitted.append(refitted(sources, rows, machine.key, key[3], [one.where for one in kept]))
             whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
             starts.append(f"{whose}{where}")
@@ -300,8 +334,11 @@ def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
     return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
 
 
-def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated:
-    """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time."""
+def refitted(sources: Sources, rows: Rows, key: str, library: str, places: Sequence[str]) -> Calibrated:
+    """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time.
+
+    ``places`` say where the rows stand.
+    """
     import numpy as np
 
     record = sources[0][0]
@@ -346,7 +383,13 @@ def refitted(sources: Sources, rows: Rows, key: str, library: str) -> Calibrated
         version="",
         figures=rows.chip._asdict() if record.figures else {},
     )
-    return Calibrated(constants, Errors.of(before, rows.seconds), errors, kept)
+    expected = model.times(rows.shapes, rows.chip, values, policy)
+    off = np.log(rows.seconds / expected)
+    low, high = np.log(constants.interval[0])
+    beyond = np.maximum(low - off, off - high)
+    furthest = [at for at in np.argsort(-beyond) if beyond[at] > 0]
+    outside = tuple((places[at], float(rows.seconds[at]), float(expected[at])) for at in furthest)
+    return Calibrated(constants, Errors.of(before, rows.seconds), errors, kept, outside)
 
 
 def _start(sources: Sources) -> tuple[dict[str, float], str]:

@@ -174,8 +174,16 @@ def _places(places: Sequence[str]) -> str:
     lines = len(known) > 1 and all(each.startswith("line ") for each in known)
     words = [each.removeprefix("line ") if lines else each for each in known[:NAMED]]
     words += [f"{len(known) - NAMED:,} more"] if len(known) > NAMED else []
-    said = " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
-    return f" ({'lines ' if lines else ''}{said})"
+    return f" ({'lines ' if lines else ''}{in_a_row(words)})"
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Words as a sentence has them.
+
+    >>> in_a_row(["m"]), in_a_row(["m", "n", "k"])
+    ('m', 'm, n and k')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def by_kind(

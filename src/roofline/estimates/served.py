@@ -19,6 +19,12 @@ A row is one run at one load: sequences at once, tokens of a prompt and of an an
 
 ``concurrency``, ``isl`` and ``osl`` may stand for ``batch``, ``prompt`` and ``output``, ``tpot_s`` or ``mean TPOT (s)``
 for ``tpot_ms``; ``ttft`` may be left out, and counts where nothing waits: at four sequences a copy or fewer.
+The time between tokens is taken as that of a step with half of each answer behind it, and the prefills of new
+requests that come between steps. A row may be a step by itself, with no prefill in its time::
+
+    batch,context,ms
+    16,2048,8.9
+
 ``tensor``, ``data`` and ``expert`` may be columns where runs differ in them. Left out and counted are rows of another
 ``gpu`` or ``model``, rows that cannot be read, and times below the bound of their step or far above it.
 """
@@ -43,6 +49,7 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
+    in_a_row,
     left_out,
     other_chip,
     place,
@@ -431,13 +438,25 @@ NAMES = {
     "batch": ("batch", "concurrency", "max_concurrency"),
     "prompt": ("prompt", "isl", "input_len", "input_length"),
     "output": ("output", "osl", "output_len", "output_length"),
+    "context": ("context", "context_length", "context_len", "kv_len", "seq_len"),
+}
+#: Sizes of a served run and of a step by itself, and words of their times: a step's may be a unit alone.
+FORMS = {"tpot_ms": (("batch", "prompt", "output"), ("tpot",)), "ms": (("batch", "context"), ("", "step", "tpot"))}
+#: What the fit takes of each.
+HOLDS = {
+    "tpot_ms": "the time between tokens of a run holds prefills of other requests, batch/output of them a step",
+    "ms": "the time of a step at a context holds no prefill",
 }
 #: A time over so many bounds, and over so many seconds, is in another unit.
 SLOW, SLOW_SECONDS = 50, 0.1
 #: Fewest runs that constants are fitted to, and most sequences of a copy at which nothing waits before its prefill.
 LEAST_RUNS, UNLOADED = 3, 4
 #: A row of a served run, for instance.
-A_SERVED_RUN = '[{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms": 9.4, "ttft_ms": 71}]'
+A_SERVED_RUN = (
+    '[{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms": 9.4, "ttft_ms": 71}] of runs, [{"batch": 16, "context": '
+    '2048, "ms": 8.9}] of steps alone'
+)
+COLUMNS = "batch, prompt, output and tpot_ms of runs, or batch, context and ms of steps without prefills"
 
 #: Shapes of a step, seconds, where the run stands.
 Run = tuple[Mapping[str, float], float, str]
@@ -462,7 +481,8 @@ def calibrate(
 
     ``runs`` is a CSV file, a trace of torch.profiler, a machine file, or a list of rows: ``{"m": 64, "n": 8192, "k":
     8192, "dtype": "bf16", "us": 51.2}``, of served runs ``{"batch": 16, "prompt": 1024, "output": 1024, "tpot_ms":
-    9.4}``. ``library`` names what ran, unless rows say so. ``start`` names the library whose constants are the prior.
+    9.4}``, of steps without prefills ``{"batch": 16, "context": 2048, "ms": 8.9}``. ``library`` names what
+    ran, unless rows say so. ``start`` names the library whose constants are the prior.
     With ``model``, ``tensor``, ``data``, ``expert``, ``weights``, ``activations`` and ``kv`` say how it is served.
     Without ``runs`` the answer is a table of products to measure first.
     """
@@ -504,16 +524,18 @@ def calibrate_served(
     estimator, machine = Estimator(library), chip(on)
     rejected: Rejected = defaultdict(list)
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
-    first = None
-    for where, row in rows_of(runs, A_SERVED_RUN):
+    first, forms, rows = None, set(), list(rows_of(runs, A_SERVED_RUN))
+    if isinstance(runs, str | Path) and rows and (missing := _form(rows[0][1])[1]):
+        raise InputError(f"{runs}: {_no_columns(missing)}", hint=COLUMNS)
+    for where, row in rows:
         try:
             read = _read(row, machine, model)
         except InputError as wrong:
             first = first or InputError(f"{where}: {wrong.message}", hint=wrong.hint)
             rejected[wrong.message].append(place(where))
             continue
-        context = read.prompt + read.output // 2
-        sizes: dict[str, Any] = {"batch": read.batch, "prompt": read.prompt, "context": context}
+        forms.add("ms" if read.output is None else "tpot_ms")
+        sizes: dict[str, Any] = {"batch": read.batch, "prompt": read.prompt, "context": read.context}
         asked = serve(model, on=on, **{**options, **read.ways}, **sizes)
         shapes = served_shapes(estimator, asked, read.output)
         if shapes is None or asked.decode is None:
@@ -541,15 +563,14 @@ def calibrate_served(
             rejected[why] += [where for *_, where in members]
             continue
         ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
-        fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library))
+        fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, [where for *_, where in members]))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")
     if not fitted:
         why = "; ".join(left_out(rejected, "run")) or "the file has no rows"
         whose = runs if isinstance(runs, str | Path) else "runs"
-        raise InputError(
-            f"nothing in {whose} can be fitted: {why}", hint="batch, prompt, output and tpot_ms of ten runs"
-        )
-    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts))
+        raise InputError(f"nothing in {whose} can be fitted: {why}", hint=COLUMNS)
+    said = tuple(Assumption("estimate", HOLDS[one]) for one in FORMS if one in forms)
+    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts), said)
 
 
 def _rows(runs: list[Run]) -> Rows:
@@ -560,11 +581,15 @@ def _rows(runs: list[Run]) -> Rows:
 
 
 class ServedRun(NamedTuple):
-    """A served run: sequences at once, tokens, ways that differ from run to run, seconds a token and to the first."""
+    """A served run: sequences at once, tokens, ways that differ from run to run, seconds a token and to the first.
+
+    A step by itself has a context alone.
+    """
 
     batch: int
-    prompt: int
-    output: int
+    context: int
+    prompt: int | None
+    output: int | None
     ways: Mapping[str, int]
     token: float
     first: float | None
@@ -576,12 +601,34 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
         raise InputError(f"measured on another chip, {other}", hint=f"rows of {machine.key}")
     if other := _other_model(row.get("model", ""), model):
         raise InputError(f"measured with another model, {other}", hint=f"rows of {model}")
-    batch, prompt, output = (int(_figure(row, name)) for name in NAMES)
+    form, missing = _form(row)
+    if missing:
+        raise InputError(_no_columns(missing), hint=COLUMNS)
+    names, times = FORMS[form]
+    sizes = {name: int(_figure(row, name)) for name in names}
+    prompt, output = sizes.get("prompt"), sizes.get("output")
+    context = sizes["context"] if prompt is None or output is None else prompt + output // 2
     ways = {name: int(row_number(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
-    token = _seconds(row, "tpot")
+    token = _seconds(row, _times(row, times))
     if token is None:
-        raise InputError("no time between tokens", hint="a column tpot_ms or tpot_s")
-    return ServedRun(batch, prompt, output, ways, token, _seconds(row, "ttft"))
+        raise InputError("no time of the step" if output is None else "no time between tokens", hint=COLUMNS)
+    first = None if output is None else _seconds(row, _times(row, ("ttft",)))
+    return ServedRun(sizes["batch"], context, prompt, output, ways, token, first)
+
+
+def _form(row: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Of which form a row is, and the columns of it that it lacks: of two forms the one that lacks fewer."""
+    lacks = {}
+    for form, (names, times) in FORMS.items():
+        lacks[form] = [name for name in names if row.keys().isdisjoint(NAMES[name])]
+        if not _times(row, times):
+            bare = next((each for each in row if any(word in each for word in filter(None, times))), "")
+            lacks[form].append(f"{form} ({bare} has no unit)" if bare else form)
+    return min(lacks.items(), key=lambda one: len(one[1]))
+
+
+def _no_columns(missing: Sequence[str]) -> str:
+    return f"no column{'s' if len(missing) > 1 else ''} {in_a_row(missing)}"
 
 
 @lru_cache(maxsize=64)
@@ -602,8 +649,20 @@ def _figure(row: Mapping[str, str], name: str) -> float:
     return row_number(row, found)
 
 
-def _seconds(row: Mapping[str, str], name: str) -> float | None:
-    """Seconds of a column of this time, whatever its unit and statistic: ``tpot_ms``, ``mean TPOT (s)``."""
-    units = ((column, time_unit(column.replace(name, "time"))) for column in row if name in column and row[column])
-    column, unit = next((each for each in units if each[1]), ("", None))
-    return None if unit is None else row_number(row, column) * unit
+def _times(row: Mapping[str, str], names: Sequence[str]) -> dict[str, float]:
+    """Columns of these times with the seconds of their units, whatever the statistic: ``tpot_ms``, ``mean TPOT (s)``.
+
+    Of the name of nothing are columns of any time, as ``ms`` and ``latency_us``.
+    """
+    units = (
+        (each, time_unit(each.replace(name, "time") if name else each))
+        for name in names
+        for each in row
+        if name in each
+    )
+    return {column: unit for column, unit in units if unit}
+
+
+def _seconds(row: Mapping[str, str], times: Mapping[str, float]) -> float | None:
+    """Seconds of the first of these columns that is filled in."""
+    return next((row_number(row, column) * unit for column, unit in times.items() if row[column]), None)
