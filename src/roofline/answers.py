@@ -834,7 +834,10 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> li
     >>> names_of(["h100", "h200:8"], [{"kv": "bf16"}, {"kv": "fp8"}])[1:3]
     ['h100 kv fp8', 'h200:8 kv bf16']
     """
-    said = [" ".join(f"{name} {value}" for name, value in each.items()) for each in chosen]
+    said = [
+        " ".join(value if name == "collective" else f"{name} {value}" for name, value in each.items())
+        for each in chosen
+    ]
     return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]
 
 

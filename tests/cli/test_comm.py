@@ -453,6 +453,8 @@ def test_lists_of_bytes_and_formats_stand_side_by_side(capsys: pytest.CaptureFix
     assert "67.8 ms*" in shown
     assert main([*line, "--bytes", "28GB", "--dtype", "fp32,bf16"]) == 0
     assert "dtype fp32" in capsys.readouterr().out
+    assert main(["comm", "allreduce,alltoall", "--on", "h100:8", "--bytes", "1GB"]) == 0
+    assert "h100:8 allreduce  h100:8 alltoall" in capsys.readouterr().out
     assert main([*line, "--bytes", "28GB,14GB", "--measured", "1s"]) == 2
     assert "--measured is a time of one collective" in capsys.readouterr().err
     assert main([*line, "--bytes", "1,000MB"]) == 2

@@ -322,6 +322,10 @@ def test_all_columns_that_a_table_of_steps_lacks_are_named_at_once(header: str, 
     (path := tmp_path / "served.csv").write_text(f"{header}\n{','.join('3' * (header.count(',') + 1))}\n")
     with pytest.raises(InputError, match=said):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
+    with pytest.raises(
+        InputError, match=r"runs\[0\]: the row lacks context and ms; batch, prompt, output and tpot_ms of"
+    ):
+        calibrate_served([{"batch": 8}], "llama-3.1-70b", **LAYOUT)
 
 
 def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:

@@ -83,9 +83,15 @@ def test_shapes():
 OWN = "for a chip of your own roofline.chip({…}) takes its figures"
 
 
-@pytest.mark.parametrize("shape", ["0x4", "4xx4", "x4", "4x", "-4", "4.5", "", " ", "4 x", "99999999", "1" * 5000])
+@pytest.mark.parametrize("shape", ["4xx4", "x4", "4x", "-4", "4.5", "", " ", "4 x", "99999999", "1" * 5000])
 def test_bad_shapes(shape):
     with pytest.raises(HardwareError, match=r"does not read; write sizes joined by x, such as v5e:4x4 or h100:8"):
+        chip(f"v5e:{shape}")
+
+
+@pytest.mark.parametrize("shape", ["0", "0x4", "4x0"])
+def test_a_size_of_0_is_no_shape(shape):
+    with pytest.raises(HardwareError, match="has a size of 0; each size is at least 1, as in v5e:4x4 or h100:8"):
         chip(f"v5e:{shape}")
 
 

@@ -58,6 +58,16 @@ def test_an_answer_after_a_cached_prefix() -> None:
     assert found.first_step == serve_bound("llama-2-7b", "decode", on="a100", context=1000).lower
 
 
+def test_a_context_that_prefill_has_passed_is_of_other_sequences() -> None:
+    """Decode stays at the context that was asked for, and says whose it is."""
+    asked = {"on": "h100", "past": 8000, "prompt": 1000}
+    said = "decode of other sequences: 4,000 tokens of context are fewer than the 9,000 that prefill leaves"
+    assert said in (shorter := roofline.llm("llama-3-8b", context=4000, **asked)).assumptions
+    assert shorter.decode.sizes["context"] == 4000
+    for context in (None, 9000, 16000):
+        assert "other sequences" not in str(roofline.llm("llama-3-8b", context=context, **asked).assumptions)
+
+
 def test_an_answer_beyond_what_the_model_was_trained_on() -> None:
     found = generation("llama-2-7b", on="a100", prompt=4000, output=100)
     shorter = generation("llama-2-7b", on="a100", prompt=4000, output=97)

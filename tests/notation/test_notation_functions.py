@@ -157,6 +157,7 @@ def test_groups_and_depthwise():
     refused("conv(bf16[B, 8, 64], bf16[3, 16, 126], groups=4)", "126 output channels do not fall into 4 groups")
     refused("conv(bf16[B, 8, C], bf16[3, C, O], groups=4)", "C is all channels, each group sees a part")
     refused("conv(bf16[B, 8, 32], bf16[3, 2, 64], depthwise)", "the weights of a depthwise convolution are")
+    refused("conv(bf16[B, 8, 8, 32], bf16[3, 3, 32], depthwise)", "w[kernel…, 1, C], depthwise)")
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
         ("time,rate\n0,1\n9,-2\n", "a rate of -2 requests/s"),
         ("", "no column time"),
         ("time,prompt\n0,inf\n1,8\n", "'inf' is not a number"),
+        ("time,rtae\n0,1\n9,2\n", "no column rate, and one that is unknown: 'rtae'; did you mean 'rate'?"),
+        ("time,foo\n0,1\n9,2\n", "unknown: 'foo'; columns are: time, rate, prompt, output"),
         ("time\n0\n1e14\n", "spans 1e\\+14 s of requests"),
     ],
 )

@@ -102,6 +102,7 @@ def comm_command(
     roofline comm "AllGather_Y(bf16[2048_Y, 8192])" --on v5e:8x4
     roofline comm allreduce 500MB --on h100:8
     roofline comm allreduce --bytes 28GB,14GB --algorithm ring --on h100:32x8
+    roofline comm allreduce,allgather --bytes 1GB --on h100:16
     roofline comm alltoall --bytes-per-chip 64MB --on h100:16,v5e:4x4
     roofline comm dispatch T=4096 D=7168 E=256 k=8 --dtype fp8 --on h100:32
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
@@ -118,6 +119,8 @@ def comm_command(
     given |= {"dtype": dtype} if given or not_default("dtype") else {}
 
     wanted = expectation_wanted(options)
+    kinds = [name.strip() for name in expression.split(",")]
+    given |= {"collective": expression} if len(kinds) > 1 and all(kind.isalpha() for kind in kinds) else {}
     lists = [name for name, text in given.items() if is_list(text)]
     if lists and "measured" in wanted:
         raise InputError("--measured is a time of one collective", hint="give one number of bytes, and one format")
@@ -125,7 +128,7 @@ def comm_command(
     def ask(asked: dict[str, Any]) -> Any:
         one = {name: asked.pop(name) for name in given}
         chosen = {**target_arguments(asked), **convention_arguments(asked)}
-        return comm(expression, sizes=sizes, **one, **chosen, **wanted)
+        return comm(one.pop("collective", expression), sizes=sizes, **one, **chosen, **wanted)
 
     show_answer(on_each({**options, **given}, ask, *lists), as_json, explain)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability
-from roofline.errors import HardwareError, InputError, quoted
+from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
@@ -63,6 +63,8 @@ _OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
 _TIME, _UNIT = "time", "unit of time"
 _PRODUCT = ("m", "n", "k")
 _ATTENTION = ("batch", "heads", "head_size", "length")
+#: How a row tells its kernel.
+_FORMS = "an expression, or m, n, k, or batch, heads, head_size, length"
 #: Where constants start from on a chip whose vendor has none.
 TYPICAL = "typical values"
 #: Times under so many steps of the timer tell too little.
@@ -99,8 +101,16 @@ A_KERNEL = (
 
 def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[MeasuredKernel]:
     """Read rows of a file or a list; of those that cannot be read the reason is kept, unless none can be."""
-    found, first = [], None
-    for where, row in rows_of(runs, A_KERNEL):
+    found, first, rows = [], None, list(rows_of(runs, A_KERNEL))
+    if isinstance(runs, str | Path) and rows and (lacks := _kernel_lacks(rows[0][1])):
+        raise no_columns(
+            str(runs),
+            lacks,
+            rows[0][1],
+            (*_OURS, *_OURS.values(), "kernel", "kv"),
+            f"{_FORMS}; {spelled('model')} names one that is served",
+        )
+    for where, row in rows:
         try:
             kernel = _read(row, machine, other_chip(row.get("chip", ""), machine))
         except InputError as wrong:
@@ -415,7 +425,23 @@ def row_expression(row: Mapping[str, str]) -> str:
         window = f", window={int(_row_size(row, 'window'))}" if row.get("window", "0").strip("0.") else ""
         mask = ", causal" if queries > 1 else ""
         return f"attention({name}[{batch}, {queries}, {heads}, {size}], {keys}, {keys}{mask}{window})"
-    raise InputError("no kernel is named", hint="an expression, or m, n, k, or batch, heads, head_size, length")
+    raise InputError("no kernel is named", hint=_FORMS)
+
+
+def _kernel_lacks(row: Mapping[str, str]) -> list[str]:
+    """The columns that a row of a kernel lacks: of the forms that it may have those of the one that lacks fewest."""
+    timed = any(time_unit(name) or _says_time(name) for name in row)
+    forms = [[name for name in names if name not in row] for names in (_PRODUCT, _ATTENTION)]
+    lacks = [] if "expression" in row else min(forms, key=len)
+    return [*lacks, *["us"] * bool(lacks and not timed)]
+
+
+def no_columns(path: str, lacks: Sequence[str], names: Iterable[str], known: Collection[str], hint: str) -> InputError:
+    """The error of a table that lacks columns, with the name that one of them may be a slip of."""
+    unknown = [name for name in names if name not in known and not time_unit(name)]
+    slips = ((name, did_you_mean(column, unknown)) for column in lacks for name in [column.partition(" ")[0]])
+    slip = next((f"unknown column {other!r}: did you mean {name!r}?" for name, other in slips if other), "")
+    return InputError(f"{path}: no column{'s' if len(lacks) > 1 else ''} {in_a_row(lacks)}", hint=slip or hint)
 
 
 def row_time(row: Mapping[str, str]) -> tuple[str, float]:
@@ -444,7 +470,7 @@ def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> Measured
     for names, make in ((_PRODUCT, _product), (_ATTENTION, _attention)):
         if all(row.get(name) for name in names):
             return MeasuredKernel(make(row), seconds, row.get("library", ""))
-    raise InputError("no kernel is named", hint="an expression, or m, n, k, or batch, heads, head_size, length")
+    raise InputError("no kernel is named", hint=_FORMS)
 
 
 def row_number(row: Mapping[str, str], name: str, default: float | None = None) -> float:

@@ -51,6 +51,7 @@ from roofline.estimates.own_runs import (
     Rejected,
     in_a_row,
     left_out,
+    no_columns,
     other_chip,
     place,
     row_number,
@@ -526,7 +527,7 @@ def calibrate_served(
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     first, forms, rows = None, set(), list(rows_of(runs, A_SERVED_RUN))
     if isinstance(runs, str | Path) and rows and (missing := _form(rows[0][1])[1]):
-        raise InputError(f"{runs}: {_no_columns(missing)}", hint=COLUMNS)
+        raise no_columns(str(runs), missing, rows[0][1], [each for names in NAMES.values() for each in names], COLUMNS)
     for where, row in rows:
         try:
             read = _read(row, machine, model)
@@ -603,7 +604,7 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
         raise InputError(f"measured with another model, {other}", hint=f"rows of {model}")
     form, missing = _form(row)
     if missing:
-        raise InputError(_no_columns(missing), hint=COLUMNS)
+        raise InputError(f"the row lacks {in_a_row(missing)}", hint=COLUMNS)
     names, times = FORMS[form]
     sizes = {name: int(_figure(row, name)) for name in names}
     prompt, output = sizes.get("prompt"), sizes.get("output")
@@ -625,10 +626,6 @@ def _form(row: Mapping[str, str]) -> tuple[str, list[str]]:
             bare = next((each for each in row if any(word in each for word in filter(None, times))), "")
             lacks[form].append(f"{form} ({bare} has no unit)" if bare else form)
     return min(lacks.items(), key=lambda one: len(one[1]))
-
-
-def _no_columns(missing: Sequence[str]) -> str:
-    return f"no column{'s' if len(missing) > 1 else ''} {in_a_row(missing)}"
 
 
 @lru_cache(maxsize=64)

@@ -330,7 +330,8 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
         else:
             number = quantity.parse(value, unit)
     except QuantityError as error:
-        raise QuantityError(f"{key}: {error.message}", hint=error.hint) from None
+        more = "" if text[:1].isdigit() or not text else "; 2x is twice what it is, +20% a fifth more"
+        raise QuantityError(f"{key}: {error.message}", hint=f"{error.hint}{more}") from None
     if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
     return Figure(number, GIVEN if factor is None else f"{GIVEN} as {text}", "given")

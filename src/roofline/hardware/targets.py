@@ -11,7 +11,7 @@ A shape makes a mesh of its chips; ``v5e:16x16:2`` is two slices of 256 chips; `
 ('hbm.bandwidth', 'mxu.fp32')
 >>> chip("v5e:0x4")
 Traceback (most recent call last):
-roofline.errors.HardwareError: shape '0x4' of 'v5e:0x4' does not read; write sizes joined by x, such as ...
+roofline.errors.HardwareError: shape '0x4' of 'v5e:0x4' has a size of 0; each size is at least 1, as in ...
 """
 
 from __future__ import annotations
@@ -221,5 +221,7 @@ def _shape(written: str | None, target: str) -> tuple[tuple[int, ...], int]:
         hint = "name machines one by one" if several else "write sizes joined by x, such as v5e:4x4 or h100:8"
         if written.isalpha():  # as in h100:n
             hint = f"a number, as in h100:8; {call('formula')} leaves it open, and a sweep takes several targets"
-        raise HardwareError(f"shape {quoted(written)} of {quoted(target)} does not read", hint=hint)
+        said = "has a size of 0" if "" in digits[:-1] else "does not read"
+        hint = "each size is at least 1, as in v5e:4x4 or h100:8" if "" in digits[:-1] else hint
+        raise HardwareError(f"shape {quoted(written)} of {quoted(target)} {said}", hint=hint)
     return tuple(int(size) for size in sizes), int(count)

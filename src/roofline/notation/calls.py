@@ -397,6 +397,7 @@ def _same_layout(scope: Scope, dim: Dim, axis: TensorDim) -> bool:
 
 _WINDOW_LAYOUTS = {
     "conv": "conv(x[B, spatial…, C], w[kernel…, C/groups, O]) with 1 to 3 spatial dimensions",
+    "depthwise": "conv(x[B, spatial…, C], w[kernel…, 1, C], depthwise) with 1 to 3 spatial dimensions",
     "conv_transpose": "conv_transpose(x[B, spatial…, C], w[kernel…, C, O/groups]) with 1 to 3 spatial dimensions",
     "pool": "pool(x[B, spatial…, C], window=2) with 1 to 3 spatial dimensions",
 }
@@ -408,12 +409,15 @@ def convolution(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: W
     spatial = len(x.axes) - 2
     if not 1 <= spatial <= 3 or len(weights.axes) != len(x.axes):
         shown = f"{call.function} of {scope.show_axes(x.axes)} and {scope.show_axes(weights.axes)}"
-        raise scope.fail(shown, call.span, f"the form is {_WINDOW_LAYOUTS[call.function]}")
+        form = _WINDOW_LAYOUTS["depthwise" if call.options.get("depthwise") else call.function]
+        raise scope.fail(shown, call.span, f"the form is {form}")
     options = _window_options(scope, call, spatial, stride=1)
     kept = "pad=same keeps its sizes" if call.function == "conv" else "pad=1 takes one off each side"
     is_padded = {"pad", "same", "valid"} & set(call.options)
     layout = f"{call.function} has channels last, kernel sizes first"
     scope.assume(layout if is_padded else f"{layout}, and no padding: {kept}")
+    if options.get("depthwise"):
+        scope.assume("a depthwise convolution counts as products do: at the peak of the matrix unit where there is one")
     operands = _pair_channels(scope, call, list(shapes), options)
     x, weights = operands[0], operands[1]
     kernel = [scope.sizes.get(label) for label in weights.labels[:spatial]]

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline.answers import attributes
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted, suggest
 from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
 from roofline.frozen import dataclass, replace
 from roofline.quantity import LEAST, MOST, format_amount, format_number
@@ -27,6 +27,8 @@ from roofline.signatures import either
 
 #: Seconds of an interval into which the times of single requests are gathered.
 GATHERED = 60.0
+#: What a row may hold.
+COLUMNS = ("time", "rate", "prompt", "output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,14 @@ class Trace:
         if "time" not in names:
             columns = ", ".join(filter(None, names)) or "nothing"
             raise InputError(f"{path} has no column time, its first line has {columns}", hint=hint)
+        if "rate" not in names and (other := next((name for name in names if name not in COLUMNS), None)) is not None:
+            near = suggest(other, COLUMNS, what="columns")
+            raise InputError(f"{path} has no column rate, and one that is unknown: {quoted(other)}", hint=near)
         if len(rows) < 2:
             raise InputError(f"{path} has no rows below its first line", hint=hint)
         times, rates, prompts, outputs = (
             [_figure(path, line, row, names.index(name)) for line, row in rows[1:]] if name in names else []
-            for name in ("time", "rate", "prompt", "output")
+            for name in COLUMNS
         )
         prompt, output = (max(1, round(sum(each) / len(each))) if each else None for each in (prompts, outputs))
         if rates:

@@ -52,7 +52,7 @@ from roofline.sections import (
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
-from roofline.statements import HEADLINE_GAPS, by_what_is_timed, without
+from roofline.statements import HEADLINE_GAPS, Assumption, by_what_is_timed, without
 from roofline.work import Op
 
 SCHEMA = "roofline/llm/1"
@@ -795,6 +795,10 @@ def serve(
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
     decodes = described.causal and phase != "prefill"
     decode = step_bound(described, "decode", batch=batch, context=after, **later) if decodes else None
+    read = as_size(prompt) + as_size(options.get("past", 0)) if prefill is not None else 0
+    if decode is not None and isinstance(after, int) and isinstance(read, int) and after < read:
+        said = f"decode of other sequences: {after:,} tokens of context are fewer than the {read:,} that prefill leaves"
+        decode = replace(decode, assumptions=(*decode.assumptions, Assumption("model", said)))
     formats: dict[str, Any] = {name: options[name] for name in _FORMATS if name in options}
     one = prefill or decode
     ways = ONE_CHIP if one is None or several_layouts(options) else Parallelism.of_options(one.machine, options)
