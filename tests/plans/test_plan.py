@@ -190,6 +190,20 @@ def test_what_is_beaten_by_another_chip_would_cost_less_below_a_price() -> None:
     assert "would cost less" not in same.text + chips.text
 
 
+def test_a_plan_by_floors_names_prefill_apart_where_measured_times_turn_the_order() -> None:
+    """By floors whole replicas take 16 chips and pools 20; as measured 56 and 40."""
+    load = {"rate": 10, "prompt": 6000, "output": 800, "ttft": "2s", "tpot": "40ms", "disaggregate": True}
+    asked = {**load, "on": "h100", "count": [16, 40, 56], "formats": "bf16"}
+    found, own = plan("llama-3-70b", **asked), plan("llama-3-70b", **asked, estimate="vllm")
+    assert (found.best.chips, own.best.chips, found.best.deployment.prefill) == (16, 40, None)
+    said = " ".join(str(found).split())
+    assert f"(56 chips) would keep the limits; with prefill apart 40 chips would do: {own.best.deployment}" in said
+    assert any(
+        getattr(mark, "text", "").startswith("prefill h100:24 tensor 4 bf16 apart,\ndecode")
+        for mark in own.plot().marks
+    )
+
+
 def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured() -> None:
     asked = {"on": "h100,h200", "rate": "5/s", "prompt": 3000, "output": 300, "ttft": "1s", "tpot": "40ms"}
     found = plan("llama-3-70b", **asked)

@@ -111,7 +111,8 @@ def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
         if choice.deployment.prefill is not None and took is not None:
             x.append(took.percentile)
             y.append(found.asked.load.rate * found.asked.load.output / choice.deployment.chips)
-            at = Point(f"{choice.deployment} at this load", x[-1], y[-1], series=NEUTRAL, shape=3, text="prefill apart")
+            said = str(choice.deployment).replace(", decode", " apart,\ndecode")
+            at = Point(f"{choice.deployment} at this load", x[-1], y[-1], series=NEUTRAL, shape=3, text=said)
             marks.append(at)
     ends = "where dotted, " + f"{LIMIT_NAMES[OTHER[name]]} {which} is over its limit" if OTHER[name] in limits else ""
     drawn = f"curves: a replica under loads up to its largest rate, {which}; points: the plan's load"

@@ -27,7 +27,7 @@ _BESIDE = {
 }
 
 
-@command_named("plan", "rate prompt output on count ttft tpot price formats estimate why explain json")
+@command_named("plan", "rate prompt output on count ttft tpot price formats disaggregate estimate why explain json")
 @argument("model", metavar="MODEL", values="model")
 @with_options(
     option("on", required=True, metavar="CHIP[,CHIP]…"),

@@ -483,6 +483,9 @@ class DeploymentPlan(Answer):
             enough = self.enough_as_measured()
             said = f"it falls short: {real.reason.text}"
             found = said if enough is None else f"{said}; {_replicas(enough.deployment)} would keep the limits"
+            apart = best_apart(self._with_measured_times) if self.asked.disaggregate else None
+            if apart is not None and (enough is None or apart.cost < enough.cost):
+                found += f"; with prefill apart {self._cost(apart)} would do: {apart.deployment}"
         yield f"with the step times measured on {MEASURED} {found}; {asked} plans with them"
 
     def as_measured(self) -> Assessment | None:
