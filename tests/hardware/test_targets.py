@@ -138,8 +138,14 @@ def test_a_number_of_chips_as_people_write_it(written, target):
         ("  ", "'  ' is not a chip; name one, such as 'h100', or give a TOML file"),
         (None, "None is not a chip; name one, such as 'h100', or give a TOML file"),
         (7, "7 is not a chip; name one, such as 'h100', or give a TOML file"),
-        ("this", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
-        ("THIS:4", "no measurement of this machine is known; make one with `roofline measure`, or name a chip"),
+        *(
+            (
+                name,
+                "no measurement of this machine is known; make one with `roofline measure`, or name a chip or "
+                "on='FILE.toml'",
+            )
+            for name in ("this", "THIS:4")
+        ),
         ("nowhere/x.toml", "cannot read 'nowhere/x.toml': No such file or directory; check the path"),
         (":8", "unknown chip ''; roofline.chips() lists all; " + OWN),
     ],

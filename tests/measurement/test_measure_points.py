@@ -30,6 +30,7 @@ from roofline.measurement import (
 from roofline.measurement.executors import executor, numpy_library
 from roofline.measurement.points import Effect, MeasuredPoint, point_sections, profile_sections, time_by_operation
 from roofline.measurement.runs import Profile, write_runs
+from roofline.measurement.samples import ALONE, HELD_UP
 from roofline.measurement.timing import GRAIN, RunSetting, effects, new_page_bytes, time_call
 from roofline.notation import program
 from roofline.rendering.terminal import as_text, terminal
@@ -359,6 +360,24 @@ def test_several_threads_do_at_least_what_one_does(machine):
     assert slow.best_ceiling("library", 2, "fp32").value == 128e9
     assert "more was reached on fewer threads: library fp32 on 2 threads, library bf16 on 2 threads" in slow.warnings()
     assert not any("fewer threads" in line for line in made().warnings())
+
+
+def test_a_time_and_a_rate_of_threads_that_were_held_up_do_not_stand_as_others(machine):
+    """A time is at most so long where not all threads ran, and a rate far below one thread's is none."""
+    from made import summary
+
+    (found,) = points_of([Measured("x", 1e6, 1e6, 2e-3, "fp32")], machine)
+    held = replace(summary(2e-3), doubts=(f"{HELD_UP}: an upper limit",))
+    for told, mark in ((held, "≤ "), (summary(2e-3), "")):
+        assert f"  {mark}2 ms  " in as_text(point_sections([replace(found, summary=told)], "x"))
+    slow = replace(summary(2.45e6), doubts=(f"{ALONE}: no other",))
+    cast = next(c for c in made().ceilings if c.name.startswith("library ") and c.unit == "element/s")
+    rates = [replace(cast, threads=1), replace(cast, threads=2), replace(cast, threads=2, summary=slow)]
+    one, two, waited = (
+        str(replace(made(), ceilings=tuple(each))).partition("elements/s")[2].splitlines()[1].split()
+        for each in (rates[:1], rates[:2], rates[::2])
+    )
+    assert (len(two), waited) == (len(one) + 2, one)
 
 
 def test_long_runs_with_cold_caches_keep_to_their_time(monkeypatch):

@@ -28,7 +28,7 @@ from roofline.hardware import catalog
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import with_choices
 from roofline.letters import plain
-from roofline.signatures import NAMED_FIGURES, call, takes
+from roofline.signatures import NAMED_FIGURES, call, spelled, takes
 
 _SHAPE = r"[0-9]+(?:[xX×][0-9]+)*"
 _FILE = r"(?is)(?P<path>.+\.toml)(?:#(?P<name>[^:]*))?(?::(?P<shape>[^/\\]*))?"
@@ -185,7 +185,8 @@ def _resolve(target: Any, files: Iterable[str | os.PathLike[str]]) -> tuple[Mach
     if known in MEASURED and not any(known in layer.chips for layer in layers):
         of, file, how = MEASURED[known]
         if not os.path.isfile(catalog.user_file(file)):
-            raise HardwareError(f"no measurement of {of} is known", hint=f"make one with `{how}`, or name a chip")
+            hint = f"make one with `{how}`, or name a chip or {spelled('on', 'FILE.toml')}"
+            raise HardwareError(f"no measurement of {of} is known", hint=hint)
         layers.append(catalog.read_layer(catalog.user_file(file)))
     return catalog.find_machine(name.strip(), layers), *_shape(written or (None if ":" not in text else ""), text)
 

@@ -401,7 +401,8 @@ def this_machine(machine: str | os.PathLike[str] | None = None, threads: int | N
             raise InputError(f"{path!r} is no machine file", hint=hint)
         raise InputError(f"there is no file {path!r}", hint=f"make it with {_measured_by(o=path)}")
     if not os.path.isfile(path):
-        raise InputError("no measurement of this machine is known", hint=f"make one with {_measured_by()}")
+        hint = f"make one with {_measured_by()}; one in a file of your own is {spelled('on', 'FILE.toml')}"
+        raise InputError("no measurement of this machine is known", hint=hint)
     measured = read_machine_file(path)
     several = len(measured.thread_counts()) > 1
     one = chip(f"{path}#{ONE if several else ALL}")

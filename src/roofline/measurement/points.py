@@ -41,7 +41,7 @@ from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, read_measured
-from roofline.measurement.samples import SampleSummary
+from roofline.measurement.samples import HELD_UP, SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import (
@@ -511,10 +511,11 @@ def _shares(runs: Iterable[Measured], unpriced: Mapping[str, float]) -> list[tup
 def _cells(point: MeasuredPoint, several: bool) -> tuple[str | Amount, ...]:
     run = point.run
     counted = (Amount(run.calls, "", f"{run.calls:,}"), Amount(run.in_all, "s")) if several else ()
+    held_up = point.summary is not None and point.summary.doubted({HELD_UP})
     return (
         run.name,
         *counted,
-        Amount(run.seconds, "s"),
+        Amount(run.seconds, "s", f"≤ {format_quantity(run.seconds, 's')}" if held_up else ""),
         Amount(float(point.bound.lower), "s"),
         Amount(run.flops / run.seconds, "FLOP/s") if run.flops else "",
         Amount(run.bytes / run.seconds, "B/s") if run.bytes else "",

@@ -498,6 +498,9 @@ UNCONFIRMED = 0.05
 #: So many times its share of what fewer threads reached, a figure is not believed.
 ODD = 1.15
 
+#: Below this share of what fewer threads reached, a rate that nothing confirms is of threads that waited.
+WAITED = 0.1
+
 #: Ceilings named in one warning.
 MOST_NAMED = 5
 
@@ -574,8 +577,8 @@ def _function_table(measured: Measurement) -> Table:
         calls = [c for (called, _, _), c in found.items() if called == f"{CALL}{name}"]
         fastest = min(calls, key=lambda call: call.value, default=None)
         rows.append(Row((name, *(_cell(each, measured) for each in (*rates, fastest)))))
-    on = [f"{dtype} x {threads}" for dtype, threads in columns]
-    return Table((Column("elements/s in a cache"), *figures(*on, "a call")), rows, "functions", gap=4)
+    on = [f"{dtype}, {threads_text(threads)}" for dtype, threads in columns]
+    return Table((Column("elements/s in a cache"), *figures(*on, "a call", wrap="words")), rows, "functions", gap=4)
 
 
 def _level_table(measured: Measurement, threads: int) -> Table:
@@ -618,10 +621,16 @@ def _is_odd(value: float, threads: int, fewer: Mapping[int, float]) -> bool:
 
 
 def _cell(ceiling: Ceiling | None, measured: Measurement) -> Amount | str:
-    """A figure, with a mark where no second round or no smaller number of threads confirms it; nothing without one."""
+    """A figure, with a mark where no second round or no smaller number of threads confirms it.
+
+    Nothing stands without a figure, or for a rate whose threads waited for each other or for others all the time.
+    """
     if ceiling is None:
         return ""
     mark = "" if ceiling.summary.confirmed and not measured.is_odd(ceiling) else MARK
+    fewer = measured.best_ceiling(ceiling.name, ceiling.threads, ceiling.dtype)
+    if mark and ceiling.unit.endswith("/s") and fewer is not None and ceiling.value < WAITED * fewer.value:
+        return ""
     return Amount(ceiling.value, ceiling.unit, f"{mark}{_compact(ceiling.value, ceiling.unit)}")
 
 
