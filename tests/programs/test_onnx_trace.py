@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from jax import lax
 from onnx import TensorProto, helper, numpy_helper, save
 from torch import nn
 
+from roofline.cli import main
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.programs import trace
 from tests.programs.onnx_models import model, value, weight
@@ -498,3 +501,25 @@ def test_what_a_branch_gives_is_not_written_and_read_again():
             found = trace(_of_loops(nodes, result, asked))
             assert found.flops() == steps * 2 * 8 * 32 * 32
             assert 0 <= found.bytes("minimal") - 4 * (2 * 8 * 32 + 32 * 32) <= 64
+
+
+def test_nodes_without_a_module_stand_by_their_names(tmp_path, capsys):
+    """Their names stand beside operations side by side, no column is empty, and what is assumed is said once."""
+    names = [("Conv", "x", "a"), ("Relu", "a", "b"), ("Conv", "b", "c"), ("Relu", "c", "y")]
+    nodes = [
+        helper.make_node(kind, [before, "w"][: 1 + (kind == "Conv")], [after], name=f"{kind}_{at}", **padded)
+        for at, (kind, before, after) in enumerate(names)
+        for padded in [{"pads": [1, 1, 1, 1]} if kind == "Conv" else {}]
+    ]
+    save(
+        model(nodes, [value("x", "N", 8, 16, 16)], [value("y")], [_weight("w", 8, 8, 3, 3)]),
+        path := tmp_path / "n.onnx",
+    )
+    assert main(["trace", str(path), "--on", "l4", "--batch", "1,64"]) == 0
+    beside = capsys.readouterr().out
+    assert all(line.split()[0] == line.split()[1][:4] for line in beside.splitlines() if line.startswith("  Conv "))
+    assert [f"{kind}_{at}" in beside for at, (kind, *_) in enumerate(names)] == [True] * 4
+    assert main(["trace", str(path), "--on", "l4", "--batch", "64", "--flat"]) == 0
+    flat = capsys.readouterr().out
+    assert "  operation  source  FLOPs" in re.sub("  +", "  ", flat)
+    assert flat.count("padded positions of a convolution are counted") == 1

@@ -534,13 +534,22 @@ def operations_beside(answers: Sequence[Comparable]) -> list[OperationBeside]:
                 place = (phase, *named_place(part.op))
                 found.setdefault((*place, seen[place]), [None] * len(answers))[at] = part
                 seen[place] += 1
-    rows = [OperationBeside(*place[:3], tuple(parts)) for place, parts in found.items()]
+    rows = [
+        OperationBeside(phase, name, where or _source(parts), tuple(parts))
+        for (phase, name, where, _), parts in found.items()
+    ]
     if len(rows) < 2 or 2 * sum(None not in row.parts for row in rows) < len(rows):
         return []
     phases = list(dict.fromkeys(row.phase for row in rows))
     longest = [max(float(part.lower) for part in row.parts if part is not None) for row in rows]
     order = sorted(range(len(rows)), key=lambda at: (phases.index(rows[at].phase), -longest[at]))
     return [rows[at] for at in order]
+
+
+def _source(parts: Sequence[Any]) -> str:
+    """The line or the node of a program that an operation outside all modules is of, where it is the same in all."""
+    sources = {str(part.op.options.get("source", "")) for part in parts if part is not None}
+    return sources.pop() if len(sources) == 1 else ""
 
 
 def _operations_tables(names: Sequence[str], answers: Sequence[Comparable]) -> Iterator[Section]:

@@ -110,6 +110,7 @@ def operation_table(
     Under several roofs a last row has the times of all.
     """
     chosen = list(zip(ops, traffic(ops), strict=True))[:most]
+    placed = any(op.where for op, _ in chosen)
     timed = {who: roof for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
     wholes = {who: sum(part.lower for part in roof.ops) for who, roof in timed.items()}
     rows = []
@@ -117,16 +118,16 @@ def operation_table(
         times = "" if not is_symbol(op.repeat) and op.repeat == 1 else f" x{op.repeat}"
         source = str(op.options.get("source", ""))
         moved = Amount(load.total("bytes") * op.repeat, "B")
-        cells = [op.name + times, op.where, source, _counted(op, count_operation(op, "all")), moved]
-        for at, (who, roof) in enumerate(timed.items()):
+        moved = next((Amount(roof.ops[number].bytes, "B") for roof in timed.values()), moved)
+        cells = [op.name + times, *[op.where] * placed, source, _counted(op, count_operation(op, "all")), moved]
+        for who, roof in timed.items():
             part = roof.ops[number]
-            cells[4] = Amount(part.bytes, "B") if at == 0 else cells[4]
             cells += _timed(part.lower, wholes[who], str(part.bound_by or ""), len(timed))
         rows.append(Row(tuple(cells)))
     if len(timed) > 1:
         sums = [cell for roof in timed.values() for cell in (Amount(roof.op_by_op, "s"), "")]
-        rows.append(Row((ALL_IN_TURN, "", "", "", "", *sums), "strong"))
-    named = {"operation": "", "where": "module", "source": ""}
+        rows.append(Row((ALL_IN_TURN, *[""] * (3 + placed), *sums), "strong"))
+    named = {"operation": "", **({"where": "module"} if placed else {}), "source": ""}
     columns = [*(Column(each, wrap="anywhere", meaning=name) for each, name in named.items())]
     columns += figures("FLOPs", "bytes")
     columns += _timed_columns(timed, "at best")

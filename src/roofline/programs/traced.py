@@ -287,7 +287,9 @@ class Traced(Answer):
         yield Sentences([whole, f"bytes: {moved}{sent}"])
         # where a network prices collectives, what is said of the least that they send does not hold
         priced = under and not any(LEAST_SENT_NOTE in bound.assumptions for bound in under.values())
-        yield assumes([line for line in self.assumptions if not (priced and line == LEAST_SENT_NOTE)])
+        below = set.intersection(*(set(bound.assumptions) for bound in under.values())) if under else set[str]()
+        below |= {LEAST_SENT_NOTE} if priced else set()
+        yield assumes([line for line in self.assumptions if line not in below])
         yield incomplete(map(str, self.listed_gaps()))
 
     def tree(self, depth: int | None = None) -> Part:
