@@ -66,6 +66,8 @@ def test_the_same_question_gives_an_equal_specification():
     [
         (Axis("", "FLOP/s", "log", (1e12, 2e15)), ["1 TFLOP/s", "10 TFLOP/s", "100 TFLOP/s", "1 PFLOP/s"]),
         (Axis("", "FLOP/s", "log", (2e13, 3e14)), ["20 TFLOP/s", "50 TFLOP/s", "100 TFLOP/s", "200 TFLOP/s"]),
+        (Axis("", "", "log", (30.0, 2900.0)), ["50", "100", "200", "500", "1,000", "2,000"]),
+        (Axis("", "", "log", (15.0, 9000.0)), ["20", "50", "100", "200", "500", "1,000", "2,000", "5,000"]),
         (Axis("", "FLOP/B", "log", (0.1, 2000.0)), ["0.1", "1", "10", "100", "1,000"]),
         (Axis("", "s", "linear", (0.0, 1.3e-4)), ["0 s", "20 µs", "40 µs", "60 µs", "80 µs", "100 µs", "120 µs"]),
         (Axis("", "FLOP/s", "linear", (0.0, 2.3e14)), ["0", "50 TFLOP/s", "100 TFLOP/s", "150 TFLOP/s", "200 TFLOP/s"]),

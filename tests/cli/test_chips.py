@@ -233,3 +233,21 @@ def test_an_option_that_shows_nothing_is_refused(words, said, capsys):
 @pytest.mark.parametrize("words", ["h100 a100 --sort peak --dtype fp8", "h100 a100 --top 1", "h100 --sources"])
 def test_where_it_shows_something_it_is_taken(words, capsys):
     assert main(["chips", *words.split()]) == 0
+
+
+def test_a_list_of_chips_draws_the_peaks_that_it_lists(tmp_path, capsys):
+    assert (
+        main(["chips", "nvidia", "--sort", "ridge", "--dtype", "fp8", "--top", "2", "-o", str(tmp_path / "a.svg")]) == 0
+    )
+    assert capsys.readouterr().out.endswith("a.svg\n")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert "agx-thor fp8 518 TFLOP/s" in drawn
+    assert "bf16" not in drawn
+
+
+def test_only_a_table_makes_lines_longer_where_nobody_says_a_width(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(["sweep", "llama-3-8b", "--on", "h100:8", "--tensor", "8", "--batch", "1,64", "--context", "1k"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.strip() == "sums together" for line in lines)
+    assert max(map(len, lines)) <= 100

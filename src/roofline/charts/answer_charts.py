@@ -406,7 +406,9 @@ def _of_points(points: Any) -> dict[str, Picture]:
 _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "Bound": _of_bound,
     "Evaluated": _of_columns,
-    "ChipList": lambda found: {"roofline": partial(plot, on=list(found))} if len(found) <= MOST_POINTS else {},
+    "ChipList": lambda found: (
+        {"roofline": partial(plot, on=list(found), dtypes=[found.dtype])} if len(found) <= MOST_POINTS else {}
+    ),
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,

@@ -158,11 +158,16 @@ def axis_title(axis: Axis) -> str:
     return f"{axis.label}, {axis.unit}" if axis.unit == "FLOP/B" else axis.label
 
 
+#: Where a log axis has fewer powers of ten, it has ticks between them too.
+FEW_POWERS = 3
+
+
 def _log_values(low: float, high: float, most: int, whole: bool) -> list[float]:
     decades = math.log10(high) - math.log10(low)
     if decades < 0.8:
         return [v for v in _linear_values(low, high, most, whole) if v > 0]
-    steps = (1, 2, 5) if decades <= 2 else (1,)
+    powers = math.floor(math.log10(high) + 1e-9) - math.ceil(math.log10(low) - 1e-9) + 1
+    steps = (1, 2, 5) if decades <= 2 or powers < FEW_POWERS else (1,)
     every = max(1, math.ceil(decades / most)) if steps == (1,) else 1
     first = math.floor(math.log10(low) + 1e-9)
     exponents = range(first - first % every, math.ceil(math.log10(high)) + 1, every)

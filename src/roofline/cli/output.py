@@ -85,7 +85,7 @@ def is_kept() -> bool:
 def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[], Any] | None = None) -> None:
     """Print an answer, or sections of one; where the output is no terminal, at COLUMNS, or 100.
 
-    ``whole`` has lines as long as a table of figures needs, where nobody says a width. ``of`` is the answer that
+    ``whole`` has lines as long as its tables need, where nobody says a width. ``of`` is the answer that
     sections are of, and ``charts`` draws its pictures: a report has them.
     """
     if (kept := _KEPT.get()) is not None:
@@ -101,7 +101,10 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     if whole and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         from rich.measure import Measurement
 
-        needed = Measurement.get(console, console.options.update(width=10_000), renderable)
+        from roofline.sections import Table
+
+        tables = terminal(part for part in answer.sections() if isinstance(part, Table))
+        needed = Measurement.get(console, console.options.update(width=10_000), tables)
         console.width = max(console.width, needed.maximum)
     console.print(renderable, crop=False)
 
