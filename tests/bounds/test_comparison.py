@@ -732,6 +732,9 @@ def test_what_decides_is_said_of_the_time_that_is_compared() -> None:
     found = llm("llama-3-8b", on="a100,h100", batch=8, prompt=512, context=1024)
     assert {each.prefill.kind for each in found.answers} == {"compute-bound"}
     assert "all are memory-bound, and it has the most memory bandwidth" in str(found)  # of decoding
+    each = [llm(model, on=on, context=4096) for model in ("llama-3-8b", "qwen3-8b") for on in ("h100", "h200")]
+    said = " ".join(str(compare(*each)).split())
+    assert "all are memory-bound, and of those with the most memory bandwidth it moves the fewest bytes" in said
 
 
 def test_expected_times_stand_with_their_intervals() -> None:

@@ -42,3 +42,13 @@ def test_gradients_of_a_training_step_are_told_from_what_they_are_of():
     names = {point.text for point in chart.points}
     assert "input_layernorm, post_attention_layernorm, norm" in names
     assert "gradients of post_attention_layernorm, input_layernorm, norm" in names
+
+
+def test_training_steps_draw_the_time_of_operations_and_side_by_side_what_they_take_at_worst() -> None:
+    steps = [train("llama-3-8b", on="h100:8", batch_tokens=2**19, tensor=ways) for ways in (1, 8)]
+    bars = steps[0].plot("time").bars
+    assert sum(bar.x1 - bar.x0 for bar in bars) == pytest.approx(steps[0].bound.op_by_op)
+    both = steps[0].compare(steps[1]).plot("time").bars
+    assert [(bar.row, bar.x1) for bar in both] == [
+        (row, pytest.approx(end)) for row, step in enumerate(steps) for end in (step.lower, step.upper)
+    ]

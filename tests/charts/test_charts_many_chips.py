@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound, plot, solve, sweep
+from roofline import bound, comm, plot, solve, sweep
 from roofline.charts.specification import Line, Ridge
 
 TEXT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -81,3 +81,24 @@ def test_times_step_where_another_algorithm_is_faster_and_no_crossing_is_marked_
     for label, times in {"lower": each.lower, "upper": each.upper, "link X": each.times["link X"]}.items():
         drawn = dict(zip(chart.line(label).x, chart.line(label).y, strict=True))
         assert [drawn[size] for size in sizes] == pytest.approx(times.tolist())
+
+
+def test_a_collective_over_sizes_draws_its_time_at_sizes_between_too() -> None:
+    """Direct is faster up to 38,571 numbers, where the switches take over and the links are idle most of the time."""
+    text, sizes = "AllReduce_X(bf16[N])", [1000, 10**9]
+    charts = [
+        comm(text, on="h100:8", N=sizes).plot(),
+        sweep(text, on="h100:8", N=sizes).plot(),
+        sweep(text, on="h100", mesh={"X": 8}, N=sizes).plot(),
+    ]
+    for chart in charts:
+        assert chart.kind == "time"
+        assert [round(mark.x) for mark in chart.ridges] == [19_286, 270_000]
+        assert {38_571, 38_572} <= set(chart.line("nvlink").x)
+    split = sweep("bf16[B, D_X] * bf16[D_X, F]", on="v5e:8", B=64, D=[1024, 65536], F=1024).plot("time")
+    assert all(x % 8 == 0 for x in split.line("mxu").x)
+
+
+def test_a_size_that_follows_from_another_adds_no_curve() -> None:
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 64, 4096], D=[1024, 4096], F="D")
+    assert [line.label for line in table.plot("time").lines][::2] == ["D = F = 1024", "D = F = 4096"]

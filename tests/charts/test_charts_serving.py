@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -166,6 +168,10 @@ def test_a_chart_is_saved_as_wide_as_asked(tmp_path):
     chart.save(file, width=1200)
     assert 'width="1200" ' in file.read_text(encoding="utf-8")
     assert chart.width != 1200
+    pixels, answer = tmp_path / "a.png", serve("llama-3-8b", on="h100", context=64)
+    for save, wide in ((partial(chart.save, scale=2), 1200), (chart.save, 600), (answer.save, 600)):
+        save(pixels, width=600)
+        assert struct.unpack(">I", pixels.read_bytes()[16:20]) == (wide,)
 
 
 def test_the_front_is_the_picture_of_an_answer_that_was_asked_for_one(tmp_path):

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from roofline import bound
+from roofline import bound, sweep
 from roofline.charts import plot
 from roofline.cli.sweep import plot_command
 from roofline.errors import InputError
@@ -80,3 +80,17 @@ def test_what_is_expected_on_several_machines_names_the_machine() -> None:
     chart = plot(LINES[0], on=["a100", "h100"], estimate="vllm")
     whiskers = [line.label for line in chart.lines if line.label.startswith("expected: ")]
     assert [f" on {name}: " in text for name, text in zip(("a100", "h100"), whiskers, strict=True)] == [True, True]
+
+
+def test_answers_with_what_to_expect_draw_it() -> None:
+    """Over sizes the curve of the table's own figures; of one size a bar a kernel, as long as its time."""
+    line = "attention(q[B,1,32,128], k[B,T,8,128], v[B,T,8,128])"
+    table = sweep(line, on="h100", B=8, T=[512, 8192], estimate=True)
+    curve = next(each for each in table.plot("time").lines if each.label.startswith("expected: "))
+    ends = bound(line, on="h100", B=8, T=[512, 8192], estimate=True)
+    assert (curve.y[0], curve.y[-1]) == pytest.approx(table["expected"].tolist())
+    assert ends.plot("time").line(curve.label).y[0] == pytest.approx(curve.y[0])
+    one = bound(f"o = {line}; gelu(o)", on="h100", B=8, T=8192, estimate=True)
+    bars = one.plot("estimate").bars
+    assert max(bar.x1 for bar in bars) == pytest.approx(max(each.value for each in one.expectation.kernels))
+    assert {"memory", "waves", "launch"} <= {bar.part for bar in bars}

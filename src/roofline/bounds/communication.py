@@ -253,6 +253,15 @@ class Communication(Comparable):
         return None if self.crossing is None else self.crossing / self.chips
 
     @property
+    def latency_bound_below(self) -> Size | None:
+        """Bytes of the array from which on they take longer than the hops, n½; :attr:`latency_bound_from` are chips.
+
+        >>> comm("allreduce", bytes=1e9, on="v5e:8").latency_bound_below
+        360000.0
+        """
+        return self.crossing
+
+    @property
     def latency_bound_from(self) -> Size | None:
         """Chips from which the hops of as many bytes take longer than the bytes: the array over one hop's bytes.
 

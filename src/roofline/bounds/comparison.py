@@ -79,8 +79,11 @@ TIMES_THE_LEAST = "times the least"
 #: The table of what answers say, by name.
 FACTS = "comparison"
 
-#: What the fact of the rate that binds begins with, and its words, by what a bound is bound by.
-_RATES = {"compute-bound": ("matrix", ""), "memory-bound": ("main memory", "memory bandwidth")}
+#: What the fact of the rate that binds begins with, its words, and what the fastest of as much of it does.
+_RATES = {
+    "compute-bound": ("matrix", "", "computes the least"),
+    "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes"),
+}
 
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
@@ -407,15 +410,18 @@ class SideBySide(Answer):
                 yield f"no price of {', '.join(lacking)} is listed: {given} gives yours"
 
     def _why(self) -> str:
-        """What decides, where the same binds everywhere and the fastest has the most of it."""
+        """What decides, where the same binds everywhere and the fastest has the most of it, alone or with others."""
         kinds = {getattr(_first_timed(answer), "kind", None) for answer in self.answers}
         said = kinds.pop() if len(kinds) == 1 else None
-        begins, of = _RATES.get(said or "", ("", ""))
+        begins, of, fewest = _RATES.get(said or "", ("", "", ""))
         rates = [name for name in self.facts if begins and name.startswith(begins)]
         counts = {getattr(answer, "chips", 1) for answer in self.answers}
-        if len(rates) != 1 or len(counts) > 1 or self.fastest not in self.best(rates[0]):
+        most = self.best(rates[0]) if len(rates) == 1 and len(counts) == 1 else ()
+        if self.fastest not in most:
             return ""
-        return f": all are {said}, and it has the most {of or rates[0] + ' FLOP/s'}"
+        rate = of or f"{rates[0]} FLOP/s"
+        decides = f"it has the most {rate}" if len(most) == 1 else f"of those with the most {rate} it {fewest}"
+        return f": all are {said}, and {decides}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """A row an answer and a column a fact, whether it ``fits`` last; ``comparison`` has them turned.

@@ -26,7 +26,7 @@ from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, rows_of
-from roofline.frozen import dataclass, replace
+from roofline.frozen import dataclass, field, replace
 from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
 from roofline.grids.reductions import columns_to_keep
@@ -67,7 +67,8 @@ class Sweep(Columns):
     """A table of answers: one row a configuration, sizes first, then the columns asked for, all numpy arrays.
 
     ``assumptions`` and ``incomplete`` say what was assumed and not timed in it. Of several machines the rows of one
-    stand below those of another, and ``on`` is the first column.
+    stand below those of another, and ``on`` is the first column. ``formulas`` are sizes that follow from others, and
+    ``estimator`` has the constants of what is expected.
     """
 
     questions: tuple[Question, ...]
@@ -76,6 +77,8 @@ class Sweep(Columns):
     shape: tuple[int, ...]
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    estimator: Any = None
 
     @property
     def question(self) -> Question:
@@ -385,8 +388,8 @@ class LineTable(BlockTable):
             tuple(dict.fromkeys(each for part in parts for each in part)) for parts in (said, gaps + cut)
         )
         shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)
-        names = (*self.axes, *self.lines[0].formulas)
-        return Sweep(tuple(line.asked for line in self.lines), names, columns, shape, assumed, missing)
+        formulas, asked = dict(self.lines[0].formulas), tuple(line.asked for line in self.lines)
+        return Sweep(asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas)
 
 
 def _without_figures(line: ArrayLine, rows: int) -> Iterator[str]:

@@ -23,7 +23,7 @@ from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
-from roofline.charts.roofline_charts import program_roofline, roofline_chart
+from roofline.charts.roofline_charts import program_roofline, roofline_chart, why_no_rate
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
@@ -90,42 +90,83 @@ def _of_bound(answer: Bound) -> dict[str, Picture]:
     if is_symbol(answer.lower):
         return {}
     if is_array(answer.lower):
-        return {} if asked is None or not asked.text else _over_a_size(asked, asked.sizes)
+        if asked is None or not asked.text:
+            return {}
+        by = getattr(answer.expectation, "estimator", None)
+        return _over_a_size(asked, asked.sizes, estimate=by, has_rate=not why_no_rate(answer, answer.machine))
+    expected = _of_expectation(answer)
     timed = [part for part in answer.ops if part.flops and part.bytes]
     if not answer.is_rate_only and not timed:
-        return {}
+        return expected
     if len(answer.ops) > MOST_POINTS:
-        return {"roofline": partial(program_roofline, answer)}
-    return {"roofline": partial(roofline_chart, [answer.machine], [answer])}
+        return {"roofline": partial(program_roofline, answer), **expected}
+    return {"roofline": partial(roofline_chart, [answer.machine], [answer]), **expected}
 
 
-def _over_a_size(asked: Any, sizes: Mapping[str, Any], machines: Sequence[Any] = ()) -> dict[str, Picture]:
+def _of_communication(answer: Any) -> dict[str, Picture]:
+    return _of_bound(answer.bound) if is_array(answer.time) else {}
+
+
+def _of_expectation(answer: Any) -> dict[str, Picture]:
+    """What is expected of each kernel, where an answer of one size says so."""
+    found = answer.expectation
+    return {"estimate": partial(_expected_kernels, answer)} if getattr(found, "kernels", ()) and found.is_known else {}
+
+
+def _expected_kernels(answer: Any) -> Chart:
+    """The expected time of each kernel by part, all its runs together, the longest first."""
+    ordered = sorted(answer.expectation.kernels, key=lambda each: -float(each.value))
+    shown = ordered if len(ordered) <= MOST_ROWS else ordered[: MOST_ROWS - 1]
+
+    def parts(each: Any) -> list[tuple[str, float]]:
+        once = {part: float(time) for part, time in each.parts.items() if time} or {"its bound": float(each.value)}
+        scale = float(each.value) / sum(once.values())
+        return [(part, time * scale) for part, time in once.items()]
+
+    rows = [(each.run.name, parts(each)) for each in shown]
+    if rest := ordered[len(shown) :]:
+        rows.append((f"{len(rest)} more", [("all their parts", sum(float(each.value) for each in rest))]))
+    title, said = f"What to expect on {answer.machine.name}", answer.expectation.in_words()
+    return bars_chart(rows, title=title, subtitle=said, label="expected time", unit="s", of="kernel")
+
+
+def _over_a_size(
+    asked: Any, sizes: Mapping[str, Any], machines: Sequence[Any] = (), *, estimate: Any = None, has_rate: bool = True
+) -> dict[str, Picture]:
     """Throughput and time over the size with the most values, a curve for each combination of the others.
 
-    On the machine that was asked, or on several ``machines``.
+    On the machine that was asked, or on several ``machines``; what to ``estimate`` is drawn too. Where no throughput is
+    known (``has_rate``) the time alone.
     """
     values = {name: sorted(set(map(int, size.ravel().tolist()))) for name, size in sizes.items() if is_array(size)}
     if not values:
         return {}
-    chosen = {name: value for name, value in asked.conventions.changes().items() if name != "mesh"}
     over = max(values, key=lambda name: len(values[name]))
-    if not asked.is_sharded:
-        values[over] = _between(values[over])
-    given = {name: values.get(name, size) for name, size in sizes.items()}
-    draw = partial(plot, asked.text, on=list(machines) or asked.machine, sizes=given, vary=over, **chosen)
-    return {kind: partial(draw, kind=kind) for kind in ("throughput", "time")}
+    if not asked.mesh_names:
+        values[over] = _between(values[over], _step(asked, over))
+    given: dict[str, Any] = {name: values.get(name, size) for name, size in sizes.items()}
+    on, chosen = list(machines) or asked.machine, asked.conventions.changes()
+    draw = partial(plot, asked.text, on=on, sizes=given, vary=over, estimate=estimate or "", **chosen)
+    kinds = ("throughput", "time") if has_rate else ("time",)
+    return {kind: partial(draw, kind=kind) for kind in kinds}
 
 
-def _between(sizes: Sequence[int]) -> list[int]:
+def _step(asked: Any, name: str) -> int:
+    """The number that a size has to be a multiple of."""
+    is_even = asked.is_sharded and asked.conventions.uneven == "error"
+    return int(asked.multiple_of(name)) if is_even else 1
+
+
+def _between(sizes: Sequence[int], step: int = 1) -> list[int]:
     """Sizes with more between them, so that a curve bends where it bends and not at the sizes that were asked.
 
-    >>> len(_between([1, 1024])), _between([3, 5])
-    (88, [3, 4, 5])
+    >>> len(_between([1, 1024])), _between([3, 5]), _between([8, 64], 16)
+    (88, [3, 4, 5], [8, 16, 32, 48, 64])
     """
     least, most = sizes[0], sizes[-1]
     ratio = most / least
-    more = (round(least * ratio ** (at / POINTS_OF_CURVE)) for at in range(POINTS_OF_CURVE + 1))
-    return sorted({*(sizes if len(sizes) <= MOST_SIZES else ()), *more})
+    more = (round(least * ratio ** (at / POINTS_OF_CURVE) / step) * step for at in range(POINTS_OF_CURVE + 1))
+    return sorted({*(sizes if len(sizes) <= MOST_SIZES else ()), *(size for size in more if size)})
 
 
 def _of_sweep(table: Any) -> dict[str, Picture]:
@@ -133,7 +174,13 @@ def _of_sweep(table: Any) -> dict[str, Picture]:
         return {}
     columns = {name: table[name] for name in table.names}
     sizes = {n: v if len(set(v.tolist())) > 1 else int(v[0]) for n, v in columns.items()}
-    return _over_a_size(table.question, sizes, [asked.machine for asked in table.questions if table.questions[1:]])
+    machines = [asked.machine for asked in table.questions if table.questions[1:]]
+    try:
+        lacks = why_no_rate(table.row(-1), table.questions[-1].machine)
+    except InputError:  # the last row has no figures
+        lacks = ""
+    given = {**sizes, **table.formulas}
+    return _over_a_size(table.question, given, machines, estimate=table.estimator, has_rate=not lacks)
 
 
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
@@ -245,7 +292,11 @@ def _of_training(answer: Any) -> dict[str, Picture]:
         return {"memory": memory, "time": time} if takes_as_long else {"time": time, "memory": memory}
     if not isinstance(answer.bound.kind, str):
         return {}
-    return {"roofline": partial(program_roofline, answer.bound), "memory": partial(_memory_of_training, answer)}
+    return {
+        "roofline": partial(program_roofline, answer.bound),
+        "time": partial(charts_of("model")["time"], answer),
+        "memory": partial(_memory_of_training, answer),
+    }
 
 
 def _trainings(answer: Any) -> tuple[list[str], tuple[str, ...]]:
@@ -315,7 +366,7 @@ def _of_solution(found: Any) -> dict[str, Picture]:
         return {}
     import numpy as np
 
-    step = asked.multiple_of(found.unknown) if asked.is_sharded and asked.conventions.uneven == "error" else 1
+    step = _step(asked, found.unknown)
     middle = max(found.value / step, 1.0)
     around = sorted({round(max(middle * 2 ** (at / 4), 1.0)) * step for at in range(-20, 21)})
     curves = _over_a_size(asked, {**_others(found), found.unknown: np.array(around, dtype=float)})
@@ -367,15 +418,28 @@ def _memory_of_training(answer: Any) -> Chart:
     return bars_chart(rows, title=title, label="memory", unit="B", limit=limit, notes=notes)
 
 
+#: The step whose time a figure is, where it is not that of the whole answer.
+_STEPS = {"a token at best": "decode", "first tokens at best": "prefill"}
+
+
+def _at_worst(answer: Any, headline: str) -> float | None:
+    """The time if nothing overlaps, of what takes ``headline`` at best."""
+    worst: Any = getattr(getattr(answer, _STEPS[headline]) if headline in _STEPS else answer, "upper", None)
+    return float(worst) if is_number(worst) else None
+
+
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
     def times() -> Chart:
-        facts = zip(answer.names, answer.facts[answer.headline], answer.fitting, strict=True)
-        rows = [
-            (who if fits else f"{who}, does not fit", [(answer.headline, float(fact.value))])
-            for who, fact, fits in facts
-            if fact is not None
-        ]
-        return bars_chart(rows, title=answer.subject, label=answer.headline, unit="s")
+        rows = []
+        for who, fact, fits, each in zip(
+            answer.names, answer.facts[answer.headline], answer.fitting, answer.answers, strict=True
+        ):
+            if fact is not None:
+                best, worst = float(fact.value), _at_worst(each, answer.headline)
+                name = f"{who}: {format_amount(best, 's')}" + ("" if fits else ", does not fit")
+                rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
+                rows.append((name, [(answer.headline, best), *rest]))
+        return bars_chart(rows, title=answer.subject, label="time", unit="s")
 
     if all(type(each).__name__ == "TokenBudget" for each in answer.answers):
         return {"days": partial(_days, answer.names, answer.answers)} if _has_days(answer.answers) else {}
@@ -409,6 +473,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "ChipList": lambda found: (
         {"roofline": partial(plot, on=list(found), dtypes=[found.dtype])} if len(found) <= MOST_POINTS else {}
     ),
+    "Communication": _of_communication,
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,

@@ -100,13 +100,14 @@ class Chart(Specification):
             raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
         return replace(self, theme=theme)
 
-    def save(self, path: str | os.PathLike[str], *, width: int | None = None, scale: float = 2.0) -> None:
+    def save(self, path: str | os.PathLike[str], *, width: int | None = None, scale: float | None = None) -> None:
         """Draw to a file, ``width`` pixels wide; its ending says the format: ``.svg``, ``.png`` or ``.pdf``.
 
-        ``scale`` is the number of pixels of a PNG for each pixel of :attr:`width` (2 is sharp on today's screens and
-        in print). The same chart always gives the same SVG, byte for byte.
+        ``scale`` is the number of pixels of a PNG for each pixel of the width: 1 of a ``width`` that is given, else 2,
+        which is sharp on today's screens and in print. The same chart always gives the same SVG, byte for byte.
         """
-        drawing.write(self if width is None else self.with_width(width), chart_path(path), scale)
+        dense = (2.0 if width is None else 1.0) if scale is None else scale
+        drawing.write(self if width is None else self.with_width(width), chart_path(path), dense)
 
     def to_text(self, width: int = 80, height: int = 24, *, color: bool = False) -> str:
         """Draw for a terminal: ``width`` columns, about ``height`` rows and a key below; ``color`` uses ANSI codes."""

@@ -148,7 +148,7 @@ def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> tupl
 
 def _phases(found: Serving, phase: str | None) -> list[tuple[str, Bound]]:
     """The phases that were asked for, decode last; or the one that is named."""
-    have = [(name, bound) for name, bound in (("prefill", found.prefill), ("decode", found.decode)) if bound]
+    have = [(name or "training", bound) for name, bound in found.steps().items()]
     chosen = [(name, bound) for name, bound in have if phase in (None, name)]
     if not chosen:
         raise InputError(f"no {phase} was asked for", hint=f"there is {' and '.join(name for name, _ in have)}")

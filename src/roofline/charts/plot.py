@@ -75,7 +75,7 @@ def plot(
     measured: Any = None,
     theme: str = "light",
     title: str = "",
-    estimate: str | bool = "",
+    estimate: str | bool | Estimator = "",
     constants: Any = (),
     eager: bool = False,
     **arguments: Any,
@@ -130,8 +130,10 @@ def plot(
     return with_expected_curves(chart, curves, expects)
 
 
-def _estimator(library: str | bool, files: Any, eager: bool) -> Any:
+def _estimator(library: str | bool | Estimator, files: Any, eager: bool) -> Any:
     """Constants of a library, where it was asked what to expect."""
+    if isinstance(library, Estimator):
+        return library
     if not library:
         chosen = {"constants": files, "eager": eager}
         if (wrong := wrong_kind(chosen, EXPECTED_KINDS)) is not None:
@@ -142,8 +144,6 @@ def _estimator(library: str | bool, files: Any, eager: bool) -> Any:
                 f"{spelled(given)} goes with {spelled('estimate')}", hint=f"add {spelled('estimate', 'vllm')}"
             )
         return None
-    from roofline.estimates import Estimator
-
     return Estimator("vllm" if library is True else library, files, eager)
 
 

@@ -384,7 +384,7 @@ def _name(part: OpBound) -> str:
 
 def why_no_rate(answer: Bound | OpBound, machine: Machine) -> str:
     """Why no FLOP/s can be given for an answer or an operation; empty where they can."""
-    if not answer.flops:
+    if not (answer.flops.any() if is_array(answer.flops) else answer.flops):
         return "has no FLOPs"
     parts = answer.ops if isinstance(answer, Bound) else (answer,)
     places = {key.place for part in parts for key in part.op.work if key.quantity == "flops"}

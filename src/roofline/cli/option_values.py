@@ -460,7 +460,7 @@ def check_chips_of_each(options: dict[str, Any]) -> None:
     """Refuse numbers of chips for several machines where one is asked."""
     name = next(iter(values_listed(options, WAYS)), None)
     if name is not None and len(targets(options["on"])) == 1:
-        hint = "ask for one layout at a time, or for the fastest by --search"
+        hint = "ask for one layout at a time, for the fastest by --search, or for a table by `roofline sweep`"
         raise InputError(f"--{name.replace('_', '-')} has several values, one a machine, and one is asked", hint=hint)
 
 

@@ -76,8 +76,10 @@ def estimated(
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:
     """The table with columns of what to expect in its rows."""
+    from roofline.frozen import replace
+
     found = [estimator.expect_rows(one.question, {name: one[name] for name in one.names}) for one in table.parts]
-    return _with_columns(table, found, estimator)
+    return replace(_with_columns(table, found, estimator), estimator=estimator)
 
 
 def _of_steps(table: Any, estimator: Estimator) -> Any:

@@ -417,7 +417,8 @@ class Estimator:
 
     def expect_rows(self, asked: Question, columns: Mapping[str, Any]) -> RowExpectations:
         """What to expect of a question in every row of columns of its sizes."""
-        return expect_rows(asked, columns, self._of_operations, assumptions_of, self.library)
+        found = expect_rows(asked, columns, self._of_operations, assumptions_of, self.library)
+        return replace(found, estimator=self)
 
     def _of_operations(self, answer: Bound) -> Expectation:
         found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))

@@ -62,7 +62,7 @@ def of_one_value(value: Any) -> float:
 class RowExpectations:
     """Expected seconds of every row with an interval of 80%; NaN where no constants are known, ``is_known`` says where.
 
-    ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to.
+    ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to. ``estimator`` has the constants.
     """
 
     value: Any
@@ -71,6 +71,7 @@ class RowExpectations:
     library: str
     assumptions: tuple[Assumption, ...] = ()
     kernels: tuple[Any, ...] = field(default=())
+    estimator: Any = None
 
     @property
     def is_known(self) -> Any:

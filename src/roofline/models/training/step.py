@@ -65,7 +65,7 @@ from roofline.models.training.stage import (
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
-from roofline.signatures import renamed, spelled, takes
+from roofline.signatures import call, renamed, spelled, takes
 from roofline.sizes import (
     Definitions,
     Size,
@@ -88,7 +88,8 @@ def laid_out(asked: TrainingQuestion) -> Parallelism:
     numbers = {"tensor": tensor, "context_parallel": context, "expert": expert}
     several = next((name for name, ways in numbers.items() if not isinstance(ways, int)), None)
     if several is not None:
-        raise SizeError(f"{several} is not one number of chips", hint="ask for one layout at a time")
+        grid = call("sweep", asked.model.name, phase="train")
+        raise SizeError(f"{several} is not one number of chips", hint=f"one layout at a time; {grid} takes several")
     ways = {OPTIONS[name]: check(name, size) for name, size in numbers.items()}
     made = Parallelism(**ways, sequence=asked.sequence_parallel)
     check_experts(asked.model, expert)
