@@ -352,7 +352,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: within("bounds.comparison", "compare")(roofline.chip("h100"), roofline.chip("v5p")),
         "machines are no answers; roofline.chips('h100', 'v5p') compares them",
     ),
-    (lambda: roofline.model(["a", "b"]), "is not a model; give one; `roofline model llama-3-8b llama-3-70b` shows"),
+    (lambda: roofline.model(["a", "b"]), "is not a model; give one; roofline.llm() and roofline.train() put several"),
     (
         lambda: roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=3, F=4, measured=1.0),
         "a measured time is of one configuration; give each size one number; roofline.profile([{",

@@ -619,13 +619,13 @@ FORMATS = ("weights", "activations", "kv")
 MOST_MACHINES = 1000
 
 #: Words of a question of which it takes several, an answer for each.
-LISTED = (*FORMATS, "policy")
+LISTED = ("model", *FORMATS, "policy")
 
 
 def on_several(ask: Function) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 
-    A question of a model may name several formats too, and each several byte policies.
+    A question of a model may name several models and formats too, and each several byte policies.
 
     >>> from roofline import bound, llm
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
@@ -634,11 +634,15 @@ def on_several(ask: Function) -> Function:
     ('h100 policy each-op', 'h100 policy fused')
     >>> llm("llama-3-8b", on="h100", context=8192, kv="bf16,fp8").names
     ('h100 kv bf16', 'h100 kv fp8')
+    >>> llm(["llama-3-8b", "qwen3-8b"], on="h100", context=8192).names
+    ('h100 llama-3-8b', 'h100 qwen3-8b')
     """
     formats = [name for name in LISTED if name in signature(ask).parameters]
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
+        if given and "model" in formats and isinstance(models := models_in(given[0]), list):
+            given, options = given[1:], {**options, "model": models}
         for name, value in options.items():
             check_itself(name, value)
         options = {name: of_python(value) for name, value in options.items()}
@@ -670,9 +674,21 @@ def machines_in(on: Any) -> Any:
     return [machines_in(each) for each in several] if described else several
 
 
+def models_in(model: Any) -> Any:
+    """Several models in a text as a list, one of a list by itself; anything else, as a file's name, as it is.
+
+    >>> models_in("llama-3-8b, qwen3-8b"), models_in(("llama-3-8b",)), models_in("70,000,000,000")
+    (['llama-3-8b', 'qwen3-8b'], 'llama-3-8b', '70,000,000,000')
+    """
+    if isinstance(model, list | tuple):
+        return model[0] if len(model) == 1 else list(model)
+    is_list = isinstance(model, str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
+    return [each.strip() for each in model.split(",") if each.strip()] if is_list else model
+
+
 def each_beside(
     machines: Sequence[Any],
-    chosen: Sequence[Mapping[str, str]],
+    chosen: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
     ask: Callable[[dict[str, Any]], Any],
     *,
@@ -802,17 +818,21 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) -> list[dict[str, str]]:
-    """Every choice of one format and policy where options list several; one that says nothing where none does.
+def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) -> list[dict[str, Any]]:
+    """Every choice of one model, format and policy where options list several; one of nothing where none does.
 
     >>> format_choices({"weights": "bf16", "kv": "bf16, fp8"})
     [{'kv': 'bf16'}, {'kv': 'fp8'}]
     """
     given = {name: options.get(name) for name in formats}
-    lists = {name: value.split(",") if isinstance(value, str) else value for name, value in given.items()}
+    lists = {
+        name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name != "model" else value
+        for name, value in given.items()
+    }
     listed = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
-    several = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
-    return [dict(zip(several, map(str.strip, each), strict=True)) for each in product(*several.values())]
+    words = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
+    several = {**words, **{name: listed[name] for name in ("model",) if name in listed}}
+    return [dict(zip(several, each, strict=True)) for each in product(*several.values())]
 
 
 def numbered(names: Sequence[str]) -> list[str]:
@@ -828,16 +848,17 @@ def numbered(names: Sequence[str]) -> list[str]:
     return found
 
 
-def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, str]]) -> list[str]:
-    """The names of answers: each machine with each choice of formats.
+def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names of answers: each machine with each choice of models and formats.
 
-    >>> names_of(["h100", "h200:8"], [{"kv": "bf16"}, {"kv": "fp8"}])[1:3]
-    ['h100 kv fp8', 'h200:8 kv bf16']
+    >>> names_of(["h100", "h200:8"], [{"model": "llama-3-8b", "kv": "bf16"}, {"kv": "fp8"}])[:3]
+    ['h100 llama-3-8b kv bf16', 'h100 kv fp8', 'h200:8 llama-3-8b kv bf16']
     """
-    said = [
-        " ".join(value if name == "collective" else f"{name} {value}" for name, value in each.items())
-        for each in chosen
-    ]
+
+    def said_of(name: str, value: Any) -> str:
+        return str(getattr(value, "name", value)) if name in ("model", "collective") else f"{name} {value}"
+
+    said = [" ".join(said_of(name, value) for name, value in each.items()) for each in chosen]
     return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]
 
 

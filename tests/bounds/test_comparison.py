@@ -16,6 +16,7 @@ from roofline import advise, bound, comm, llm, scaling, shard, solve, train
 from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
+from roofline.models import load
 from roofline.quantity import format_quantity, format_range
 from roofline.sections import Table
 
@@ -778,3 +779,20 @@ def test_the_cheapest_of_several_batches_and_what_would_fit_are_said() -> None:
     assert "h100:8 at batch 32 would fit: split over the 8 (tensor=8)" in copies
     assert copies.count("would fit:") == 1
     assert "would fit" not in str(llm("llama-3-70b", tensor=8, batch=[8, 16], **asked))
+
+
+def test_several_models_stand_side_by_side_as_several_machines_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is its own answer; the facts name its model, on the command line too."""
+    models, chips = ["llama-3-8b", "qwen3-8b"], ["h100", "a100"]
+    found = llm(models, on=chips, batch=8, context=4096)
+    each = [llm(model, on=on, batch=8, context=4096).time_per_token for on in chips for model in models]
+    assert [one.time_per_token for one in found.answers] == each
+    assert found.names == ("h100 llama-3-8b", "h100 qwen3-8b", "a100 llama-3-8b", "a100 qwen3-8b")
+    assert found.to_pandas()["model"].tolist() == models * 2
+    assert found.subject == "llama-3-8b, qwen3-8b"
+    assert llm(models, on="h100", batch=[1, 8], context=64).names == found.names[:2]
+    steps = train([load(model) for model in models], on="h100:8", batch_tokens=65536)
+    assert steps.names == ("h100:8 llama-3-8b", "h100:8 qwen3-8b")
+    asked = ["llm", ",".join(models), "--on", ",".join(chips), "--batch", "8", "--context", "4096", "--json"]
+    main(asked)
+    assert json.loads(capsys.readouterr().out)["facts"]["a token at best"] == each

@@ -222,7 +222,7 @@ MESSAGES = [
     (["layout", "--on", "v5e:4x4"], "the tensor is missing; for instance 'bf16[B_X, D]'"),
     (
         ["llm", "llama-3-8b", "--on", "h100,h200", "--context", "8", "--draft", "2"],
-        "--draft is of one step, and several machines, formats or policies are given; give one of each, without",
+        "--draft is of one step, and several models, machines, formats or policies are given; give one of",
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
     (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),

@@ -408,7 +408,9 @@ def test_a_page_of_several_sizes_has_curves_of_its_time() -> None:
         assert (chart["kind"], len([mark for mark in chart["marks"] if mark["mark"] == "line"])) == ("time", 2)
 
 
-@pytest.mark.parametrize(("sizes", "kinds"), [((64, 256), ["throughput"]), ((64, 96, 128, 256), ["heatmap"])])
+@pytest.mark.parametrize(
+    ("sizes", "kinds"), [((64, 256), ["throughput"]), ((64, 96, 128, 256), ["heatmap", "throughput"])]
+)
 def test_a_page_of_a_table_over_two_sizes_has_a_heat_map(sizes: Sequence[int], kinds: list[str]) -> None:
     table = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[8, 64, 512, 4096, 8192], D=list(sizes), F="D")
     charts = page_of([(table, None, None)])["charts"]

@@ -88,8 +88,8 @@ _RATES = {
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
 
-#: Operations of a phase that are shown.
-SHOWN = 16
+#: Operations of a phase that are shown, and letters of several subjects that are named.
+SHOWN, LONGEST_SUBJECT = 16, 60
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -242,7 +242,8 @@ class SideBySide(Answer):
     def subject(self) -> str:
         """What the answers are about."""
         several = dict.fromkeys(answer.subject for answer in self.answers)
-        return next(iter(several)) if len(several) == 1 else f"{len(several)} questions"
+        said = ", ".join(several)
+        return said if len(several) == 1 or len(said) <= LONGEST_SUBJECT else f"{len(several)} questions"
 
     @property
     def is_one_work(self) -> bool:
@@ -444,7 +445,9 @@ class SideBySide(Answer):
 
     def _facts_as_data(self) -> Table:
         """A row an answer and a column a fact, whether it ``fits``, what is ``incomplete``; NaN: no such figure."""
-        cells = {name: _as_cell(facts) for name, facts in self.facts.items()}
+        models = [getattr(getattr(each, "model", None), "name", "") for each in self.answers]
+        cells = {"model": models} if any(models) else {}
+        cells |= {name: _as_cell(facts) for name, facts in self.facts.items()}
         fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
         if any(each is not None for each in fits):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.answers import format_choices
+from roofline.answers import format_choices, models_in
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, not_default, word_of
 from roofline.cli.model_options import (
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip or several: prefill and decode, and whether it fits.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json or its folder. A batch of several sizes shows latency
-    against throughput. In tables layers.1-35:2 is every second of 1 to 35.
+    MODEL is a shipped name (see 'roofline model'), a config.json or its folder, or several: A,B. A batch of several
+    sizes shows latency against throughput. In tables layers.1-35:2 is every second of 1 to 35.
 
     \b
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
@@ -83,13 +83,14 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     from roofline.models.serving.llm import decodes_several, llm
 
     not_alone(beside_of_serving())
-    wanted, described = expectation_wanted(options), load(model)
+    wanted, models = expectation_wanted(options), models_in(model)
     machines = targets(options["on"])
-    if len(machines) * len(format_choices(options)) > 1:
+    if len(machines) * len(format_choices({**options, "model": models})) > 1:
         if "measured" in wanted:
             raise InputError("--measured is a time of one choice of formats", hint="name those that it was measured in")
         file, dark, width = (options[name] for name in ("file", "dark", "width"))
-        found: Any = on_each(options, lambda of_one: _step_alone(described, of_one, wanted))
+        each = {**options, "model": models}
+        found: Any = on_each(each, lambda of_one: _step_alone(load(of_one.pop("model")), of_one, wanted))
         if file is not None:
             if as_json:
                 raise InputError("--json and a picture are two answers", hint="give one of them")
@@ -97,6 +98,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
             return
         show_answer(found, as_json, explain)
         return
+    described = load(models)
     asked, picture = _asked(described, {**options, "on": machines[0]})
     if (as_json or explain) and (picture["view"] or picture["file"]):
         other = "--json" if as_json else "--explain"
@@ -164,7 +166,7 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
         if value is not None and not_default(own):
             flag = next(word_of(param) for param in context.command.params if param.name == own)
             raise InputError(
-                f"{flag} is of one step, and several machines, formats or policies are given",
+                f"{flag} is of one step, and several models, machines, formats or policies are given",
                 hint=_SWEPT if name == "tpot" else "give one of each, without commas",
             )
     return llm(described, **asked, **expected)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from roofline.answers import models_in
 from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.cli.command import argument, command_named, not_default
 from roofline.cli.model_options import not_alone
@@ -77,8 +78,9 @@ def _power(context: click.Context, parameter: click.Parameter, value: str | None
 def train_command(model: str, explain: bool, as_json: bool, search: bool, memory: bool, **options: Any) -> None:
     """The floor of a training step: time, what binds, memory by part; days and cost of a token budget.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, or, without a step, a number
-    of parameters. Without --batch-tokens the answer is that of the token budget: 6 FLOPs a parameter and token.
+    MODEL is a shipped name (see 'roofline model'), a config.json, a folder that holds one, several (A,B), or, without a
+    step, a number of parameters. Without --batch-tokens the answer is that of the token budget: 6 FLOPs a parameter and
+    token.
 
     \b
     roofline train 70e9 --on v5p:16x20x28 --tokens 15e12 --mfu 0.4
@@ -127,8 +129,9 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
     def ask(asked: dict[str, Any]) -> Any:
         asked |= crossed_sizes({name: asked[name] for name in ("batch_tokens", "sequence", "microbatches")})
         arguments = target_arguments(asked) | convention_arguments(asked, OF_OPERATIONS)
-        return train(model, **arguments, **asked, **wanted)
+        return train(asked.pop("model"), **arguments, **asked, **wanted)
 
+    options["model"] = models_in(model)
     found = on_each(options, ask)
     if as_json and not isinstance(found, SideBySide | SideBySideBySize) and not is_array(found.lower):
         from roofline.models.training.advice import advise, best_mix, layouts_over_slices, limits
@@ -214,11 +217,11 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
         return training_memory(
-            model, tokens=tokens, checkpoint=kept(policy), optimizer=options["optimizer"],
+            asked["model"], tokens=tokens, checkpoint=kept(policy), optimizer=options["optimizer"],
             **{name: where[name] for name in ("on", "set", "files")}, **figures,
         )  # fmt: skip
 
-    found = on_each(options, ask)
+    found = on_each({**options, "model": models_in(model)}, ask)
     show_answer(found, as_json)
 
 
@@ -239,9 +242,11 @@ def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:
 
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
-        return budget(model, tokens=tokens, **{name: where[name] for name in ("on", "set", "files")}, **figures)
+        return budget(
+            asked["model"], tokens=tokens, **{name: where[name] for name in ("on", "set", "files")}, **figures
+        )
 
-    found = on_each(options, ask)
+    found = on_each({**options, "model": models_in(model)}, ask)
     show_answer(found, as_json)
 
 

@@ -87,7 +87,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
         return from_fields(source, name or next((each for each in named if isinstance(each, str) and each), "model"))
     if not isinstance(source, str | os.PathLike):
         several = isinstance(source, list | tuple)
-        hint = "give one; `roofline model llama-3-8b llama-3-70b` shows several" if several else ""
+        beside = f"{call('llm')} and {call('train')} put several side by side"
+        hint = f"give one; {beside}, and `roofline model llama-3-8b llama-3-70b` shows them" if several else ""
         usual = "give a shipped name, a config.json, or its fields"
         raise InputError(f"{quoted(source)} is not a model", hint=hint or usual)
     text = os.fsdecode(source)

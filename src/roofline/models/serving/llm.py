@@ -336,13 +336,15 @@ _WORK = {
 
 
 @overload
+def llm(model: list[Any] | tuple[Any, ...], *, on: Any, **options: Any) -> SideBySide: ...
+@overload
 def llm(model: Model | str, *, on: list[Any] | tuple[Any, ...], **options: Any) -> SideBySide: ...
 @overload
 def llm(
     model: Model | str, *, on: str | Machine, batch: Size = 1, prompt: Size | None = None, context: Size | None = None,
     **options: Any,
 ) -> Serving | Any: ...  # fmt: skip
-@measurable
+@measurable  # type: ignore[misc]  # several models come one by one
 @on_several
 @estimable
 @takes(serve, but=("algorithm",))
@@ -394,7 +396,7 @@ def llm(
     >>> llm("llama-3-8b", on="h100", batch=4, fit=True).longest.context
     131379
 
-    Of several machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, the answers stand side by side.
+    Of several models, machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, answers stand in columns.
     ``phase`` asks for ``prefill`` or ``decode`` alone.
     Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
     ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank

@@ -51,7 +51,9 @@ def train(model: Source, *, batch_tokens: Size | str, on: Machine | str | None =
 def train(model: Source, *, tokens: float | str, on: Machine | str | None = None, **options: Any) -> TokenBudget: ...
 @overload
 def train(model: Source, *, on: Sequence[str], **options: Any) -> SideBySide: ...
-@on_several
+@overload
+def train(model: list[Any] | tuple[Any, ...], *, on: Any = None, **options: Any) -> SideBySide: ...
+@on_several  # type: ignore[misc]  # several models come one by one
 @takes(train_step, optional(days="float | str", chip_hours="float | str"))
 def train(
     model: Model | str | float | os.PathLike[str] | Mapping[str, Any],
