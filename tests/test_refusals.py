@@ -352,6 +352,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: within("bounds.comparison", "compare")(roofline.chip("h100"), roofline.chip("v5p")),
         "machines are no answers; roofline.chips('h100', 'v5p') compares them",
     ),
+    (lambda: roofline.chip("h100", hbm=[1e12, 2e12]), "hbm has several values, and a machine has one; formula(…) at"),
+    (lambda: roofline.bound("bf16[64,64] * bf16[64,64]", onn="a100"), "no argument 'onn'; did you mean 'on'?"),
+    (lambda: roofline.bound("bf8[64,64] * bf16[64,64]", on="a100"), "AMD calls fp8_e5m2 so; fp8 is e4m3"),
+    (lambda: roofline.llm("llama-3-8b", on="h100", kv="bf8"), "AMD calls fp8_e5m2 so; fp8 is e4m3"),
+    (
+        lambda: roofline.bound("bf16[B,64] * bf16[64,64]", on="a100", B="sixty"),
+        "which has no value; a size is a number, as in B=64, or a formula of numbers and other sizes",
+    ),
     (lambda: roofline.model(["a", "b"]), "is not a model; give one; roofline.llm() and roofline.train() put several"),
     (
         lambda: roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], D=3, F=4, measured=1.0),

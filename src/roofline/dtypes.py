@@ -178,6 +178,10 @@ STORED_ONLY = frozenset({"nf4"})
 _BITS_WITHIN = {"tf32": 19, "nf4": 15}
 
 
+#: Names that others have for formats, and what they are called here.
+_OF_OTHERS = {"bf8": "AMD calls fp8_e5m2 so; fp8 is e4m3"}
+
+
 def is_dtype(name: str) -> bool:
     """Say whether ``name`` is a format or an alias of one; capitals are another spelling only where no name has them.
 
@@ -217,7 +221,7 @@ def get(name: str) -> DType:
 
 
 def two_formats(name: str) -> str:
-    """Say which two formats a name such as ``w4a16`` stands for; empty for any other.
+    """Say which two formats a name such as ``w4a16`` stands for, or which one that of others; empty for any other.
 
     >>> two_formats("W8A16"), two_formats("bf16")
     ('that is two formats, each said where it belongs: int8 or fp8 weights, bf16 or fp16 activations', '')
@@ -226,7 +230,7 @@ def two_formats(name: str) -> str:
 
     found = re.fullmatch(r"w(4|8|16)a(4|8|16)", name, re.I)
     if found is None:
-        return ""
+        return _OF_OTHERS.get(name.lower(), "")
     formats = {"4": "int4 or fp4", "8": "int8 or fp8", "16": "bf16 or fp16"}
     said = f"{formats[found[1]]} weights, {formats[found[2]]} activations"
     return f"that is two formats, each said where it belongs: {said}"

@@ -87,6 +87,8 @@ def test_a_file_beside_one_is_named_where_its_chip_is_meant(write, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(HardwareError, match=r"on='mine\.toml' asks about that file; one in ~/\.config/roofline/chips/"):
         bound("bf16[8, 8] @ bf16[8, 8]", on="mine")
+    with pytest.raises(HardwareError, match=r"on='mine\.toml:2' asks about that file"):  # the target of an answer
+        bound("bf16[8, 8] @ bf16[8, 8]", on="2 x mine")
 
 
 def test_a_file_among_chips_stands_for_its_own(write):

@@ -284,6 +284,8 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
     helpers = {name for value in given.values() if isinstance(value, str) for name in formula_names(value)}
     for word in named.keys() - {*names, *helpers}:
         near = did_you_mean(word, ARGUMENTS) if len(word) > 2 else None
+        if near is None and isinstance(given[word], str):
+            near = did_you_mean(word, ("on",), 0.75)
         said = _SAID_IN_A_LINE.get(word) or SAID_IN_PYTHON.get(word) or meant(word, ("on",))
         if not said and near:
             said = f"did you mean {near!r}?"

@@ -347,7 +347,9 @@ class _Lookup(Mapping[str, Any]):
         if self._given.get(key) is None:
             if key in self._names:
                 return symbol(key)
-            hint = suggest(key, dict.fromkeys((*self._names, *self._given)), what="sizes")
+            others = [name for name in dict.fromkeys((*self._names, *self._given)) if name != self._name]
+            usual = f"a size is a number, as in {self._name}=64, or a formula of numbers and other sizes"
+            hint = suggest(key, others, what="sizes") if others else usual
             raise SizeError(f"size {self._name} is a formula of {key}, which has no value", hint=hint)
         return self._value(key)
 

@@ -529,8 +529,10 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
         )
     if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
         return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
-    if os.path.isfile(f"{name}.toml"):
-        hint = f"{spelled('on', f'{name}.toml')} asks about that file; one in ~/.config/roofline/chips/ is always there"
+    count, named = re.fullmatch(r"(?:(\d+) x )?(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    if os.path.isfile(f"{named}.toml"):
+        asked = spelled("on", f"{named}.toml" + (f":{count}" if count else ""))
+        hint = f"{asked} asks about that file; one in ~/.config/roofline/chips/ is always there"
         return HardwareError(f"unknown chip {name!r}", hint=hint)
     larger = read_index().aliases.get(normalise(name) + "gb")
     if larger is not None:

@@ -73,6 +73,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.rate import find_level, find_link
 from roofline.signatures import takes
+from roofline.sizes import is_array
 from roofline.statements import Assumption
 
 _OUTERMOST = ("hbm", "dram")
@@ -99,6 +100,9 @@ def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
     one below a thousandth of it, which likely lacks its unit.
     """
     for key, value in _flat(overrides):
+        if (is_array(value) and value.size > 1) or isinstance(value, list | range):
+            hint = "formula(…) at many rates is a table, by their letters: found(B=64, W_hbm=[1e12, 2e12])"
+            raise HardwareError(f"{key} has several values, and a machine has one", hint=hint)
         machine = _set(machine, key, value)
     return machine
 
