@@ -401,6 +401,13 @@ def test_a_frame_has_a_row_a_machine() -> None:
         scaling("tp", on=["v5p", "v6e"], unknown="Y", F=30000).to_pandas("operations")
 
 
+def test_programs_that_differ_in_some_operations_have_a_table_of_them_all() -> None:
+    before, after = (bound(f"h = bf16[8, 512] * bf16[512, 512]; {act}(h)", on="h100") for act in ("relu", "gelu"))
+    listed = before.compare(after, names=["before", "after"]).table().named("operations")
+    assert [column.name for column in listed.columns][1::2] == ["before", "after"]
+    assert len(listed.rows) == 3  # the product, and each function
+
+
 def test_steps_of_other_models_have_no_table_of_operations() -> None:
     other = llm("llama-3-70b", on="h100", context=1024).compare(llm("llama-3-8b", on="h100", context=1024))
     assert other.to_dict()["operations"] == []

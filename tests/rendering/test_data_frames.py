@@ -425,3 +425,9 @@ def test_what_an_answer_has_in_a_step_is_told() -> None:
         with pytest.raises(AttributeError, match=f"a Serving has no {name}: it is of a step: answer.decode.{name}"):
             getattr(served, name)
     assert repr(served.decode.ops[0]) == "<OpBound embed_tokens: 2.44 ns at best, hbm>"
+
+
+def test_rates_of_a_formula_at_arrays_have_their_units() -> None:
+    found = roofline.formula("bf16[B, D] * bf16[D, F]", on="h100")(B=64, D=8, F=8, W_hbm=[1e12, 2e12])
+    assert found.to_pandas().attrs["units"]["W_hbm"] == "B/s"
+    assert "2 TB/s" in str(found)

@@ -88,6 +88,9 @@ _RATES = {
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
 
+#: The least share of operations that answers have in common whose operations stand side by side.
+FEWEST_SHARED = 0.25
+
 #: Operations of a phase that are shown, and letters of several subjects that are named.
 SHOWN, LONGEST_SUBJECT = 16, 60
 
@@ -527,7 +530,7 @@ class OperationBeside(NamedTuple):
 
 
 def operations_beside(answers: Sequence[Comparable]) -> list[OperationBeside]:
-    """The operations of several answers by their names, each phase's longest first; none where most are not of all.
+    """The operations of several answers by their names, each phase's longest first; none where few are of all.
 
     >>> from roofline import bound
     >>> line = "bf16[64, 8192] * bf16[8192, 8192]; gelu(bf16[64, 8192])"
@@ -547,7 +550,7 @@ def operations_beside(answers: Sequence[Comparable]) -> list[OperationBeside]:
         OperationBeside(phase, name, where or _source(parts), tuple(parts))
         for (phase, name, where, _), parts in found.items()
     ]
-    if len(rows) < 2 or 2 * sum(None not in row.parts for row in rows) < len(rows):
+    if len(rows) < 2 or sum(None not in row.parts for row in rows) < FEWEST_SHARED * len(rows):
         return []
     phases = list(dict.fromkeys(row.phase for row in rows))
     longest = [max(float(part.lower) for part in row.parts if part is not None) for row in rows]

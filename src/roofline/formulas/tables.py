@@ -282,7 +282,11 @@ def _cell(name: str, value: Any) -> Cell:
 
 
 def _unit(name: str) -> str | None:
-    return UNITS.get(name.partition(".")[0])
+    return UNITS.get(name.partition(".")[0], _OF_RATES.get(name[:2]))
+
+
+#: The units of peaks and bandwidths, by how the names of rates begin.
+_OF_RATES = {"P_": "FLOP/s", "W_": "B/s"}
 
 
 def write_table(table: Columns, path: str) -> None:

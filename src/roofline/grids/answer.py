@@ -209,7 +209,7 @@ class ReducedGrid(Answer):
 
     def sections(self) -> Iterator[Section]:
         """What was kept, table by table; what was left out."""
-        yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} blocks")
+        yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} block{'s' * (self.blocks != 1)}")
         for table in self.tables.values():
             yield from (BLANK, Sentences([table.title], "strong", indent=0), *table.sections())
         if self.folder:
