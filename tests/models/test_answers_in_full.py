@@ -285,3 +285,13 @@ def test_models_side_by_side_say_each_prompt_where_they_differ() -> None:
     assert (gpt[2], bert[2]) == ("1,024", "512")
     assert models[1].kv_per_token == 0  # an encoder keeps no keys and values
     assert "prefill of 8 x 512 tokens" in drawn(summary_sections(models[1:]), 100)
+
+
+@pytest.mark.parametrize("context", [64, 127, 128, 4096])
+def test_a_window_keeps_the_own_token_and_reads_those_before_it(context: int) -> None:
+    """gpt-oss-20b: 12 layers of all tokens and 12 of the last 128, keys and values of 8 heads of 64 in bf16."""
+    found, token = serve("gpt-oss-20b", on="h100", context=context), 2 * 8 * 64 * 2
+    assert found.memory.parts["kv"] == 12 * token * (context + 1 + min(128, context + 1))
+    read = 12 * token * (context + min(127, context))
+    assert found.moved is not None
+    assert found.moved["kv"] == read + 24 * token  # and each layer writes the own token's
