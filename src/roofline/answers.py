@@ -378,6 +378,25 @@ class Comparable(Answer):
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
         return None
 
+    @property
+    def obstacle(self) -> tuple[str, str] | None:
+        """Why it cannot be run as asked, as a verb and the reason; None where it can, or nobody knows.
+
+        >>> from roofline import llm
+        >>> llm("llama-3-70b", on="h100", context=8192).obstacle
+        ('does not fit', 'needs 144 GB, hbm has 84.9 GB')
+        """
+        needed = self.needed()
+        return None if needed is None else needed.obstacle
+
+    def obstacle_in_words(self, instead: str | None = None, who: str = "") -> str:
+        """That it cannot be run and why, with what could be ``instead``, ``who`` is the machine of several."""
+        if self.obstacle is None:
+            return ""
+        does_not, why = self.obstacle
+        would = f" · {does_not.replace('does not', 'would')}: {instead}" if instead else ""
+        return f"{does_not.upper()}{f' on {who}' if who else ''}: {why}{would}"
+
     def assumed(self) -> Iterable[str]:
         """What it assumes."""
         return getattr(self, "assumptions", ())

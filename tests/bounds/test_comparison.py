@@ -67,6 +67,33 @@ def test_what_fits_is_faster_than_what_does_not(capsys: pytest.CaptureFixture[st
     assert "l40s has the lowest floor of those that it fits on" in shown
 
 
+def test_a_step_that_cannot_be_run_is_not_the_best(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fewer tokens than a sequence a chip is no step: it is out of every rank as what does not fit is."""
+    asked: dict[str, Any] = {"batch_tokens": 4e6, "tokens": 1e12, "price": 2.0}
+    found = train("llama-3-8b", on="h100:64,h100:2048", **asked)
+    few, many = found.answers
+    assert many.lower < few.lower
+    assert many.fits is False
+    assert many.memory.fits
+    assert (many.cost, few.cost is None, found.fastest) == (None, False, "h100:64")
+    for name in ("a step at best", "MFU at most", "tokens a day", "days", "cost"):
+        assert found.best(name) == ("h100:64",), name
+    assert found.to_pandas()["fits"].tolist() == [True, False]
+    assert found.plot().marks[-1].label == "h100:2048, does not run: a step at best"
+    assert "DOES NOT RUN on h100:2048" in found.one_line()
+    assert train("llama-3-8b", on="h100:2048", **asked).obstacle == many.obstacle
+    assert main(["train", "llama-3-8b", "--on", "h100:64,h100:2048", "--batch-tokens", "4M"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "DOES NOT RUN on h100:2048: 0.477 sequences in a microbatch, and a chip takes whole ones · would run:" in told
+    )
+    assert "h100:64 has the lowest floor of those that run" in told
+    assert "runs yes no: it does not run" in told
+    by_size = train("llama-3-8b", on="h100:64,h100:2048", batch_tokens=[4e6, 16e6])
+    assert [one.fastest for one in by_size.each] == ["h100:64", "h100:2048"]
+    assert by_size.plot().left_out == ("3 of 4 answers are drawn: 1 does not fit the memory or run",)
+
+
 def test_training_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "llama-3-8b", "--on", "h100:64,b200:64", "--batch-tokens", "4M", "--tokens", "15T", "--json"]
     assert main(words) == 0

@@ -16,7 +16,7 @@ from typing import Any, Literal, SupportsIndex, overload
 
 from roofline import dtypes
 from roofline.answers import Answer, Fact
-from roofline.bounds.comparison import MARK, aligned, fact_row
+from roofline.bounds.comparison import MARK, aligned, best_of, fact_row
 from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field
@@ -127,7 +127,7 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
     yield Table(
         (Column(wrap="words"), *figures(*names)),
-        [fact_row(names, name, said[name]) for name in ordered],
+        [fact_row(names, name, said[name], best_of(names, said[name])) for name in ordered],
         "chips",
         gap=4,
         head_tone="strong",

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import groupby
@@ -140,7 +140,8 @@ class SideBySide(Answer):
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in one of :attr:`facts`; none where no value is better, or all are equal.
 
-        None too where an answer that is not timed whole may be better.
+        None too where an answer that is not timed whole may be better. What cannot be run is best in no time and in
+        nothing that follows from one, unless none of the answers can.
 
         >>> from roofline import llm
         >>> llm("llama-3-8b", on="h100,h200", context=8192).best("a token at best")
@@ -149,7 +150,14 @@ class SideBySide(Answer):
         facts = self.facts
         if name not in facts:
             raise InputError(f"no fact {name!r}", hint=f"facts are: {', '.join(facts)}")
-        return () if self.may_be_beaten(name) else best_of(self.names, facts[name])
+        return () if self.may_be_beaten(name) else best_of(self.names, self._in_the_running(facts[name]))
+
+    def _in_the_running(self, facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
+        """A fact with words in place of figures that follow from a time of what cannot be run, where something can."""
+        return tuple(
+            fact._replace(value=obstacle[0]) if obstacle and fact and fact.timed and any(self.fitting) else fact
+            for fact, obstacle in zip(facts, self.obstacles, strict=True)
+        )
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""
@@ -173,12 +181,32 @@ class SideBySide(Answer):
 
     @property
     def fitting(self) -> list[bool]:
-        """Whether each answer's data fit, or nobody knows."""
-        return [answer.needed() is None or answer.needed().fits is not False for answer in self.answers]
+        """Whether each answer's data fit and it can be run, or nobody knows."""
+        return [each is None for each in self.obstacles]
+
+    @once
+    def obstacles(self) -> list[tuple[str, str] | None]:
+        """Why each cannot be run, as a verb and the reason; None where it can."""
+        return [answer.obstacle for answer in self.answers]
+
+    @property
+    def all_by_room(self) -> bool:
+        """Whether what cannot be run lacks memory alone."""
+        return all(each is None or each[0] == "does not fit" for each in self.obstacles)
+
+    @property
+    def _whose(self) -> str:
+        """Those that are ranked where others cannot be run, in words."""
+        return " that it fits on" if self.all_by_room else " that run"
+
+    @property
+    def _where_none_can(self) -> str:
+        """That none can be run, behind who would be best, in words."""
+        return "" if any(self.fitting) else f", if it {'fitted' if self.all_by_room else 'ran'}"
 
     @property
     def fastest(self) -> str | None:
-        """Name of the best in the headline of those whose data fit; of all where none does; None: nothing to rank.
+        """Name of the best in the headline of those that can be run; of all where none can; None: nothing to rank.
 
         It is the best of those timed whole: :attr:`untimed` are not ranked, and one of them may be better.
         """
@@ -188,7 +216,7 @@ class SideBySide(Answer):
 
     @property
     def is_even(self) -> bool:
-        """Whether the headline says the same of all that are ranked: of those that fit, where any does."""
+        """Whether the headline says the same of all that are ranked: of those that can be run, where any can."""
         wanted = any(self.fitting)
         found = zip(self.ranked, self.fitting, strict=True) if self.ranked else ()
         values = [value for value, fits in found if value is not None and fits is wanted]
@@ -196,10 +224,16 @@ class SideBySide(Answer):
 
     @property
     def times_the_best(self) -> list[float | None]:
-        """How many times the least time each takes, fitting or not; None where it has no such figure."""
-        least = min((time for time in self.ranked if time is not None), default=None)
+        """How many times the least time of those that can be run each takes; None where it has no such figure."""
+        least = self._least
         over = (time if time is None or least is None else _times(time, least) for time in self.ranked)
         return list(over)
+
+    @property
+    def _least(self) -> float | None:
+        """The least figure of the headline of those that can be run, or of all where none can."""
+        said = self._in_the_running(self.facts[self.headline]) if self.ranked else ()
+        return min((float(fact.value) for fact in said if fact is not None and is_number(fact.value)), default=None)
 
     @property
     def _more(self) -> bool:
@@ -235,11 +269,10 @@ class SideBySide(Answer):
 
     def one_line(self) -> str:
         """Who is fastest, and on what it does not fit."""
-        out = [who for who, fits in zip(self.names, self.fitting, strict=True) if not fits]
-        beyond = f"; DOES NOT FIT on {', '.join(out)}" if out else ""
+        out = [f"; {each[0].upper()} on {who}" for who, each in zip(self.names, self.obstacles, strict=True) if each]
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
         first = f"{self.fastest} {self._lead} of " if ranks else ""
-        return f"SideBySide: {first}{', '.join(self.names)}{beyond}"
+        return f"SideBySide: {first}{', '.join(self.names)}{''.join(out)}"
 
     @property
     def subject(self) -> str:
@@ -257,14 +290,9 @@ class SideBySide(Answer):
         """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``."""
         yield Headline(self.subject, "side by side")
         yield BLANK
-        for who, answer, fits in zip(self.names, self.answers, self.fitting, strict=True):
-            if not fits:
-                memory = answer.needed()
-                needs, has = format_amount(memory.total, "B"), format_amount(memory.capacity, "B")
-                fitting = getattr(answer, "fitting", None)
-                instead = fitting() if fitting is not None else None
-                would = f" · would fit: {instead}" if instead else ""
-                yield Sentences([f"DOES NOT FIT on {who}: needs {needs}, {memory.level} has {has}{would}"], "alert")
+        for who, answer, obstacle in zip(self.names, self.answers, self.obstacles, strict=True):
+            if obstacle is not None:
+                yield Sentences([answer.obstacle_in_words(getattr(answer, "fitting", lambda: None)(), who)], "alert")
             idle = getattr(answer, "idle_copies", None)
             said = "" if idle is None else idle()
             if said:
@@ -281,19 +309,21 @@ class SideBySide(Answer):
             self.facts if self.is_one_work else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
         )
         rows = [
-            fact_row(self.names, name, facts, self.partial.get(name, ()), self.may_be_beaten(name))
+            fact_row(self.names, name, facts, self.best(name) if self.is_one_work else (), self.partial.get(name, ()))
             for name, facts in shown.items()
             if any(fact is not None and fact.is_shown for fact in facts)
         ]
         if len(self.names) > 1 and ranks:
             rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
+        if not self.all_by_room:
+            rows.insert(0, Row(("runs", *(f"no: it {each[0]}" if each else "yes" for each in self.obstacles))))
         yield Table(tuple(columns), rows, FACTS)
         said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(self.untimed):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
         said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in shown.values() for f in facts)
-        marks = any(best_of(self.names, facts) and not self.may_be_beaten(name) for name, facts in shown.items())
+        marks = self.is_one_work and any(map(self.best, shown))
         if marks or said:
             yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
         if operations:
@@ -313,7 +343,7 @@ class SideBySide(Answer):
     def ratio_cells(self) -> list[Cell]:
         """How many times the least each takes, the least marked."""
         mark = "" if self._more or not self.best(self.headline) else MARK
-        least = min((time for time in self.ranked if time is not None), default=None)
+        least = self._least
         parts = self.partial.get(self.headline, (None,) * len(self.names))
         return [
             Amount(times, "", f"{format_number(times, 3)}x{mark if times == 1 else ''}")
@@ -362,13 +392,13 @@ class SideBySide(Answer):
 
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
-        where = "" if len(fits) == len(self.names) else " of those that it fits on" if fits else ", if it fitted"
+        where = f" of those{self._whose}" if 0 < len(fits) < len(self.names) else self._where_none_can
         if self.may_be_beaten(self.headline):
             if sum(value is not None for value in self.ranked) == 1:
                 return f"{self.fastest} alone is timed whole"
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
-            return f"{self.even_in_words()}{'' if fits else ', if it fitted'}"
+            return f"{self.even_in_words()}{self._where_none_can}"
         return f"{self.fastest} {self._lead}{where}{self._why()}"
 
     @property
@@ -393,7 +423,7 @@ class SideBySide(Answer):
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole."""
         fitting, whole = len(set(self.fitting)) > 1, any(self.untimed)
-        those = f"those that it fits on{' and that are timed whole' * whole}" if fitting else "those timed whole"
+        those = f"those{self._whose}{' and that are timed whole' * whole}" if fitting else "those timed whole"
         same = "floor" if self.answers[0].is_floor else self.headline
         return f"{those if fitting or whole else 'all'} have the same {same}"
 
@@ -451,7 +481,8 @@ class SideBySide(Answer):
         models = [getattr(getattr(each, "model", None), "name", "") for each in self.answers]
         cells = {"model": models} if any(models) else {}
         cells |= {name: _as_cell(facts) for name, facts in self.facts.items()}
-        fits = [None if each.needed() is None else each.needed().fits for each in self.answers]
+        known = [each.needed() is not None and each.needed().fits is not None for each in self.answers]
+        fits = [here if is_known or not here else None for here, is_known in zip(self.fitting, known, strict=True)]
         if any(each is not None for each in fits):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
         gaps = ["; ".join(getattr(each, "incomplete", ())) for each in self.answers]
@@ -789,11 +820,10 @@ def fact_row(
     names: Sequence[str],
     name: str,
     facts: Sequence[Fact | None],
+    best: Collection[str],
     partial: Sequence[Fact | None] = (),
-    is_open: bool = False,
 ) -> Row:
-    """A fact as a row, the best marked unless that ``is_open``; ``partial`` are those of the part that is timed."""
-    best = () if is_open else best_of(names, facts)
+    """A fact as a row, the ``best`` marked; ``partial`` are those of the part that is timed."""
     cells: list[Any] = [name]
     for who, fact, part in zip(names, facts, partial or (None,) * len(facts), strict=True):
         if part is not None and is_number(part.value):
@@ -836,8 +866,8 @@ INTERVAL_IN_WORDS = "; in brackets where 80% of runs are expected"
 #: What is said of a best that one that is not timed whole may beat.
 _TIMED_WHOLE = " of those timed whole"
 
-#: What is said of data that are more than the memory.
-NO_ROOM = "does not fit"
+#: Of which chip the figures are of what cannot be run, by why it cannot.
+_IF_IT_RAN = {"does not fit": "with room enough", "does not run": "that runs parts of a sequence"}
 
 #: The most sizes at which answers are put side by side: each is asked by itself.
 MOST_SIZES = 64
@@ -885,11 +915,11 @@ class SideBySideBySize(Answer):
                     Table(self._columns(), rows, TIMES_THE_LEAST),
                 )
         floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
-        fits = all(fits for one in self.each for fits in one.fitting)
-        room = "" if fits else f"; {NO_ROOM}: of a chip with room enough"
+        obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
+        room = "".join(f"; {each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles)
         interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
         yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
-        yield Sentences(self._would_fit())
+        yield Sentences(self._would_run())
         yield BLANK
         yield from self.each[0].assumption_sections()
 
@@ -912,12 +942,12 @@ class SideBySideBySize(Answer):
             found += [line + where for line in run[0][0]]
         return found
 
-    def _would_fit(self) -> list[str]:
-        """What would fit of the first that does not."""
+    def _would_run(self) -> list[str]:
+        """What would fit, or run, of the first that does not."""
         for sizes, one in zip(self.sizes, self.each, strict=True):
             for who, answer, fits in zip(one.names, one.answers, one.fitting, strict=True):
                 if not fits and (instead := getattr(answer, "fitting", lambda: None)()):
-                    return [f"{who} at {_named(sizes)} would fit: {instead}"]
+                    return [f"{who} at {_named(sizes)} would {answer.obstacle[0].split()[-1]}: {instead}"]
         return []
 
     def _shown(self) -> list[str]:
@@ -937,12 +967,9 @@ class SideBySideBySize(Answer):
         for sizes, one in zip(self.sizes, self.each, strict=True):
             facts = one.facts.get(name, (None,) * len(self.names))
             is_room = any(fact is not None and fact.unit == "B" for fact in facts)
-            shown = [fits or is_room for fits in one.fitting]
-            kept = [fact if here else None for fact, here in zip(facts, shown, strict=True)]
-            best = fact_row(self.names, name, kept, one.partial.get(name, ()), one.may_be_beaten(name)).cells[1:]
-            other = fact_row(("",) * len(facts), name, facts, one.partial.get(name, ()))
-            cells = zip(best, other.cells[1:], shown, strict=True)
-            rows.append(self._row(sizes, [cell if here else _without_room(other) for cell, other, here in cells]))
+            cells = fact_row(self.names, name, facts, one.best(name), one.partial.get(name, ())).cells[1:]
+            pairs = zip(cells, one.obstacles, strict=True)
+            rows.append(self._row(sizes, [_with_obstacle(cell, None if is_room else each) for cell, each in pairs]))
         return Table(self._columns(), rows, name)
 
     def _columns(self) -> tuple[Column, ...]:
@@ -978,17 +1005,22 @@ class SideBySideBySize(Answer):
 def _lead(one: SideBySide) -> str:
     """Who has the lowest floor of those that it fits on."""
     if not any(one.fitting):
-        return "nothing fits"
+        return f"nothing {'fits' if one.all_by_room else 'runs'}"
     if one.is_even:
         return one.even_in_words()
     where = _TIMED_WHOLE if one.ranked and one.may_be_beaten(one.headline) else ""
     return "no time is known" if one.fastest is None else f"{one.fastest} has the lowest floor{where}"
 
 
-def _without_room(cell: Cell) -> Cell:
-    """A figure of data that do not fit: that of a chip with room enough, where there is one."""
+def _with_obstacle(cell: Cell, obstacle: tuple[str, str] | None) -> Cell:
+    """A figure of what cannot be run: that of a chip on which it could, where there is one."""
+    if obstacle is None:
+        return cell
+    does_not = obstacle[0]
     return (
-        Amount(cell.value, cell.unit, f"{NO_ROOM}: {cell}".rstrip(MARK)) if isinstance(cell, Amount) else Words(NO_ROOM)
+        Amount(cell.value, cell.unit, f"{does_not}: {cell}".rstrip(MARK))
+        if isinstance(cell, Amount)
+        else Words(does_not)
     )
 
 

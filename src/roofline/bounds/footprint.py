@@ -55,18 +55,18 @@ class Footprint:
             return None
         return bool(total <= self.capacity)
 
+    @property
+    def obstacle(self) -> tuple[str, str] | None:
+        """That it does not fit, and why; None where it does, nobody knows, or there are several configurations."""
+        return ("does not fit", self.needs_in_words()) if self.fits is False else None
+
     def only_if_fits(self, value: Size | None) -> Any:
         """A figure that holds only for what fits, a cost: None where it does not, NaN of one of several configurations.
 
         >>> Footprint({"weight": 144e9}, "hbm", 84.9e9).only_if_fits(2.5), Footprint({"weight": 1e9}).only_if_fits(2.5)
         (None, 2.5)
         """
-        fits = self.fits
-        if value is None or not is_array(fits):
-            return None if fits is False else value
-        import numpy as np
-
-        return np.where(fits, value, np.nan)
+        return only_where(self.fits, value)
 
     def of_which(self) -> str:
         """How many configurations of an array fit, behind their number; nothing where all do."""
@@ -130,6 +130,15 @@ class Footprint:
             "capacity": self.capacity,
             "fits": self.fits,
         }
+
+
+def only_where(runs: Any, value: Size | None) -> Any:
+    """A figure of what ``runs``: None where it does not, NaN of one of several configurations."""
+    if value is None or not is_array(runs):
+        return None if runs is False else value
+    import numpy as np
+
+    return np.where(runs, value, np.nan)
 
 
 def footprint(ops: Sequence[Op]) -> Footprint:

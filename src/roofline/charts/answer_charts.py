@@ -336,13 +336,15 @@ def _of_each(answer: Any, value: Any) -> list[Any]:
 
 
 def _times_of_trainings(answer: Any) -> Chart:
-    """The time of a step of each configuration beside its memory, another colour where it does not fit."""
+    """The time of a step of each configuration beside its memory, another colour where it cannot be run."""
     names, notes = _trainings(answer)
     held = _of_each(answer, answer.memory.total)
     names = [f"{name}: {format_amount(float(held[at]), 'B')} a chip" for at, name in enumerate(names)]
     label, fits, times = "a step at best", _of_each(answer, answer.fits), _of_each(answer, answer.lower)
-    kinds = {False: "does not fit", True: "fits"} if False in fits[: len(names)] else {}
-    parts = [kinds.get(fits[at], label) for at in range(len(names))]
+    parts = [label] * len(names)
+    if False in fits[: len(names)]:
+        room = _of_each(answer, answer.memory.fits)
+        parts = ["fits" if fits[at] else f"does not {'run' if room[at] else 'fit'}" for at in range(len(names))]
     rows = [(name, [(parts[at], float(times[at]))]) for at, name in enumerate(names)]
     title, same = f"A training step of {answer.model.name}", _same_of_trainings(answer)
     return bars_chart(rows, title=title, subtitle=same, label=label, unit="s", notes=notes)
@@ -431,12 +433,12 @@ def _at_worst(answer: Any, headline: str) -> float | None:
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
     def times() -> Chart:
         rows = []
-        for who, fact, fits, each in zip(
-            answer.names, answer.facts[answer.headline], answer.fitting, answer.answers, strict=True
+        for who, fact, obstacle, each in zip(
+            answer.names, answer.facts[answer.headline], answer.obstacles, answer.answers, strict=True
         ):
             if fact is not None:
                 best, worst = float(fact.value), _at_worst(each, answer.headline)
-                name = f"{who}: {format_amount(best, 's')}" + ("" if fits else ", does not fit")
+                name = f"{who}: {format_amount(best, 's')}" + (f", {obstacle[0]}" if obstacle else "")
                 rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
                 rows.append((name, [(answer.headline, best), *rest]))
         return bars_chart(rows, title=answer.subject, label="time", unit="s")

@@ -40,7 +40,7 @@ LEAST, REST, RULELESS = "the least its roof allows", "the rest", "no rule"
 COLORS = {
     "weights": 0, "kv": 1, "activations": 2, "gradients": 3, "optimizer": 4, "a layer at work": 1,
     "attention": 0, "mlp": 1, "experts": 2, "recurrent": 3, "vocabulary": 4, "norms": 5,
-    "fits": 0, "does not fit": 1, LEAST: 0, REST: 1, RULELESS: 2,
+    "fits": 0, "does not fit": 1, "does not run": 2, LEAST: 0, REST: 1, RULELESS: 2,
 }  # fmt: skip
 
 #: The colours of what binds, those that curves of times have: computing, moving, sending, hops; other units, memories.

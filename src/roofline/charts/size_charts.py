@@ -473,11 +473,13 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
     same = [_named(name, kept[name][0]) for name in others if name not in told]
     unfit = sum(each is not None and not each for each in fits)
+    lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
     found = _curves_of_points(
         curves, over, "time of a step at best", "s", f"Time of {table.model.name} {table.phase} over {over}",
-        ", ".join(filter(None, [table.same_in_all, *same])), ("steps", len(table), 0 if drawn_all else unfit), theme,
+        ", ".join(filter(None, [table.same_in_all, *same])), ("steps", len(table), 0 if drawn_all else unfit, lacks),
+        theme,
     )  # fmt: skip
-    said = ["no step fits the memory"] if unfit and drawn_all else []
+    said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
     return replace(found, notes=(*said, *found.notes, *table.incomplete))
 
 
@@ -528,6 +530,7 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
     headline = found.each[0].headline
     curves: dict[str, list[tuple[float, float]]] = {}
     unit, out, every = "", 0, 0
+    lacks = "fit the memory" if all(one.all_by_room for one in found.each) else "fit the memory or run"
     for size, one in zip(found.sizes, found.each, strict=True):
         for who, fact, fits in zip(found.names, one.facts[headline], one.fitting, strict=True):
             every += 1
@@ -537,10 +540,11 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
                 label = ", ".join([who, *(_named(name, size[name]) for name in told)])
                 curves.setdefault(label, []).append((float(size[over]), float(fact.value)))
     if not curves:
-        raise InputError("no answer fits the memory, so there is nothing to draw", hint="its table() has the figures")
+        raise InputError(f"no answer {_does(lacks)}, so there is nothing to draw", hint="its table() has the figures")
     same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
     title = f"{found.subject}: {headline} over {over.replace('_', ' ')}"
-    return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), ("answers", every, out), theme)
+    of = ("answers", every, out, lacks)
+    return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), of, theme)
 
 
 def _curves_of_points(
@@ -550,16 +554,16 @@ def _curves_of_points(
     unit: str,
     title: str,
     subtitle: str,
-    of: tuple[str, int, int],
+    of: tuple[str, int, int, str],
     theme: str,
 ) -> Chart:
-    """A curve through the points of each label; ``of`` names what points are, counts all, and those that do not fit."""
+    """A curve through the points of each label; ``of`` says what points are, how many, and how many do not do what."""
     shown = list(curves.items())[:MOST_CURVES]
     ends = [(name, tuple(zip(*sorted(points), strict=True))) for name, points in shown]
     marks = [Line(name, x, y, "curve", at, at, name) for at, (name, (x, y)) in enumerate(ends)]
     across = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
-    what, every, out = of
-    reasons = [f"{out:,} {'does' if out == 1 else 'do'} not fit the memory"] * bool(out)
+    what, every, out, lacks = of
+    reasons = [f"{out:,} {'does' if out == 1 else 'do'} not {lacks}"] * bool(out)
     reasons += [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
     drawn = sum(len(line.x) for line in marks)
     return Chart(
@@ -572,6 +576,11 @@ def _curves_of_points(
         notes=(LeftOut(f"{drawn:,} of {every:,} {what} are drawn: {', '.join(reasons)}"),) if reasons else (),
         theme=theme,
     )
+
+
+def _does(lacks: str) -> str:
+    """What none does: ``fits the memory or runs``."""
+    return lacks.replace("fit", "fits").replace("run", "runs")
 
 
 def _named(name: str, value: Any) -> str:

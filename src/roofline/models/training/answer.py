@@ -10,7 +10,8 @@ from roofline.answers import Comparable, Fact, capability, expected_facts, whole
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
-from roofline.bounds.footprint import Footprint, fullest
+from roofline.bounds.footprint import Footprint, fullest, only_where
+from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -222,9 +223,9 @@ class Training(Measurable, Comparable):
         return None if self.power is None else self._of_what_runs(DAY * self.chips * self.power)
 
     def _of_what_runs(self, a_day: Size) -> Size | None:
-        """What all days take, at so much a day: of what fits, or ran."""
+        """What all days take, at so much a day: of what can be run, or ran."""
         of_all = None if self.days is None else self.days * a_day
-        return of_all if self.measured is not None else self.memory.only_if_fits(of_all)
+        return of_all if self.measured is not None else only_where(self.fits, of_all)
 
     @property
     def least_chips(self) -> int | None:
@@ -290,7 +291,7 @@ class Training(Measurable, Comparable):
             yield Fact("days", self.days, "", "less", timed=True)
             none = self.price is not None and self.cost is None
             cost = Fact("cost", self.cost, "USD", "less", timed=True)
-            yield Fact("cost", "none: does not fit", better="less") if none else cost
+            yield Fact("cost", f"none: {self.obstacle[0]}", better="less") if none and self.obstacle else cost
         yield from self.bound.rates_used()
         yield Fact("microbatches", self.microbatches)
         yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
@@ -335,12 +336,21 @@ class Training(Measurable, Comparable):
     def fits(self) -> Any:
         """Whether the step fits the memory of a chip, and a microbatch is a sequence or more.
 
-        None where the capacity of the memory is not known.
+        None where the capacity of the memory is not known and a microbatch is a sequence or more.
         """
         fits, is_split = self.memory.fits, self.sequences
-        if fits is None or is_symbol(is_split):
+        if is_symbol(is_split) or (fits is None and is_array(is_split)):
             return fits
-        return fits & (is_split >= 1) if is_array(fits) or is_array(is_split) else bool(fits and is_split >= 1)
+        if is_array(fits) or is_array(is_split):
+            return fits & (is_split >= 1)
+        return fits if is_split >= 1 else False
+
+    @property
+    def obstacle(self) -> tuple[str, str] | None:
+        """Why the step cannot be run: a microbatch is less than a sequence, or the memory is too small."""
+        if self.fits is False and self.sequences < 1:
+            return "does not run", f"{self.sequences:.3g} sequences in a microbatch, and a chip takes whole ones"
+        return self.memory.obstacle
 
     def fitting(self) -> str | None:
         """What would fit, or run, where this does not, in one sentence.
@@ -662,11 +672,8 @@ def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
     needed = found.memory
     if found.measured is None or needed.fits is not False:
-        instead = _instead(found, to_fit)
-        if found.fits is False and found.sequences < 1:
-            line = f"DOES NOT RUN: {found.sequences:.3g} sequences in a microbatch, and a chip takes whole ones"
-            return [Sentences([f"{line} · would run: {instead}" if instead else line], "alert"), BLANK]
-        return needed.misfit(instead)
+        said = found.obstacle_in_words(_instead(found, to_fit)) if found.fits is False else ""
+        return [Sentences([said], "alert"), BLANK] if said else []
     needs, has = format_amount(needed.total, "B"), format_amount(needed.capacity, "B")
     line = (
         f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
@@ -735,7 +742,7 @@ def budget_in_words(found: Training) -> Iterator[Section]:
     """Days, cost and energy of the tokens to train on, where they were given."""
     if found.tokens is None or found.days is None:
         return
-    takes = "take" if found.measured is not None or found.memory.fits is not False else "would take"
+    takes = "take" if found.measured is not None or found.fits is not False else "would take"
     line = f"{format_count(int(found.tokens))} tokens {takes} {format_number(float(found.days))} days"
     if found.cost is not None:
         line += f", cost ${format_number(float(found.cost))}"
@@ -743,7 +750,8 @@ def budget_in_words(found: Training) -> Iterator[Section]:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
         line += f", {energy} MWh at {power} W a chip"
     if takes == "would take":
-        line += " if it fitted: what does not fit has no cost"
+        does_not = found.obstacle[0] if found.obstacle else ""
+        line += f" if it {'fitted' if does_not.endswith('fit') else 'ran'}: what {does_not} has no cost"
     yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
 
 
