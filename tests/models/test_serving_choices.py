@@ -465,6 +465,29 @@ def test_a_narrower_cache_helps_a_compute_bound_step_by_its_arithmetic() -> None
     assert why.startswith("attention multiplies in fp8")
 
 
+def test_each_peak_of_a_unit_that_binds_is_raised_by_itself() -> None:
+    """Half of two formats gain more together than alone, and the one that takes longer gains more."""
+    asked: dict[str, Any] = {"on": "h200:16", "tensor": 16, "prompt": 200_000}
+    found = {each.change: each for each in advise_step("deepseek-v3", "prefill", **asked)}
+    gains = [found[f"twice the {name} peak"].gain for name in ("bf16", "fp8")]
+    was = serve_bound("deepseek-v3", "prefill", **asked)
+    alone = [was.lower / serve_bound("deepseek-v3", "prefill", set={name: "+100%"}, **asked).lower
+             for name in ("tensor.bf16", "tensor.fp8")]  # fmt: skip
+    assert gains == pytest.approx(alone)
+    assert gains[0] > 1.8 > 1.1 > gains[1]
+    assert "fp8 weights, keys and values" not in found, "its weights are in fp8, and what binds is arithmetic"
+
+
+def test_the_bytes_that_a_narrower_format_saves_are_those_in_wider_ones() -> None:
+    asked: dict[str, Any] = {"on": "h200:16", "tensor": 16, "batch": 16, "context": 8000}
+    found = {each.change: each for each in advise_step("deepseek-v3", "decode", **asked)}
+    both = found.get("fp8 weights, keys and values")
+    assert both is None or "100%" not in both.reason
+    (whole,) = [each.reason for each in advise_step("llama-3-8b", "decode", on="a100", batch=16, context=8000)
+                if each.change == "fp8 weights, keys and values"]  # fmt: skip
+    assert whole == "together they are 100% of the bytes"
+
+
 def test_advice_names_what_a_step_is_about() -> None:
     decode = [each.change for each in advise_step(*STEPS[0][:2], **STEPS[0][2])]
     assert {

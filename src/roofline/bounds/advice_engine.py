@@ -28,7 +28,7 @@ from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step
 
 if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
+    from roofline.bounds.bound import Bound, ResourceUse
 
 #: The least gain worth a line.
 LEAST_GAIN = 1.005
@@ -163,6 +163,18 @@ def standing_of(answer: Any) -> Standing:
     needed = answer.footprint
     fits, memory = (None, 0.0) if needed is None else (needed.fits, float(needed.total))
     return Standing(float(answer.lower), fits, len(answer.incomplete), answer.kind, memory)
+
+
+def peaks_that_bind(answer: Bound) -> list[ResourceUse]:
+    """The unit that binds in each format that it computes in, the one that takes longest first.
+
+    >>> from roofline import bound
+    >>> found = bound("bf16[8192, 8192] * bf16[8192, 8192]; fp8[4096, 4096] * fp8[4096, 4096]", on="h100")
+    >>> [(use.dtype, round(use.time * 1e6)) for use in peaks_that_bind(found)]
+    [('bf16', 1111), ('fp8', 69)]
+    """
+    busy = {use.dtype: use for use in answer.uses if use.resource == answer.bound_by and use.quantity == "flops"}
+    return sorted(busy.values(), key=lambda use: -float(use.time))
 
 
 class Operand(NamedTuple):

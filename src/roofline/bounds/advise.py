@@ -38,6 +38,7 @@ from roofline.bounds.advice_engine import (
     helpful,
     operands,
     parsed_sizes,
+    peaks_that_bind,
     reshard,
     resize,
     retype,
@@ -515,8 +516,9 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]
 
 
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
-    """A platform with twice the peak on the unit that binds."""
-    yield _twice_the_peak(asked, next(u for u in answer.uses if u.resource == answer.bound_by), "a higher roof")
+    """A platform with twice a peak of the unit that binds."""
+    for use in peaks_that_bind(answer):
+        yield _twice_the_peak(asked, use, "a higher roof")
 
 
 def _twice_the_peak(asked: Question, use: ResourceUse, reason: str) -> Proposal[Bound]:

@@ -19,7 +19,15 @@ from typing import Any, Protocol, TypeVar
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
-from roofline.bounds.advice_engine import OTHER_CHIPS, BeforeAndAfter, Proposal, changed_words, helpful, standing_of
+from roofline.bounds.advice_engine import (
+    OTHER_CHIPS,
+    BeforeAndAfter,
+    Proposal,
+    changed_words,
+    helpful,
+    peaks_that_bind,
+    standing_of,
+)
 from roofline.bounds.bound import Bound
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
@@ -42,6 +50,9 @@ from roofline.sizes import check
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
 NARROWER_KV = {32: ("bf16", "fp8"), 16: ("fp8",), 8: ("int4",)}
 
+
+#: The part of the bytes that weights in wider formats make at the least, where they are changed with keys and values.
+LEAST_SHARE = 0.05
 
 #: Changes of a phase that are shown, and other chips.
 MOST_CHANGES, MOST_CHIPS = 9, 3
@@ -225,21 +236,29 @@ def changes_table(lines: Iterable[tuple[str, float, float, float, str]]) -> Tabl
     return Table(columns, rows, "advice", indent=4, gap=4)
 
 
-def _of_bytes(before: Bound, *roles: str) -> str:
-    """The part that tensors of these roles make of all bytes, in words: of the host's where its link binds."""
+def _of_bytes(before: Bound, *roles: str, above: str = "") -> str:
+    """The part that tensors of these roles make of all bytes, in words: of the host's where its link binds.
+
+    It is that of those in formats of more bits than ``above``, where one is named.
+    """
     host = find_level(before.machine, "host")
     over = host is not None and before.bound_by == host.name and host.name in before.bytes
-    share = sum(_share(before, role, before.bound_by if over else None) for role in roles)
+    share = sum(_share(before, role, before.bound_by if over else None, above) for role in roles)
     return f"{format_percent(share)} of the bytes{' from the host' * over}"
 
 
-def _share(before: Bound, role: str, host: str | None = None) -> float:
-    """The part of the bytes that tensors of one role make, by what operations read of them; of ``host`` its alone."""
+def _share(before: Bound, role: str, host: str | None = None, above: str = "") -> float:
+    """The part of the bytes that tensors of one role make, by what operations read of them; of ``host`` its alone.
+
+    Of tensors in formats of more bits than ``above`` alone, where one is named.
+    """
+    least = dtypes.get(above).bits if above else 0
     total = float(sum(before.bytes.values()) if host is None else before.bytes[host])
     loaded: dict[str, float] = {}
     for part in before.ops:
         for tensor in part.op.reads:
-            if tensor.role == role and (host is None or tensor.level == "host"):
+            is_there = host is None or tensor.level == "host"
+            if tensor.role == role and is_there and dtypes.get(tensor.dtype).bits > least:
                 loaded[tensor.ident] = float(tensor.traffic_bytes) * float(part.op.repeat)
     return min(1.0, sum(loaded.values()) / total) if total else 0.0
 
@@ -265,7 +284,7 @@ def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
     compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
-        reason = f"weights are {_of_bytes(before, 'weight')}"
+        reason = f"weights are {_of_bytes(before, 'weight', above=name)}"
         yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
 
 
@@ -274,11 +293,12 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     compute = asked.arguments.get("compute") or _arithmetic(before)
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
-        bytes_ = f"they are {_of_bytes(before, 'kv')}"
-        why = f"attention multiplies in {name}" if before.kind == "compute-bound" else bytes_
+        computes, wide = before.kind == "compute-bound", _share(before, "weight", above=name)
+        why = f"attention multiplies in {name}" if computes else f"they are {_of_bytes(before, 'kv', above=name)}"
         yield _with(asked, f"{name} keys and values", why, kv=name)
-        if name in stored:
-            reason = f"together they are {_of_bytes(before, 'kv', 'weight')}"
+        is_full = before.footprint is not None and before.footprint.fits is False
+        if name in stored and (is_full or (wide > LEAST_SHARE and not computes)):
+            reason = f"together they are {_of_bytes(before, 'kv', 'weight', above=name)}"
             yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
 
 
@@ -405,18 +425,17 @@ def _fewer_heads(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]
 
 
 def _machine(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
-    """Twice the figure that binds, whatever it is."""
+    """Twice the figure that binds, whatever it is: of a unit each peak that is used."""
     given = dict(asked.arguments.get("set") or {})
-    use = next(use for use in before.uses if use.resource == before.bound_by)
-    if use.rate.figure is None:
-        return
-    if use.quantity == "flops":
-        figure, reason = f"{use.resource}.{use.dtype}", "a higher roof"
+    moving = [use for use in before.uses if use.resource == before.bound_by and use.quantity == "bytes"]
+    for use in [*peaks_that_bind(before), *moving[:1]]:
+        if use.rate.figure is None:
+            continue
+        is_peak = use.quantity == "flops"
+        figure = f"{use.resource}.{use.dtype}" if is_peak else use.resource
+        change = f"twice the {f'{use.dtype} peak' if is_peak else f'{use.resource} bandwidth'}"
         twice = {**given, figure: figure_value(before.machine, use.rate) * 2}
-        yield _with(asked, f"twice the {use.dtype} peak", reason, set=twice)
-    if use.quantity == "bytes":
-        twice = {**given, use.resource: figure_value(before.machine, use.rate) * 2}
-        yield _with(asked, f"twice the {use.resource} bandwidth", "a steeper roof", set=twice)
+        yield _with(asked, change, f"a {'higher' if is_peak else 'steeper'} roof", set=twice)
 
 
 def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
