@@ -61,6 +61,10 @@ TIME_GAPS = ("rate", "latency")
 HEADLINE_GAPS = ("format",)
 
 
+#: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.
+LEAST, MOST = "≥", "≤"
+
+
 class Statement(str):
     """A string with a kind. Subclasses list their kinds."""
 
@@ -156,6 +160,19 @@ def untimed_parts(lines: Iterable[str]) -> list[str]:
     ['not timed: hops at X']
     """
     return [line for line in lines if kind_of(line) in TIME_GAPS]
+
+
+def untimed_apart(each: Iterable[Iterable[str]]) -> list[list[str]]:
+    """What is not timed of each of several answers: one of which some is not timed is not ranked among the others.
+
+    Of none where all of several lack the same of the same machine: that adds as much to each, their order stands.
+
+    >>> hops = Gap("latency", "not timed: hops at X; chip A has no figure for it")
+    >>> untimed_apart([[hops], []]), untimed_apart([[hops], [hops]])
+    ([['not timed: hops at X; chip A has no figure for it'], []], [[], []])
+    """
+    found = [untimed_parts(lines) for lines in each]
+    return [[] for _ in found] if found[1:] and all(lines == found[0] for lines in found) else found
 
 
 def by_what_is_timed(lines: Iterable[str]) -> str:

@@ -632,7 +632,28 @@ def test_hops_without_a_latency_are_an_untimed_part_that_may_change_the_order(la
 
 def test_a_sweep_says_that_hops_without_a_latency_are_not_in_its_ranking() -> None:
     grid = roofline.sweep("llama-3-70b", on="mi300x:8,h200:8", tensor=8, batch=[1, 8], context=4096)
-    assert ("fastest", "by what is timed, mi300x:8 at both sizes") in grid.remarks()
+    assert ("fastest", "h200:8 of those timed whole at both sizes") in grid.remarks()
+    assert next(iter(grid.remarks()))[1].startswith("mi300x:8: not timed: hops at tensor")
+    alike = roofline.sweep("llama-3-70b", on="mi300x:8", tensor=8, weights=["bf16", "fp8"], batch=[1, 8], context=4096)
+    assert ("fastest", "by what is timed, weights fp8 at both sizes") in alike.remarks()
+
+
+def test_the_cheapest_row_is_timed_whole_and_each_machine_has_its_own_above_the_table() -> None:
+    """A part of the work at a lower cost ranks nobody: the same rule as side by side."""
+    asked: dict[str, Any] = {"on": "h100:8,mi325x:8", "tensor": 8, "context": 4096, "price": 2.0}
+    grid = roofline.sweep("mixtral-8x7b", batch=[8, 64], **asked)
+    beside = llm("mixtral-8x7b", batch=64, **asked)
+    assert grid.cheapest == 1
+    assert grid["on"][grid.cheapest] == beside.fastest == "h100:8"
+    assert grid["cost_per_million"][3] < grid["cost_per_million"][1]
+    said = str(grid)
+    dollars, tokens = float(grid["cost_per_million"][1]), 1e6 / float(grid["cost_per_million"][1])
+    assert f"${dollars:.4g} a million tokens ({tokens / 1e6:.3g}M for a dollar) of those timed whole: on h100:8" in said
+    best = [row for row in said.split("the cheapest row of each")[1].splitlines() if row.startswith(("h100", "mi325x"))]
+    assert [row.split()[:2] for row in best[:2]] == [["h100:8", "64"], ["mi325x:8", "64"]]
+    assert "≥ $" not in best[0]
+    assert best[1].count("≥") == 3
+    assert said.index("the cheapest row of each") < said.index("at best") < said.index("assumes")
 
 
 def test_several_batches_stand_beside_several_formats_and_machines() -> None:

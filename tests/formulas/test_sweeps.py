@@ -349,7 +349,7 @@ def test_a_price_adds_a_cost_and_names_the_cheapest_row_that_fits() -> None:
         assert table["cost_per_million"][at] == pytest.approx(wanted, nan_ok=True)
     usual = roofline.sweep("qwen3-32b", on="h100", price=2.5, **sizes)
     assert list(usual)[-1] == "cost_per_million"
-    assert "cheapest  $0.2149 a million tokens: tensor 2, batch 128, context 2,048" in str(usual)
+    assert "cheapest  $0.2149 a million tokens (4.65M for a dollar): tensor 2, batch 128" in str(usual)
     with pytest.raises(InputError, match="cost_per_million needs the price of a chip; give price="):
         sweep_steps("llama-3-8b", on="h100", batch=[1], columns="cost_per_million")
     with pytest.raises(InputError, match="time_per_token is of decode, and this is prefill; lower is the"):
@@ -385,7 +385,7 @@ def test_a_limit_marks_rows_that_take_longer_and_keeps_them_from_every_choice() 
         ("no cost", f"{misfits.sum()} of 8 rows: does not fit the memory"),
         ("no cost", f"{slow.sum()} of 8 rows: takes longer at best than the limit of 14 ms"),
     )
-    assert "none fits in time at batch 512" in dict(table.remarks())["fastest"]
+    assert "none that fits is within the limit at batch 512" in dict(table.remarks())["fastest"]
     kept = sweep_steps("llama-3-8b", on=["h100", "h200"], tpot=0.014, keep="top=9:cost_per_million", **sizes)
     assert kept["top"].plain("row") == np.argsort(wanted)[: np.isfinite(wanted).sum()].tolist()
     assert kept.left_out == {
@@ -405,7 +405,7 @@ def test_a_limit_marks_rows_that_take_longer_and_keeps_them_from_every_choice() 
 def test_the_command_prices_the_steps_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["sweep", "qwen3-32b", "--on", "h100", "--batch", "16,128", "--context", "2048", "--tensor", "1,2"]
     assert main([*asked, "--price", "2.5"]) == 0
-    assert "cheapest  $0.2149 a million tokens: tensor 2, batch 128, context 2,048" in capsys.readouterr().out
+    assert "cheapest  $0.2149 a million tokens (4.65M for a dollar): tensor 2, batch 128" in capsys.readouterr().out
     assert main(["sweep", "bf16[B] + bf16[B]", "--on", "h100", "B=1,2", "--price", "2"]) == 2
     assert "--price is about a model, and this is a line of notation" in capsys.readouterr().err
 
@@ -577,7 +577,7 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
     sizes = {"batch": [1, 8], "context": 4096}
     grid = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], **sizes)
     assert grid.plain("chips") == [2, 2, 2, 2, 2, 2, 1, 1]
-    assert dict(grid.remarks())["fastest"].startswith("by what is timed, mi300x tensor 2 chips 2")
+    assert dict(grid.remarks())["fastest"].startswith("h100:2 tensor 2 chips 2 of those timed whole")
     assert grid.asked_in(4) == {"on": "mi300x", "tensor": 2, "batch": 1, "context": 4096}
     kept = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], keep="top=8", **sizes)["top"]
     assert sorted(kept.plain("chips")) == [1, 1, 2, 2, 2, 2, 2, 2]

@@ -62,13 +62,10 @@ from roofline.sections import (
 )
 from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_array, is_number
-from roofline.statements import untimed_parts, without
+from roofline.statements import LEAST, MOST, untimed_apart, untimed_parts, without
 
 #: Marks the best of a row.
 MARK = "*"
-
-#: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.
-LEAST, MOST = "≥", "≤"
 
 #: Figures that differ by less than this share are as good as each other.
 EQUAL = 0.002
@@ -126,16 +123,16 @@ class SideBySide(Answer):
 
         None of any where all lack the same of the same machine: that adds as much to each, and their order stands.
         """
-        return [[]] * len(self.answers) if self.untimed_alike else self._gaps()
+        return untimed_apart(self._gaps)
 
     @property
     def untimed_alike(self) -> Sequence[str]:
         """What is not timed of any answer, where that is the same of all of several."""
-        first, *others = self._gaps()
-        return first if others and all(each == first for each in others) else ()
+        return () if any(self.untimed) else untimed_parts(self._gaps[0])
 
-    def _gaps(self) -> list[list[str]]:
-        return [untimed_parts(getattr(answer, "incomplete", ())) for answer in self.answers]
+    @property
+    def _gaps(self) -> list[Sequence[str]]:
+        return [getattr(answer, "incomplete", ()) for answer in self.answers]
 
     def best(self, name: str) -> tuple[str, ...]:
         """Names of the answers that are best in one of :attr:`facts`; none where no value is better, or all are equal.

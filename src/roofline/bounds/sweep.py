@@ -25,7 +25,7 @@ from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, rows_of
+from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, not_ranked_said, rows_of
 from roofline.frozen import dataclass, field, replace
 from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
@@ -35,6 +35,7 @@ from roofline.progress import stopped
 from roofline.sections import Headline
 from roofline.signatures import either, listed_names, takes
 from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
+from roofline.statements import untimed_apart
 
 #: What is told of the rows that are done, and of how many there are.
 Progress = Callable[[int, int], None]
@@ -79,6 +80,12 @@ class Sweep(Columns):
     incomplete: tuple[str, ...] = ()
     formulas: Mapping[str, str] = field(default_factory=dict)
     estimator: Any = None
+    untimed: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def rows_of_a_choice(self) -> int:
+        """The rows of each machine."""
+        return prod(self.shape)
 
     @property
     def question(self) -> Question:
@@ -92,7 +99,7 @@ class Sweep(Columns):
         for number, asked in enumerate(self.questions):
             rows = slice(number * each, (number + 1) * each)
             columns = {name: rows_of(column, rows) for name, column in self.columns.items()}
-            found.append(replace(self, questions=(asked,), columns=columns))
+            found.append(replace(self, questions=(asked,), columns=columns, untimed=()))
         return tuple(part for part in found if len(part))
 
     @property
@@ -131,7 +138,8 @@ class Sweep(Columns):
 
     def remarks(self) -> list[tuple[str, str]]:
         """The fastest of several machines at each size; what is assumed in this table but not in every answer; gaps."""
-        found = fastest_said(self, ("on",), self.whole) if self.questions[1:] else []
+        found = not_ranked_said(self, ("on",))
+        found += fastest_said(self, ("on",), self.whole) if self.questions[1:] else []
         for asked in self.questions:
             assumed = [("assumes", line) for line in asked.particular(self.assumptions)]
             rest = len(assumed) - MOST_REMARKS
@@ -389,7 +397,11 @@ class LineTable(BlockTable):
         )
         shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)
         formulas, asked = dict(self.lines[0].formulas), tuple(line.asked for line in self.lines)
-        return Sweep(asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas)
+        untimed = untimed_apart(line.incomplete for line in lines)
+        apart = tuple(map(tuple, untimed)) if untimed[1:] and any(untimed) else ()
+        return Sweep(
+            asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas=formulas, untimed=apart
+        )
 
 
 def _without_figures(line: ArrayLine, rows: int) -> Iterator[str]:

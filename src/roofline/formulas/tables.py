@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from typing import Any
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
-from roofline.quantity import format_number
+from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
-from roofline.statements import by_what_is_timed
+from roofline.statements import LEAST, MOST, by_what_is_timed
 
 #: What a reader sees in place of a column's name; files and data keep the name.
 READ_AS = {
@@ -45,9 +45,13 @@ PICTURED = (".svg", ".png", ".pdf", ".txt")
 
 #: How each kind of remark under a table looks.
 REMARKS: dict[str, Tone] = {
-    "fastest": "strong", "cheapest": "strong", "does not run": "gap", "no cost": "gap", "assumes": "quiet",
-    "incomplete": "gap",
+    "not ranked": "alert", "fastest": "strong", "cheapest": "strong", "does not run": "gap", "no cost": "gap",
+    "assumes": "quiet", "incomplete": "gap",
 }  # fmt: skip
+
+
+#: The remarks that answer what a table is asked for: they stand above it.
+ANSWERS = ("not ranked", "fastest", "cheapest")
 
 
 class Columns(Answer, dict):  # type: ignore[type-arg]
@@ -77,8 +81,26 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """What the table is of, and on which machine, where it says so."""
         return None
 
+    @property
+    def untimed(self) -> Sequence[Sequence[str]]:
+        """What is not timed of the rows of each choice, where that is not the same of all: they are not ranked."""
+        return ()
+
+    @property
+    def rows_of_a_choice(self) -> int:
+        """The rows of each choice, which stand one below the other."""
+        return len(self)
+
+    def is_partial(self, index: int) -> bool:
+        """Whether times of a row are those of a part of its work, and so are not ranked among the others."""
+        return bool(self.untimed and self.untimed[index // self.rows_of_a_choice])
+
+    def first(self) -> Iterator[Section]:
+        """The answer that a table gives, above it."""
+        return iter(())
+
     def remarks(self) -> list[tuple[str, str]]:
-        """What stands under the table: ``("incomplete", …)``."""
+        """What is said of the table, by kind: ``("incomplete", …)``."""
         return [("incomplete", line) for line in self.incomplete]
 
     def __len__(self) -> int:
@@ -170,9 +192,22 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def rows(self, most: int) -> list[list[Cell]]:
         """The first rows, figures with their units."""
-        most = min(max(most, 0), len(self))
-        shown = {name: self.flat(name)[:most] for name in self.columns}
-        return [[_cell(name, column[index]) for name, column in shown.items()] for index in range(most)]
+        return self.rows_at(range(min(max(most, 0), len(self))), list(self.columns))
+
+    def rows_at(self, indices: Sequence[int], names: Iterable[str]) -> list[list[Cell]]:
+        """Some columns of some rows, figures with their units."""
+        shown = {name: self.flat(name)[list(indices)] for name in names}
+        return [
+            [_cell(name, column[at], self.is_partial(index)) for name, column in shown.items()]
+            for at, index in enumerate(indices)
+        ]
+
+    def columns_of(self, names: Iterable[str]) -> list[Column]:
+        """Some columns as a reader sees them."""
+        return [
+            Column(READ_AS.get(n, n), "left" if isinstance(self.columns[n], Codes) else "right", meaning=n)
+            for n in names
+        ]
 
     def save(
         self,
@@ -197,23 +232,38 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
         """What it is of; the first rows, ``most`` of them; what was assumed and not timed."""
-        columns = [
-            Column(READ_AS.get(name, name), "left" if isinstance(values, Codes) else "right", meaning=name)
-            for name, values in self.columns.items()
-        ]
 
         def rows(most: int) -> list[Row]:
             return [Row(cells) for cells in self.rows(most)]
 
         if self.about is not None:
             yield from (self.about, BLANK)
-        yield Table(columns, rows(most), "rows", indent=0, gap=4, every=lambda: rows(len(self)))
+        said = self.remarks()
+        answers = [Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name in ANSWERS]
+        if answers := [*answers, *self.first()]:
+            yield from (*answers, BLANK)
+        yield Table(
+            self.columns_of(list(self.columns)), rows(most), "rows", indent=0, gap=4, every=lambda: rows(len(self))
+        )
         rest = len(self) - most
         if rest > 0:
             yield Sentences([f"… and {rest} more rows; -o FILE or save() writes them all"], indent=0)
-        for name, line in self.remarks():
-            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+        yield from (
+            Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name not in ANSWERS
+        )
 
+
+#: What a choice is called at a size that no choice is timed whole at.
+NO_TIME = "none timed whole"
+
+#: What stands before a figure of the timed part of the work, by its column.
+_SIGNS = {
+    **dict.fromkeys(("lower", "op_by_op", "upper", "time_per_token", "cost_per_million"), LEAST),
+    **dict.fromkeys(
+        ("attainable", "throughput", "utilisation", "tokens_per_second", "tokens_per_second_per_user",
+         "tokens_per_second_per_chip"), MOST,
+    ),
+}  # fmt: skip
 
 #: The most rows of which the fastest choice at each size is named, and the most sizes that are named one by one.
 MOST_RANKED, MOST_NAMED = 20_000, 12
@@ -223,7 +273,7 @@ AS_FAST = 0.002
 
 
 def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
-    """Which of several choices has the lowest floor of those that fit, and at which sizes.
+    """Which of several choices has the lowest floor of those that fit and are timed whole, and at which sizes.
 
     >>> from roofline import sweep
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "h200", "mi300x"], B=[64, 512, 4096], D=8192, F=8192)
@@ -240,21 +290,28 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     asked = [name for name in YES_NO if name in table.columns]
     fits = [False not in each for each in zip(*map(table.plain, asked), strict=True)] or [True] * len(table)
     found: dict[tuple[Any, ...], dict[str, float]] = {}
+    parts: dict[tuple[Any, ...], float] = {}  # the least time of a part of the work
     for at, time in enumerate(table.plain("lower")):
         if time is None and fits[at]:  # a row that cannot be
             continue
         who = " ".join(str(rows[name][at]) if name == "on" else f"{name} {rows[name][at]}" for name in by)
-        of_size = found.setdefault(tuple(rows[name][at] for name in over), {})
-        if time is not None and fits[at]:
+        size = tuple(rows[name][at] for name in over)
+        of_size = found.setdefault(size, {})
+        if time is not None and fits[at] and table.is_partial(at):
+            parts[size] = min(time, parts.get(size, time))
+        elif time is not None and fits[at]:
             of_size[who] = min(time, of_size.get(who, time))
     if not by:
         return []
-    part = by_what_is_timed(getattr(table, "incomplete", ()))
+    part = "" if table.untimed else by_what_is_timed(getattr(table, "incomplete", ()))
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, times in found.items():
         least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]
         alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
-        wins.setdefault(alike or f"none fits{' in time' * ('within' in asked)}", []).append(size)
+        if size in parts:
+            alike = f"{alike} of those timed whole" if least and parts[size] < min(times.values()) else alike or NO_TIME
+        none = "none that fits is within the limit" if "within" in asked else "none fits"
+        wins.setdefault(alike or none, []).append(size)
     if len(wins) == 1:
         every = "" if not over else " at both sizes" if len(found) == 2 else f" at all {len(found):,} sizes"
         return [("fastest", part + next(iter(wins)) + every)]
@@ -267,8 +324,21 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     return [("fastest", part + "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
 
 
-def _cell(name: str, value: Any) -> Cell:
-    """One figure of a table with its unit; a size has none."""
+def not_ranked_said(table: Columns, choices: Sequence[str]) -> list[tuple[str, str]]:
+    """The choices that are not timed whole, with what is left out."""
+    every = {name: table.plain(name)[:: table.rows_of_a_choice] for name in choices} if table.untimed else {}
+    told = {name: values for name, values in every.items() if len(set(values)) > 1}
+    found: dict[str, dict[str, None]] = {}
+    for number, gaps in enumerate(table.untimed):
+        row = ((name, values[number]) for name, values in told.items())
+        who = " ".join(str(value) if name == "on" else f"{name} {value}" for name, value in row)
+        for line in gaps:
+            found.setdefault(line, {})[who] = None
+    return [("not ranked", f"{', '.join(who)}: {line}") for line, who in found.items()]
+
+
+def _cell(name: str, value: Any, is_partial: bool = False) -> Cell:
+    """One figure of a table with its unit; a size has none. Of a part of the work it says so."""
     if isinstance(value, str):
         return value
     unit = _unit(name)
@@ -276,8 +346,10 @@ def _cell(name: str, value: Any) -> Cell:
         return ""
     if name in YES_NO:
         return YesNo(bool(value))
-    if unit == "USD":
-        return Amount(float(value), unit, format_number(float(value)))
+    sign = _SIGNS.get(name.partition(".")[0], "") if is_partial else ""
+    if unit == "USD" or (sign and unit is not None):
+        text = format_number(float(value)) if unit == "USD" else format_amount(float(value), unit)
+        return Amount(float(value), unit, f"{sign} {text}".lstrip())
     return Amount(int(value), "", str(int(value))) if unit is None else Amount(float(value), unit)
 
 

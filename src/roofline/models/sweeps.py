@@ -12,7 +12,7 @@ Each choice of chip, layout and formats is compiled once, and evaluated over the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
-from roofline.bounds.cost import COST, chip_hours
+from roofline.bounds.cost import COST, MILLION, chip_hours
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers
+from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers, not_ranked_said
 from roofline.frozen import dataclass, field
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
@@ -47,11 +47,14 @@ from roofline.models.training.question import parts_that_fit
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.quantity import format_number, format_quantity, parse
-from roofline.sections import Headline
+from roofline.quantity import format_count, format_number, format_quantity, parse
+from roofline.sections import BLANK, Headline, Row, Section, Sentences, Table
 from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
-from roofline.statements import without
+from roofline.statements import untimed_apart, without
+
+#: The most choices of which the cheapest row is shown.
+MOST_CHEAPEST = 12
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
@@ -103,6 +106,7 @@ USUAL = ("lower", "upper", "bound_by", "memory", "fits")
 class StepSweep(Columns):
     """A table of steps: choices first, then sizes, then the columns asked for.
 
+    ``untimed`` says what is not timed of each choice, where that is not the same of all: its rows are not ranked.
     ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
     such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
@@ -119,6 +123,7 @@ class StepSweep(Columns):
     rows_of_a_choice: int = 1
     impossible: tuple[int, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
+    untimed: tuple[tuple[str, ...], ...] = ()
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
@@ -161,27 +166,52 @@ class StepSweep(Columns):
 
     @property
     def cheapest(self) -> int | None:
-        """The row that fits with the least cost of a token; None without a price, or where nothing fits.
+        """The row that fits and is timed whole with the least cost of a token; None without a price or such a row.
 
         >>> grid = sweep_steps("llama-3-8b", on="h100", batch=[1, 64, 4096], context=8192, price=2.5)
         >>> grid.cheapest, grid.remarks()[0]
-        (1, ('cheapest', '$0.2711 a million tokens: batch 64, context 8,192'))
+        (1, ('cheapest', '$0.2711 a million tokens (3.69M for a dollar): batch 64, context 8,192'))
         """
-        if COST not in self.columns:
-            return None
-        cost = self[COST]
+        cost = self._costs(partial=False)
         return None if np.isnan(cost).all() else int(np.nanargmin(cost))
+
+    def _costs(self, partial: bool) -> Any:
+        """The cost of each row that is timed in part alone, or whole; NaN of the others."""
+        if COST not in self.columns:
+            return np.array([np.nan])
+        of_choice = np.array([bool(gaps) for gaps in self.untimed] or [False])
+        is_partial = of_choice[np.arange(len(self)) // self.rows_of_a_choice] if self.untimed else of_choice
+        return np.where(is_partial == partial, self[COST], np.nan)
 
     def _cheapest_said(self) -> list[tuple[str, str]]:
         """Which row is the cheapest."""
         at = self.cheapest
         if at is None:
             return []
+        part = self._costs(partial=True)
+        open_ = " of those timed whole" if (part < self[COST][at]).any() else ""
         before = list(self)[: list(self).index(self.sizes[-1]) + 1]
         row = {name: self[name][at] for name in before}
         named = ", ".join(f"{name} {v if isinstance(v, str) else format(v, ',')}" for name, v in row.items())
-        said = f"${format_number(float(self[COST][at]))} a million tokens: {named}"
-        return [("cheapest", said)]
+        cost = float(self[COST][at])
+        tokens = format_count(int(MILLION / cost))
+        return [("cheapest", f"${format_number(cost)} a million tokens ({tokens} for a dollar){open_}: {named}")]
+
+    def first(self) -> Iterator[Section]:
+        """Of several choices of chips, layouts and formats the cheapest row of each, the least first."""
+        choices = self._choices
+        if COST not in self.columns or not choices:
+            return
+        each, cost = self.rows_of_a_choice, self[COST]
+        found = [cost[start : start + each] for start in range(0, len(self), each)]
+        best = [n * each + int(np.nanargmin(some)) for n, some in enumerate(found) if not np.isnan(some).all()]
+        best.sort(key=lambda at: (self.is_partial(at), cost[at]))
+        if not 1 < len(best) <= MOST_CHEAPEST:
+            return
+        names = [name for name in self if name not in YES_NO]
+        rows = [Row(cells) for cells in self.rows_at(best, names)]
+        yield from (BLANK, Sentences(["the cheapest row of each"], indent=0))
+        yield Table(self.columns_of(names), rows, "cheapest", indent=0, gap=4)
 
     @property
     def same_in_all(self) -> str:
@@ -208,16 +238,22 @@ class StepSweep(Columns):
     def remarks(self) -> list[tuple[str, str]]:
         """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""
         said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
-        names = list(self)
-        choices = [*names[: names.index(self.sizes[0])], *(name for name in self.sizes if name == PARTS)]
+        choices = [*self._choices, *(name for name in self.sizes if name == PARTS)]
         fastest = fastest_said(self, choices, [name for name in self.sizes if name not in choices])
         return [
+            *not_ranked_said(self, self._choices),
             *self._cheapest_said(),
             *fastest,
             *self.notes,
             *(("assumes", line) for line in said),
             *Columns.remarks(self),
         ]
+
+    @property
+    def _choices(self) -> list[str]:
+        """The columns of what is chosen: chips, layouts, formats."""
+        names = list(self)
+        return names[: names.index(self.sizes[0])]
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -447,6 +483,7 @@ class StepTable(BlockTable):
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, Any] = {}
         self._noted, self._left_out = Counter[tuple[str, str]](), Counter[str]()
+        self._gaps: dict[int, Sequence[str]] = {}
         self._chips_of_each = self._differing_chips()
         self.names = (*self._shown, *[CHIPS] * bool(self._chips_of_each), *axes, *self.columns)
 
@@ -520,6 +557,7 @@ class StepTable(BlockTable):
                 for name in names
             }  # fmt: skip
         found, sizes = self._over(prepared, choice, sizes, names)
+        self._gaps[choice] = found.function.incomplete
         self._left_out.update({**dict.fromkeys(found.function.incomplete, 0), **found.invalid})
         return {name: self.column(found, name, choice, sizes) for name in names}
 
@@ -627,7 +665,13 @@ class StepTable(BlockTable):
         notes = tuple((name, f"{rows:,} of {done:,} rows: {why}") for (name, why), rows in self._noted.items() if rows)
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
-        return StepSweep(self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, notes)
+        several = possible if possible[1:] else ()
+        apart = dict(zip(several, untimed_apart(self._gaps[number] for number in several), strict=True))
+        every = range(possible[-1] + 1) if any(apart.values()) else ()
+        untimed = tuple(tuple(apart.get(number, ())) for number in every)
+        return StepSweep(
+            self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, notes, untimed
+        )
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:
         """What the steps of all these choices assume, and of how many copies those with several are."""
