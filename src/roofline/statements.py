@@ -64,6 +64,9 @@ HEADLINE_GAPS = ("format",)
 #: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.
 LEAST, MOST = "≥", "≤"
 
+#: Of what a time is where not all is timed, in words.
+BY_WHAT_IS_TIMED = "by what is timed"
+
 
 class Statement(str):
     """A string with a kind. Subclasses list their kinds."""
@@ -177,7 +180,7 @@ def untimed_apart(each: Iterable[Iterable[str]]) -> list[list[str]]:
 
 def by_what_is_timed(lines: Iterable[str]) -> str:
     """What stands before the fastest of several where these gaps leave a part of the work out of its time."""
-    return "by what is timed, " if untimed_parts(lines) else ""
+    return f"{BY_WHAT_IS_TIMED}, " if untimed_parts(lines) else ""
 
 
 def without(lines: Iterable[str], kinds: Collection[str]) -> list[str]:

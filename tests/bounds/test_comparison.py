@@ -649,6 +649,9 @@ def test_the_cheapest_row_is_timed_whole_and_each_machine_has_its_own_above_the_
     said = str(grid)
     dollars, tokens = float(grid["cost_per_million"][1]), 1e6 / float(grid["cost_per_million"][1])
     assert f"${dollars:.4g} a million tokens ({tokens / 1e6:.3g}M for a dollar) of those timed whole: on h100:8" in said
+    drawn = {mark.label for mark in beside.plot().marks if "at best" in mark.label}
+    assert drawn == {"h100:8: a token at best", "mi325x:8, by what is timed: a token at best"}
+    assert "; NOT RANKED: mi325x:8" in beside.one_line()
     best = [row for row in said.split("the cheapest row of each")[1].splitlines() if row.startswith(("h100", "mi325x"))]
     assert [row.split()[:2] for row in best[:2]] == [["h100:8", "64"], ["mi325x:8", "64"]]
     assert "≥ $" not in best[0]

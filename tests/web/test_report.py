@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import roofline
 from roofline import bound, compare, estimated, llm, plot, solve, sweep
 from roofline.charts.chart import Chart
 from roofline.charts.specification import Axis, Point, Scale
@@ -254,6 +255,30 @@ def test_bars_of_pages_of_every_kind_are_the_times_of_the_answers(tab: Tab, tmp_
             assert figure == f"{format_quantity(time, 's')} · {format_percent(time / values['lower'])}"
             assert width == pytest.approx(100 * time / longest, abs=1e-3)
     assert len(moving) >= 8
+
+
+#: Of machines side by side each row's name, its time and whether it is starred, and its cost.
+RANKED = """() => [...document.querySelectorAll("section.beside tbody tr")].map((row) => {
+  const cells = [...row.children].map((cell) => cell.textContent);
+  return [cells[0], cells[1].includes("★"), cells[1].startsWith("≥"), cells[6].includes("cheapest"), cells[4]];
+})"""
+
+
+def test_a_page_ranks_machines_as_their_answer_does(tab: Tab, tmp_path: Path) -> None:
+    """What does not fit, cannot be run or is timed in part is neither starred nor the cheapest."""
+    part: dict[str, Any] = {"tensor": 8, "batch": 32, "context": 4000}
+    for answer in (
+        llm("mixtral-8x7b", on="b200:8,mi355x:8", **part), llm("mixtral-8x7b", on="h100:8,mi355x:8", **part),
+        roofline.train("llama-3-8b", on="h100:64,h100:2048", batch_tokens=4e6),
+        llm("llama-3-70b", on="h100,b300", context=4000),
+    ):  # fmt: skip
+        opened(tab, report(answer), tmp_path)
+        rows = tab.page.evaluate(RANKED)
+        assert tuple(name for name, star, *_ in rows if star) == answer.best(answer.headline)
+        assert [is_partial for _, _, is_partial, *_ in rows] == [bool(gaps) for gaps in answer.untimed]
+        assert {name for name, *_, is_cheapest, _ in rows if is_cheapest} <= {answer.fastest}
+        for (*_, memory), obstacle in zip(rows, answer.obstacles, strict=True):
+            assert memory.endswith(obstacle[0] if obstacle else "B")
 
 
 #: Go from point to point of the first chart, and what is read of each.

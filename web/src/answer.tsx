@@ -11,7 +11,7 @@ import { isSharded, Sharding } from "./sharding";
 import { nextFlips, passing, SizeChart, tradeOff } from "./sizechart";
 import {
   answer, asked, beside, binding, bindingOf, changed, choose, commandLine, functions, index, initial, keyOf, live, movedWords, now, nowOf, output, page, pending,
-  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, type Mark, type Operation, type Rate, type Step, type Values,
+  partsAt, phases, pinned, place, prices, python, refused, reset, set, settle, step, untimedApart, type Mark, type Operation, type Rate, type Step, type Values,
 } from "./state";
 
 const NOTCHES = 1000;
@@ -74,7 +74,7 @@ function Card() {
     <section class="card answer" aria-label="Answer" aria-live="polite">
       {misfit ? <p class="alert">DOES NOT FIT: {it.chips > 1 ? "each chip needs" : "needs"} {quantity(needs, "B")}, {quantity(needs - has!, "B")} more than the {quantity(has!, "B")} of {it.level}</p>
         : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}{it.chips > 1 ? " of each chip" : ""}</p>}
-      {refused.value.map((reason) => <p class="alert">not valid here: {reason}</p>)}
+      {refused.value.map((reason) => <p class="alert">{reason}</p>)}
       <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
       {it.spread && <p>{it.spread}</p>}
       {it.name === "train" && <Mfu />}
@@ -135,27 +135,36 @@ function WholeAnswer() {
 
 /** Machines side by side: the same step, the fastest marked, and above which price another is cheaper. */
 function Beside() {
-  const all = beside.value.map((i) => ({ i, of: page.value!.steps[i], times: functions.value[i].time(nowOf(page.value!.steps[i])) }));
+  const untimed = untimedApart(beside.value.map((i) => page.value!.steps[i]));
+  const all = beside.value.map((i, at) => {
+    const of = page.value!.steps[i], values = nowOf(of);
+    return { i, of, times: functions.value[i].time(values), untimed: untimed[at], runs: functions.value[i].holds(values).every(Boolean) };
+  });
   if (all.length < 2) return null;
   const fits = (each: (typeof all)[0]) => each.of.capacity === null || !(each.times.memory > each.of.capacity);
-  const able = all.filter(fits);  // what does not fit is neither the fastest nor the cheapest
-  const best = Math.min(...(able.length ? able : all).map((each) => each.times.lower));
+  const runs = (each: (typeof all)[0]) => fits(each) && each.runs;
+  // what cannot be run, or is timed in part, is neither the fastest nor the cheapest
+  const able = all.filter((each) => runs(each) && !each.untimed.length), fastest = (some: typeof all) => Math.min(...some.map((each) => each.times.lower));
+  const best = fastest(able.length ? able : all), open = fastest(all.filter((each) => runs(each) && each.untimed.length)) < best;
+  const part = (each: (typeof all)[0]) => (each.untimed.length ? "≥ " : "");
   const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
   const at = nowOf(step.value), priced = makesTokens(step.value, at);
   const cost = (each: (typeof all)[0]) => priced ? costOf(each.of, each.times, nowOf(each.of)) : each.times.lower * each.of.chips * priceOf(each.of);
   const known = able.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
-  const roomy = able.length === all.length ? "spare" : "";  // on a phone, memory is said where it is too small
+  const cheaper = all.some((each) => runs(each) && each.untimed.length > 0 && cost(each) < least);
+  const roomy = all.every(runs) ? "spare" : "";  // on a phone, memory is said where it is too small
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
     <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ / 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
-          <td>{quantity(each.times.lower, "s")}{fits(each) && each.times.lower === best ? " ★" : ""}</td><td class="spare">{(each.times.lower / best).toFixed(2)}×</td>
+          <td>{part(each)}{quantity(each.times.lower, "s")}{able.includes(each) && !open && each.times.lower === best ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / best).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
-          <td class={fits(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!fits(each) && <><br />does not fit</>}</>}</td>
+          <td class={runs(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!runs(each) && <><br />does not {fits(each) ? "run" : "fit"}</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{fits(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && cost(each) === least && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
+          <td>{runs(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{part(each)}{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && able.includes(each) && cost(each) === least && !cheaper && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
+      {all.filter((each) => each.untimed.length).map((each) => <p class="alert">not ranked: {each.of.on}: {each.untimed.join("; ")}</p>)}
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
         if (Math.abs(ratio - 1) < 5e-4) return <p class="flips">a chip of {other.of.on} does as much as one of {one.of.on}: the one that costs less an hour is cheaper</p>;

@@ -12,7 +12,7 @@ export interface Operation {
   where: string; kind: string; time: number; binds: string; repeat: number; flops: number | null; bytes: number | null;
 }
 export interface Step {
-  name: string; on: string; machine: string; chips: number; spread: string; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[];
+  name: string; on: string; machine: string; chips: number; spread: string; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[]; untimed: string[];
   capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Record<string, { value: number; source: string }>;
 }
 export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string; source?: string }
@@ -85,6 +85,11 @@ export const refused = computed(() => {
 });
 export const bindingOf = (of: Step, times: Values): string =>
   of.terms.reduce((a, b) => (times[b.column] > times[a.column] ? b : a)).resource;
+/** What is not timed of each of several steps; of none where all lack the same of the same machine, as in ``untimed_apart``. */
+export function untimedApart(all: Step[]): string[][] {
+  const said = all.map((of) => of.untimed.join("; "));
+  return all.map((of) => (said.length > 1 && said.every((line) => line === said[0]) ? [] : of.untimed));
+}
 export const binding = (times: Values): string => bindingOf(step.value, times);
 
 /** What a reader set beside sizes and rates, as words of an address: each begins with a dot, as no size does. */

@@ -150,11 +150,11 @@ class SideBySide(Answer):
         return () if self.may_be_beaten(name) else best_of(self.names, self._in_the_running(facts[name]))
 
     def _in_the_running(self, facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
-        """A fact with words in place of figures that follow from a time of what cannot be run, where something can."""
-        return tuple(
-            fact._replace(value=obstacle[0]) if obstacle and fact and fact.timed and any(self.fitting) else fact
-            for fact, obstacle in zip(facts, self.obstacles, strict=True)
-        )
+        """A fact with words where it follows from a time of what is timed in part, or cannot be run as others can."""
+        out = [obstacle[0] if obstacle and any(self.fitting) else "" for obstacle in self.obstacles]
+        out = [gaps[0] if gaps else each for each, gaps in zip(out, self.untimed, strict=True)]
+        pairs = zip(facts, out, strict=True)
+        return tuple(fact._replace(value=each) if each and fact and fact.timed else fact for fact, each in pairs)
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""
@@ -265,8 +265,9 @@ class SideBySide(Answer):
         return float(value)
 
     def one_line(self) -> str:
-        """Who is fastest, and on what it does not fit."""
+        """Who is fastest, on what it does not fit, and who is not ranked."""
         out = [f"; {each[0].upper()} on {who}" for who, each in zip(self.names, self.obstacles, strict=True) if each]
+        out += [f"; NOT RANKED: {who}" for who, gaps in zip(self.names, self.untimed, strict=True) if gaps]
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
         first = f"{self.fastest} {self._lead} of " if ranks else ""
         return f"SideBySide: {first}{', '.join(self.names)}{''.join(out)}"

@@ -30,6 +30,7 @@ from roofline.models.parallelism.layout import OPTIONS, is_several
 from roofline.quantity import format_amount, format_count, format_percent
 from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_number, is_symbol
+from roofline.statements import BY_WHAT_IS_TIMED
 
 #: Draws one picture of an answer.
 Picture = Callable[[], Chart]
@@ -432,15 +433,16 @@ def _at_worst(answer: Any, headline: str) -> float | None:
 
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
     def times() -> Chart:
+        headline = answer.headline
+        part = answer.partial.get(headline) or [None] * len(answer.names)
         rows = []
-        for who, fact, obstacle, each in zip(
-            answer.names, answer.facts[answer.headline], answer.obstacles, answer.answers, strict=True
-        ):
-            if fact is not None:
-                best, worst = float(fact.value), _at_worst(each, answer.headline)
-                name = f"{who}: {format_amount(best, 's')}" + (f", {obstacle[0]}" if obstacle else "")
+        for at, who in enumerate(answer.names):
+            fact, obstacle = part[at] or answer.facts[headline][at], answer.obstacles[at]
+            if fact is not None and fact.value is not None:
+                best, worst = float(fact.value), _at_worst(answer.answers[at], headline)
+                said = [*([obstacle[0]] if obstacle else []), *([BY_WHAT_IS_TIMED] if part[at] else [])]
                 rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
-                rows.append((name, [(answer.headline, best), *rest]))
+                rows.append((", ".join([f"{who}: {format_amount(best, 's')}", *said]), [(headline, best), *rest]))
         return bars_chart(rows, title=answer.subject, label="time", unit="s")
 
     if all(type(each).__name__ == "TokenBudget" for each in answer.answers):

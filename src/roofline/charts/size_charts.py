@@ -41,7 +41,7 @@ from roofline.frozen import dataclass, replace
 from roofline.quantity import format_number, format_quantity
 from roofline.signatures import takes
 from roofline.sizes import is_number
-from roofline.statements import Assumption
+from roofline.statements import BY_WHAT_IS_TIMED, Assumption
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySideBySize
@@ -470,14 +470,15 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     for row in range(len(table)):
         if kept["lower"][row] is not None and (drawn_all or fits[row] is not False):
             label = ", ".join(_named(name, kept[name][row]) for name in told) or "lower"
+            label += f", {BY_WHAT_IS_TIMED}" * table.is_partial(row)
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
     same = [_named(name, kept[name][0]) for name in others if name not in told]
     unfit = sum(each is not None and not each for each in fits)
     lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
     found = _curves_of_points(
         curves, over, "time of a step at best", "s", f"Time of {table.model.name} {table.phase} over {over}",
-        ", ".join(filter(None, [table.same_in_all, *same])), ("steps", len(table), 0 if drawn_all else unfit, lacks),
-        theme,
+        ", ".join(filter(None, [table.same_in_all, *same])),
+        ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)), theme,
     )  # fmt: skip
     said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
     return replace(found, notes=(*said, *found.notes, *table.incomplete))
@@ -529,12 +530,13 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
     told = [name for name in values if name != over and len(values[name]) > 1]
     headline = found.each[0].headline
     curves: dict[str, list[tuple[float, float]]] = {}
-    unit, out, every = "", 0, 0
+    unit, out, every, partial = "", 0, 0, 0
     lacks = "fit the memory" if all(one.all_by_room for one in found.each) else "fit the memory or run"
     for size, one in zip(found.sizes, found.each, strict=True):
         for who, fact, fits in zip(found.names, one.facts[headline], one.fitting, strict=True):
             every += 1
             out += not fits
+            partial += fits and fact is not None and fact.value is None
             if fits and fact is not None and is_number(fact.value):
                 unit = fact.unit
                 label = ", ".join([who, *(_named(name, size[name]) for name in told)])
@@ -543,7 +545,8 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
         raise InputError(f"no answer {_does(lacks)}, so there is nothing to draw", hint="its table() has the figures")
     same = [_named(name, found.sizes[0][name]) for name in values if name != over and name not in told]
     title = f"{found.subject}: {headline} over {over.replace('_', ' ')}"
-    of = ("answers", every, out, lacks)
+    reasons = _left_out(out, lacks) + [f"{partial:,} {'is' if partial == 1 else 'are'} timed in part"] * bool(partial)
+    of = ("answers", every, reasons)
     return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), of, theme)
 
 
@@ -554,17 +557,16 @@ def _curves_of_points(
     unit: str,
     title: str,
     subtitle: str,
-    of: tuple[str, int, int, str],
+    of: tuple[str, int, list[str]],
     theme: str,
 ) -> Chart:
-    """A curve through the points of each label; ``of`` says what points are, how many, and how many do not do what."""
+    """A curve through the points of each label; ``of`` says what points are, how many, and why others are left out."""
     shown = list(curves.items())[:MOST_CURVES]
     ends = [(name, tuple(zip(*sorted(points), strict=True))) for name, points in shown]
     marks = [Line(name, x, y, "curve", at, at, name) for at, (name, (x, y)) in enumerate(ends)]
     across = replace(size_axis(over, [line.x for line in marks]), label=over.replace("_", " "))
-    what, every, out, lacks = of
-    reasons = [f"{out:,} {'does' if out == 1 else 'do'} not {lacks}"] * bool(out)
-    reasons += [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
+    what, every, reasons = of
+    reasons = reasons + [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
     drawn = sum(len(line.x) for line in marks)
     return Chart(
         kind="time",
@@ -576,6 +578,11 @@ def _curves_of_points(
         notes=(LeftOut(f"{drawn:,} of {every:,} {what} are drawn: {', '.join(reasons)}"),) if reasons else (),
         theme=theme,
     )
+
+
+def _left_out(many: int, lacks: str) -> list[str]:
+    """How many do not do what."""
+    return [f"{many:,} {'does' if many == 1 else 'do'} not {lacks}"] * bool(many)
 
 
 def _does(lacks: str) -> str:

@@ -23,6 +23,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
 from roofline.bounds.comparison import SideBySide
 from roofline.errors import RooflineError
+from roofline.formulas.compiled import ValidRange
 from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
@@ -30,6 +31,7 @@ from roofline.hardware.figures import LISTED_PRICE
 from roofline.rendering.html import data as section_data
 from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
+from roofline.statements import untimed_parts
 
 #: The largest size that a slider reaches where nothing else limits it: so many times what was asked.
 FARTHEST = 4096
@@ -247,6 +249,13 @@ def _shown_kinds(answer: Any, kinds: Sequence[str]) -> list[str]:
     return shown if shown or isinstance(answer, SideBySide) else [kind for kind in kinds if kind == "time"]
 
 
+#: What is said where a formula's conditions do not hold: it is of other sizes, or no step runs.
+_CONDITIONS: tuple[tuple[str, Callable[[Formula], Sequence[ValidRange]]], ...] = (
+    ("not valid here", lambda formula: formula.conditions),
+    ("DOES NOT RUN", lambda formula: formula.runs),
+)
+
+
 def _record(step: LiveStep) -> dict[str, Any]:
     """What the page is told of a step; its functions stand in a script."""
     formula, memory = step.formula, step.footprint
@@ -280,7 +289,8 @@ def _record(step: LiveStep) -> dict[str, Any]:
             }
             for term in formula.terms
         ],
-        "reasons": [condition.reason for condition in formula.conditions],
+        "reasons": [f"{said}: {reason}" for said, conditions in _CONDITIONS for _, reason in conditions(formula)],
+        "untimed": untimed_parts(formula.incomplete),
         "capacity": None if memory is None else memory.capacity,
         "level": "" if memory is None else memory.level,
         "expected": expected,
@@ -338,7 +348,8 @@ def _function(formula: Formula) -> str:
     """The formula and the conditions under which it holds, as JavaScript functions of one object."""
     sizes, rates = ", ".join(formula.sizes), ", ".join(formula.rates)
     everything = ", ".join(filter(None, (sizes, rates)))
-    holds = ", ".join(text(condition.holds, "javascript") for condition in formula.conditions)
+    conditions = [each for _, found in _CONDITIONS for each, _ in found(formula)]
+    holds = ", ".join(text(each, "javascript") for each in conditions)
     parts = ", ".join(
         f"[{', '.join(text(part.amount / part.rate, 'javascript') for part in term.parts)}]" for term in formula.terms
     )

@@ -201,7 +201,7 @@ class ParetoFront(Answer):
         fitting = sorted(self.fitting, key=lambda choice: (choice.context, choice.time_per_token))
         shown = min(len(fitting), MOST_ROWS)
         if shown < len(fitting):
-            head.append(f"{shown} of {len(fitting)} choices that fit; {len(self.best)} of them none beats")
+            head.append(f"{shown} of {len(fitting)} choices that fit are shown; no other choice beats {len(self.best)}")
         yield Sentences(head)
         yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
