@@ -30,9 +30,11 @@ from roofline.models.operations import moved_by_part
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.layouts import decode_footprint
+from roofline.models.serving.limits import network_share
 from roofline.models.serving.llm import llm
 from roofline.models.serving.speculation import speculate
 from roofline.rendering.terminal import as_text
+from roofline.signatures import spelled
 from roofline.statements import untimed_parts
 from tests.strategies import few
 
@@ -463,6 +465,35 @@ def test_a_narrower_cache_helps_a_compute_bound_step_by_its_arithmetic() -> None
     found = advise_step("llama-3-70b", "prefill", on="h200:8", tensor=8, batch=16, prompt=8192)
     (why,) = [each.reason for each in found if each.change == "fp8 keys and values"]
     assert why.startswith("attention multiplies in fp8")
+
+
+def test_what_fits_on_the_same_chips_stands_in_the_first_line() -> None:
+    """Of a prompt alone too: the model shared by all chips, or some layers in the host's memory."""
+    prompt = llm("llama-3-70b", on="h100:8", prompt=16_384, phase="prefill")
+    near = prompt.nearest()
+    assert near is not None
+    assert prompt.decode is None
+    (layout,) = near.layouts
+    assert llm("llama-3-70b", on="h100:8", prompt=16_384, phase="prefill", **layout).memory.fits
+    assert f"would fit: {near.lead}" in " ".join(str(prompt).split())
+    asked: dict[str, Any] = {"on": "rtx5090:2", "tensor": 2, "batch": 1, "context": 4096}
+    few = serve("gpt-oss-120b", **asked).nearest()
+    assert few is not None
+    assert few.lead == f"{few.said[0]}; or {few.said[-1]}"
+    assert few.said[-1].endswith(f"({spelled('host_layers', 1)})")
+    assert serve("gpt-oss-120b", **asked, host_layers=1).memory.fits
+
+
+def test_a_link_to_the_host_that_chips_send_over_too_is_named_by_what_takes_longest_on_it() -> None:
+    asked: dict[str, Any] = {"on": "rtx5090:2", "tensor": 2, "host_layers": 2, "context": 32_000}
+    found = serve_bound("gpt-oss-120b", "decode", batch=1, **asked)
+    on_link = {use.quantity: use.time for use in found.uses if use.resource == found.bound_by}
+    assert found.bound_by == "pcie"
+    assert on_link["bytes"] > on_link["wire"] > 0
+    assert found.kind == "memory-bound"
+    assert network_share(found) < 1
+    several = serve_bound("gpt-oss-120b", "decode", batch=np.array([1, 2]), **asked)
+    assert several.kind.as_names().tolist() == ["memory-bound"] * 2
 
 
 def test_each_peak_of_a_unit_that_binds_is_raised_by_itself() -> None:

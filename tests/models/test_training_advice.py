@@ -348,11 +348,42 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
     assert train("llama-3-70b", **asked).fits
 
 
+@pytest.mark.parametrize(
+    ("model", "asked", "first"),
+    [
+        ("llama-3-8b", {"fsdp": 1, "data": 8}, "data 1, fsdp 8, in 404 ms a step"),
+        ("llama-3-70b", {"lora": 16}, "tensor 2, 4 microbatches, in 2.47 s a step"),
+    ],
+)
+def test_what_fits_on_the_same_chips_comes_first(model: str, asked: dict[str, Any], first: str) -> None:
+    """The layout is one that the search takes for as fast."""
+    found = train(model, on="h100:8", batch_tokens=65536, **asked)
+    best = roofline.train(model, on="h100:8", batch_tokens=65536, search=True, pipeline=1, lora=asked.get("lora")).best
+    said = found.fitting()
+    assert said is not None
+    assert said.startswith(first)
+    (line,) = [line for line in found.advise() if first.startswith(f"{line.change}, in")]
+    assert line.after.fits
+    assert line.after.lower == pytest.approx(best.lower, rel=0.005)
+
+
+def test_states_that_no_layout_of_the_chips_holds_are_said() -> None:
+    found = train("llama-3-70b", on="h100:8", batch_tokens=65536)
+    assert found.least_states == pytest.approx(16 * 70.55e9 / 8, rel=0.001)  # 2 + 2 + 12 bytes a parameter
+    said = " ".join(str(found).split())
+    assert "weights, gradients and optimizer alone are 141 GB a chip, though all 8 share them: no layout" in said
+    assert train("llama-3-8b", on="h100:8", batch_tokens=65536, data=8, fsdp=1).least_states == pytest.approx(
+        16 * 8.03e9 / 8, rel=0.001
+    )
+
+
 def test_of_changes_that_take_as_long_by_a_stated_mfu_the_lower_floor_comes_first() -> None:
     found = train("llama-3-8b", on="h100:64", batch_tokens=4 * 10**6, sequence=8192, mfu=0.4)
-    first, second = [line for line in found.advise() if line.fits and "batch_tokens" not in line.arguments][:2]
-    assert first.after.time == second.after.time
-    assert (first.change, first.after.lower < second.after.lower) == ("4 microbatches", True)
+    first, *others = [line for line in found.advise() if line.fits and "batch_tokens" not in line.arguments]
+    floors = [line.after.lower for line in (first, *others) if line.after.time == first.after.time]
+    assert first.change == "4 microbatches"
+    assert floors == sorted(floors)
+    assert floors[0] < floors[-1]
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 4, 5])

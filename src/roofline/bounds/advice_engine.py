@@ -51,7 +51,8 @@ class Askable(Protocol[A]):
 class Proposal(Generic[A]):
     """A change to try: what it is, why it may help, and the question with it made.
 
-    ``more`` is how many times the work the changed question does, ``chips`` how many times the chips it takes.
+    ``more`` is how many times the work the changed question does, ``chips`` how many times the chips it takes. Of
+    changes that gain as much, the one of fewer ``parts`` comes first.
     """
 
     change: str
@@ -59,6 +60,7 @@ class Proposal(Generic[A]):
     question: Askable[A]
     more: float = 1.0
     chips: float = 1.0
+    parts: int = 1
 
 
 def changed_words(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -150,10 +152,10 @@ def helpful(
         reason = ": ".join(filter(None, (proposal.reason, f"then {new.kind}" if new.kind != old.kind else "")))
         kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory, new.floor))
 
-    def order(each: Kept[Found]) -> tuple[bool, float, float, float, float]:
+    def order(each: Kept[Found]) -> tuple[bool, float, float, float, int, float]:
         memory = 0.0 if smaller is None else each.memory
         first = memory if old.fits is False and not each.makes_it_fit else 0.0
-        return not each.makes_it_fit, first, -each.gain, each.floor, memory
+        return not each.makes_it_fit, first, -each.gain, each.floor, each.proposal.parts, memory
 
     return sorted(kept, key=order)
 

@@ -457,16 +457,19 @@ class Bound(Measurable, Comparable):
         None of a formula.
         """
         if isinstance(self.bound_by, Codes):
-            quantities = {
-                **dict.fromkeys(self.wire, "wire"),
-                **dict.fromkeys(self.bytes, "bytes"),
-                **{name.partition("/")[0]: "flops" for name in self.flops_by},
-            }
-            kinds = (BOUND_KINDS[quantities.get(name, "hops")] for name in self.bound_by.names)
-            return Codes(self.bound_by.codes, tuple(kinds))
-        if self.bound_by is None:
-            return None
-        return BOUND_KINDS[next(u.quantity for u in self.uses if u.resource == self.bound_by)]
+            return Codes(self.bound_by.codes, tuple(map(self._kind_of, self.bound_by.names)))
+        return None if self.bound_by is None else self._kind_of(self.bound_by)
+
+    def _kind_of(self, resource: str) -> str:
+        """What a step is bound by where this resource binds: a link to the host may be the one that chips send over,
+        and then what takes longest on it decides.
+        """
+        times: dict[str, float] = {}
+        for use in self.uses:
+            if use.resource == resource:
+                spent = use.time.sum() if is_array(use.time) else use.time
+                times[use.quantity] = times.get(use.quantity, 0.0) + float(spent)
+        return BOUND_KINDS[max(times, key=lambda name: times[name], default="hops")]
 
     @property
     def is_rate_only(self) -> bool:

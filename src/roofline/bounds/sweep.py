@@ -399,9 +399,7 @@ class LineTable(BlockTable):
         formulas, asked = dict(self.lines[0].formulas), tuple(line.asked for line in self.lines)
         untimed = untimed_apart(line.incomplete for line in lines)
         apart = tuple(map(tuple, untimed)) if untimed[1:] and any(untimed) else ()
-        return Sweep(
-            asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas=formulas, untimed=apart
-        )
+        return Sweep(asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas=formulas, untimed=apart)
 
 
 def _without_figures(line: ArrayLine, rows: int) -> Iterator[str]:

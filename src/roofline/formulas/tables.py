@@ -239,9 +239,10 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         if self.about is not None:
             yield from (self.about, BLANK)
         said = self.remarks()
-        answers = [Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name in ANSWERS]
-        if answers := [*answers, *self.first()]:
-            yield from (*answers, BLANK)
+        answers = (Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name in ANSWERS)
+        first: list[Section] = [*answers, *self.first()]
+        if first:
+            yield from (*first, BLANK)
         yield Table(
             self.columns_of(list(self.columns)), rows(most), "rows", indent=0, gap=4, every=lambda: rows(len(self))
         )

@@ -178,7 +178,7 @@ class Serving(Comparable):
             return
         yield from (Headline(self.model.name, f"on {self.target}"), BLANK)
         near = self.nearest()
-        yield from self._misfit(near.said[0] if near and near.said else "")
+        yield from self._misfit(near.lead if near else "")
         idle = self.idle_copies()
         yield from (Sentences([idle]), BLANK) if idle else ()
         yield from caveats(item for phase in phases for item in phase.incomplete)
@@ -532,14 +532,15 @@ class Serving(Comparable):
     @once
     def _nearest(self) -> NearestFit | None:
         needed = self.memory
-        if needed.fits is not False or self.decode is None or self.ways.pipeline > 1:
+        if needed.fits is not False or not self.model.causal or self.ways.pipeline > 1:
             return None
-        sizes = {"batch": whole(self.batch), "context": self.decode.sizes["context"]}
-        prompt = None
+        prompt, read = None, 0
         if self.prefill is not None:
             kept = {name: value for name, value in self.asked.items() if name in PREFILL_ONLY and value is not None}
             prompt = {**kept, "prompt": self.prefill.sizes["prompt"]}
-        return nearest(self.model, self.decode.machine, ways=self.ways, prompt=prompt, **sizes, **self.formats)
+            read = prompt["prompt"] + (self.prefill.sizes.get("past") or 0)
+        sizes = {"batch": whole(self.batch), "context": read if self.decode is None else self.decode.sizes["context"]}
+        return nearest(self.model, self._phase.machine, ways=self.ways, prompt=prompt, **sizes, **self.formats)
 
     def fitting(self) -> str | None:
         """What would fit where this does not, in one sentence."""

@@ -140,6 +140,14 @@ class NearestFit:
         """One phrase for each."""
         return tuple(self._phrases())
 
+    @property
+    def lead(self) -> str:
+        """The first phrase; where that takes other chips, what fits on the same ones too."""
+        first = next(iter(self.said), "")
+        is_same = bool(self.layouts or self.batch or self.context or self.together or self.formats)
+        here = "" if is_same or self.host_layers is None else self.said[-1]
+        return f"{first}; or {here}" if here and here != first else first
+
     def to_dict(self) -> dict[str, Any]:
         """Every change under its name: formats by what they are of, layouts by option."""
         plain = attributes(

@@ -24,6 +24,7 @@ Source: "How To Scale Your Model", chapters 5, 7 and 12.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -38,7 +39,7 @@ from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import links_inside_out
 from roofline.hardware.rate import rate
 from roofline.models.description import Model
-from roofline.models.operations import decode, network_resources
+from roofline.models.operations import decode
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.signatures import takes
@@ -228,15 +229,16 @@ def network_limit(
 
 
 def network_share(found: Bound) -> float:
-    """The network's longest time over the longest of the rest.
+    """The network's longest time over the longest of the rest, also where one link has both.
 
     >>> from roofline.models import serve_bound
     >>> network_share(serve_bound("llama-2-7b", "decode", on="h100", context=1000))
     0.0
     """
-    network = network_resources(found)
-    sent = [float(time) for name, time in found.times.items() if name in network]
-    return max(sent, default=0.0) / max(float(t) for name, t in found.times.items() if name not in network)
+    sent, rest = Counter[str](), Counter[str]()
+    for use in found.uses:
+        (sent if use.quantity in ("wire", "hops") else rest)[use.resource] += float(use.time)  # type: ignore[assignment]
+    return max(sent.values(), default=0.0) / max(rest.values())
 
 
 def _candidates(model: Model, kind: str) -> list[int]:

@@ -403,7 +403,10 @@ def advise(found: Training) -> TrainingAdviceList:
         return TrainingAdviceList()
     found = replace(found, measured=None)
     ideas = {_named_whole(found, change, changes): changes for change, changes in _ideas(found)}
-    proposals = [Proposal(change, "", ChangedStep(found, changes)) for change, changes in ideas.items()]
+    proposals = [  # layers that are split send in each of them: that counts as two changes
+        Proposal(change, "", ChangedStep(found, changes), parts=len(changes) + ("tensor" in changes))
+        for change, changes in ideas.items()
+    ]
     lines = [
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
         for kept in helpful(proposals, found, _standing, smaller=SMALLER)
@@ -498,6 +501,7 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{_parts(1)}{kept}{text}", {"microbatches": 1, "checkpoint": name, **given}
     elif found.memory.fits is False:
         yield from _microbatches(found)
+        yield from _same_chips(found)
     if found.fits is False and found.layout.pipeline == 1:
         yield from _whole_sequences(found)
     if asked.conventions.overlap is not None and asked.conventions.overlap < 1:
@@ -506,6 +510,28 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     if found.memory.fits is False and found.sequences >= 1 and found.least_chips is None:
         yield from _wider(found)
         yield from _dealt_out(found)
+
+
+def _same_chips(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
+    """One copy that all of the same chips share, in other ways, and the fewest microbatches with which it fits.
+
+    >>> from roofline.models.training import train
+    >>> [each for each, _ in _same_chips(train("llama-3-8b", on="h100:8", batch_tokens=65536, fsdp=1, data=8))][:2]
+    ['data 1', 'data 1, tensor 2']
+    """
+    layout, least = found.layout, found.least_states
+    if layout.pipeline > 1 or (least is not None and least > (found.memory.capacity or 0)):
+        return
+    chips = int(layout.fsdp) * int(layout.data) * int(layout.tensor)
+    for ways in (1 << power for power in range(chips.bit_length())):
+        every = {"data": 1, "tensor": ways, "fsdp": chips // ways}
+        changed: dict[str, Any] = {name: many for name, many in every.items() if many != getattr(layout, name)}
+        one = _tried(found, **changed, microbatches=None) if changed and chips % ways == 0 else None
+        count = None if one is None else 1 if one.fits else microbatches_that_fit(one)
+        if count is not None:
+            said = [f"{name} {many}" for name, many in changed.items() if name != "fsdp"]
+            parts = {"microbatches": count} if count != found.microbatches else {}
+            yield ", ".join([*said, *(_parts(count) for _ in parts)]), {**changed, **parts}
 
 
 def _more_chips(found: Training, times: int) -> str | None:

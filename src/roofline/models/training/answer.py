@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
@@ -11,7 +12,6 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest, only_where
-from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
@@ -253,6 +253,16 @@ class Training(Measurable, Comparable):
         if node is None or fewest <= node or (self.chips > node and self.chips % node):
             return fewest
         return -(-fewest // node) * node
+
+    @property
+    def least_states(self) -> float | None:
+        """Bytes of weights, gradients and optimizer of a chip where all of one copy's chips share them, and no copy is
+        kept twice; None where stages differ, where a stage of ZeRO shares fewer, and of open sizes.
+        """
+        (stage, *others), zero = self.stages, self.question.zero
+        states = sum(stage.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
+        is_known = not others and zero == 3 and is_number(states)
+        return float(states) / int(self.layout.data) if is_known else None
 
     def _would_fit(self, ways: int) -> bool:
         """Whether chips hold the step where so many share a copy: states in parts, activations of whole sequences."""
@@ -778,7 +788,13 @@ def _memory_in_words(found: Training) -> Iterator[Section]:
 
 def _least_in_words(found: Training) -> str:
     """On how many chips batch and states fit, or why no number of chips that share the batch is enough."""
-    least = found.least_chips
+    states, least = found.least_states, found.least_chips
+    if least is None and found.chips > 1 and states is not None and states > (found.memory.capacity or math.inf):
+        each = format_amount(states, "B")
+        return (
+            f"weights, gradients and optimizer alone are {each} a chip, though all {found.chips:,} share them: no "
+            "layout or checkpointing of these chips is enough"
+        )
     if least is not None:
         return f"batch and states fit on {least:,} such chip{'s' * (least > 1)} at the least"
     if any((stage.memory.capacity or 0) <= stage.fixed for stage in found.stages):
