@@ -349,14 +349,10 @@ class Encoder(Block):
 
     def weights(self) -> tuple[Weight, ...]:
         """Every parameter tensor of the encoder; the table of words may be the decoder's."""
-        placed = [("", block) for block in (*self.before, *self.after)]
-        placed += [("layers", block) for layer in self.layers for block in layer.blocks]
-        inside = tuple(
-            weight._replace(name=join_path(place, block.name, weight.name))
-            for place, block in placed
-            for weight in block.weights()
-        )
-        return (self.table, *inside) if self.own else inside
+        found = [self.table] if self.own else []
+        found += [weight for _, weight in Layer((*self.before, *self.after)).weights()]
+        inside = (weight for layer in self.layers for _, weight in layer.weights())
+        return *found, *(weight._replace(name=join_path("layers", weight.name)) for weight in inside)
 
     def active(self) -> int:
         """Those that one token uses, and its row of the encoder's own table."""
