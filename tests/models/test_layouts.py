@@ -190,7 +190,7 @@ LAYOUTS_REFUSED = {
     "each with each",
     f"train llama-3-8b --batch-tokens 1M {TWO} --fsdp 8": "or one for each machine, as in --fsdp 8,4",
     "train llama-3-8b --batch-tokens 1M --on h100:8 --data 8,4": "--data has several values, one a machine, and one "
-    "is asked; ask for one layout at a time, or for the fastest by --search",
+    "is asked; ask for one layout at a time, for the fastest by --search, or for a table by `roofline sweep`",
 }
 
 
