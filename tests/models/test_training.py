@@ -306,9 +306,9 @@ def test_flops_of_each_weight_and_token(checkpoint: str, flops: int) -> None:
 
 
 def test_the_stated_utilisation_through_the_answer() -> None:
-    """The book's 44 days at 40%, with the exact FLOPs in place of 6·70e9."""
+    """The book's 44 days at 40%, with the exact FLOPs in place of 6·70e9, of a batch with a sequence for each chip."""
     found = train(
-        "llama-3-70b", on="v5p:16x20x28", batch_tokens=2**22, mfu=0.4, tokens=15e12, checkpoint="full", price=2
+        "llama-3-70b", on="v5p:16x20x28", batch_tokens=2**26, mfu=0.4, tokens=15e12, checkpoint="full", price=2
     )
     assert found.chips == 8960
     short = budget(70e9, tokens=15e12, on="v5p:16x20x28", mfu=0.4)
@@ -501,7 +501,8 @@ def test_tokens_that_give_each_chip_whole_sequences_are_among_the_ways_out(parts
     assert line.after.lower == alone.lower
     said = f"4,194,304 tokens a step in 16 microbatches, in {alone.lower:.1f} s a step"
     # where the same tokens take no longer in another layout, that is named
-    assert (said in " ".join(str(found).split())) is (parts is None)
+    free = [each for each in found.advise() if each.fits and not {"batch_tokens", "on"} & set(each.arguments)]
+    assert (said in " ".join(str(found).split())) is (line.gain > 1.005 * free[0].gain)
 
 
 def test_advice_stands_over_the_operations() -> None:
