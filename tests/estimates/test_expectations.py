@@ -196,6 +196,8 @@ def test_accuracy_is_filtered_and_told() -> None:
     assert "quantised matmul, block scales" in as_text(found.sections(), 200)
     with pytest.raises(InputError, match=r"no constants of matmul .* stand for v5e, so only bounds hold.*calibrate"):
         accuracy("v5e", kernel="gemm")
+    with pytest.raises(InputError, match=r"no constants of vllm fp32; accuracy\(\) lists what there is"):
+        accuracy(dtype="fp32", library="vllm")
     said = as_text(accuracy("v5e").sections(), 300)
     assert "training step" in said  # published steps tell of every chip
     assert "bounds only" in said

@@ -57,6 +57,15 @@ def test_an_operand_without_a_shape_is_read_whole(
     assert found.flops() == 0
 
 
+def test_a_node_without_an_attribute_is_no_error_of_python() -> None:
+    node = helper.make_node("MaxPool", ["a"], ["y"], domain="com.microsoft")
+    graph = model([node], [value("a", 1, 64, 8, 8)], [value("y", 1)], opset=17)
+    with pytest.raises(
+        InputError, match="y: the inputs or attributes of MaxPool cannot be read: one is missing, or of"
+    ):
+        trace(graph, frontend="onnx")
+
+
 def test_a_node_without_what_it_needs_is_named():
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], name="/layer/Attention")
     found = model([node], [value(name, 2, 6, 64) for name in "qkv"], [value("y", 2, 6, 64)], opset=17)

@@ -214,8 +214,13 @@ def _by_file(words: list[str]) -> list[list[str]]:
 
     >>> _by_file(["llm", "llama-3-8b", "-o", "a.csv", "--dark", "-o", "a.png"])
     [['llm', 'llama-3-8b', '-o', 'a.csv'], ['llm', 'llama-3-8b', '--dark', '-o', 'a.png']]
+    >>> _by_file(["sweep", "-o", "-o", "grid"])
+    [['sweep', '-o', '-o', 'grid']]
     """
-    places = [at for at, word in enumerate(words[:-1]) if word in ("-o", "--output-file")]
+    places: list[int] = []
+    for at, word in enumerate(words[:-1]):
+        if word in ("-o", "--output-file") and at - 1 not in places:  # what follows one is its file
+            places.append(at)
     files = {words[at + 1] for at in places}
     if len(places) < 2 or len(files) < len(places):
         return [words]

@@ -390,6 +390,9 @@ def accuracy(
     if dtype is not None:
         asked.append(dtype)
     borrowed = () if machine is None else _borrowed(machine, wanted, formats, library, constants)
+    if machine is None and not records:
+        hint = either("roofline accuracy", "accuracy()")
+        raise InputError(f"no constants of {' '.join(asked)}", hint=f"{hint} lists what there is")
     if machine is not None and not records and not borrowed:
         said = f"no constants{' of ' * (len(asked) > 1)}{' '.join(asked[1:])} stand for {machine.key}"
         hint = either(f"roofline calibrate runs.csv --on {machine.key}", f"calibrate('runs.csv', {machine.key!r})")

@@ -572,6 +572,10 @@ REGIONS = {
 }  # fmt: skip
 
 
+#: What Python says in its own words where a node lacks an attribute that its operator's definition demands.
+_MISSING = "one is missing, or of another kind than the definition says"
+
+
 @contextmanager
 def _damage(what: str) -> Iterator[None]:
     """What a damaged file, or a node that its operator's definition does not allow, makes fail: one clear error."""
@@ -581,7 +585,9 @@ def _damage(what: str) -> Iterator[None]:
         raise
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         hint = "onnx.checker.check_model says more; export the file again"
-        raise InputError(f"{what} cannot be read: {type(error).__name__}: {error}", hint=hint) from error
+        kind = type(error).__name__
+        said = _MISSING if kind in ("TypeError", "AttributeError") else f"{kind}: {error}"
+        raise InputError(f"{what} cannot be read: {said}", hint=hint) from error
 
 
 def _scope(name: str) -> str:
