@@ -10,17 +10,8 @@
 from __future__ import annotations
 
 from roofline.frozen import dataclass, replace
-from roofline.models.blocks.attention import (
-    Indexer,
-    attention_core,
-    cached_index_keys,
-    chosen_pairs,
-    entry_pairs,
-    index_keys,
-    keep_entries,
-    rotate,
-    score_keys,
-)
+from roofline.models.blocks import attention
+from roofline.models.blocks.attention import Indexer
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
@@ -115,11 +106,11 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         return self.rank + self.rotary
 
     def index_keys(self) -> tuple[Cached, ...]:
-        return index_keys(self.indexer)
+        return attention.index_keys(self.indexer)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         kept = length if self.window is None else minimum(length, self.window)
-        return Cached("latents", kept * (self.rank + self.rotary)), *index_keys(self.indexer, length)
+        return Cached("latents", kept * (self.rank + self.rotary)), *attention.index_keys(self.indexer, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -137,7 +128,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         else:
             q = builder.linear("q_proj", x, tokens)
         if self.rotates:
-            q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+            q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         q = self._scale(builder, q, "softmax_scaling")
         latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
         if self.key_norm:
@@ -145,7 +136,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
         latent = builder.write_to_cache(
-            rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent
+            attention.rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent
         )
         if self.indexer is not None and not self.indexer.shared:
             self._select(builder, x, narrow, self.indexer)
@@ -182,7 +173,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         if step.full:
             return step.new * step.length
         if self.indexer is not None:
-            return chosen_pairs(step.new, step.length, self.indexer)
+            return attention.chosen_pairs(step.new, step.length, self.indexer)
         return (CAUSAL if self.window is None else sliding_window(self.window)).pairs(step.new, step.length)
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
@@ -193,7 +184,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         op = builder.ops[-1]
         role = "expand" if read[1:] else op.role
         builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True, role=role)
-        return attention_core(
+        return attention.attention_core(
             builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
             key=self.nope + self.rotary, value=self.value, length=step.length,
         )  # fmt: skip
@@ -201,7 +192,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     def _absorbed(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         tokens = builder.step.tokens
         narrowed = self._half(builder, kv_b, q, "absorb_key", self.nope, self.rank)
-        out = attention_core(
+        out = attention.attention_core(
             builder, narrowed, (q, *read), pairs=self._pairs(builder), heads=self.heads, kv_heads=1,
             key=self.rank + self.rotary, value=self.rank, length=builder.step.length,
         )  # fmt: skip
@@ -236,12 +227,12 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
             gate = builder.linear("indexer.index_kpool_compress_gate", x, tokens)
             parts = [k, gate, *builder.read_weights("indexer.index_kpool_compress_ape")]
             k = _pool(builder, parts, "indexer", indexer.width, indexer.pool)
-            entries = keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
-            score_keys(builder, [q, w, *entries], indexer, entry_pairs(builder, indexer.pool, None))
+            entries = attention.keep_entries(builder, k, "indexer", indexer.width, indexer.pool, None, kept)
+            attention.score_keys(builder, [q, w, *entries], indexer, attention.entry_pairs(builder, indexer.pool, None))
             return
         k = builder.write_to_cache(k, kept)
         w = builder.linear("indexer.weights_proj", x, tokens)
-        score_keys(builder, [q, k, w, *cached_index_keys(builder, indexer)], indexer)
+        attention.score_keys(builder, [q, k, w, *attention.cached_index_keys(builder, indexer)], indexer)
 
 
 def _scaling(name: str, heads: int) -> list[Weight]:
@@ -322,14 +313,14 @@ class CompressedAttention(Block, keeps="keys"):
 
     def index_keys(self) -> tuple[Cached, ...]:
         """Keys that one more token adds for the choice of entries."""
-        return tuple(part._replace(elements=part.elements / self.rate) for part in index_keys(self.indexer))
+        return tuple(part._replace(elements=part.elements / self.rate) for part in attention.index_keys(self.indexer))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         parts = [Cached("window", minimum(length, self.window) * self.width)]
         if self.rate:
             entries = floor_div(length, self.rate)
             parts.append(Cached("entries", entries * self.width))
-            parts += index_keys(self.indexer, entries, "index entries")
+            parts += attention.index_keys(self.indexer, entries, "index entries")
         return tuple(parts)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -340,10 +331,10 @@ class CompressedAttention(Block, keeps="keys"):
         narrow = builder.norm("rms_norm", narrow, q_norm, tokens, self.query_rank)
         q = builder.linear(q_b, narrow, tokens)
         q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width)
-        q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
+        q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         kv = builder.linear(kv_name, x, tokens)
         kv = builder.norm("rms_norm", kv, kv_norm, tokens, self.width)
-        kv = builder.write_to_cache(rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
+        kv = builder.write_to_cache(attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
         read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
             pairs = step.new * step.length
@@ -354,15 +345,15 @@ class CompressedAttention(Block, keeps="keys"):
         if self.rate:
             most = self.indexer.top_k if self.indexer else None
             read += self._compress(builder, x, "compressor", self.width, most)
-            pairs = pairs + entry_pairs(builder, self.rate, most)
+            pairs = pairs + attention.entry_pairs(builder, self.rate, most)
         if self.indexer is not None:
             self._select(builder, x, narrow, self.indexer)
         read += builder.read_weights("sinks")
-        out = attention_core(
+        out = attention.attention_core(
             builder, q, read, pairs=pairs, heads=self.heads, kv_heads=1,
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
-        out = rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
+        out = attention.rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
         out = builder.linear(o_a, out, tokens, copies=self.groups)
         return builder.linear(o_b, out, tokens)
 
@@ -380,7 +371,7 @@ class CompressedAttention(Block, keeps="keys"):
         scale = width * minimum(closed, 1)  # it is read where a window closes
         normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width, touched=scale)
         builder.mark_by_sequence()
-        return keep_entries(builder, normed, module, width, self.rate, most, dtype)
+        return attention.keep_entries(builder, normed, module, width, self.rate, most, dtype)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         step = builder.step
@@ -388,4 +379,4 @@ class CompressedAttention(Block, keeps="keys"):
         entries = self._compress(builder, x, "indexer", indexer.width, None, kept)
         q = builder.linear("indexer.q_b_proj", narrow, step.tokens)
         w = builder.linear("indexer.weights_proj", x, step.tokens)
-        score_keys(builder, (q, w, *entries), indexer, entry_pairs(builder, self.rate, None))
+        attention.score_keys(builder, (q, w, *entries), indexer, attention.entry_pairs(builder, self.rate, None))

@@ -6,20 +6,12 @@ from typing import Any
 
 from roofline.errors import InputError
 from roofline.frozen import replace
+from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Indexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.latent_attention import CompressedAttention, LatentAttention
 from roofline.models.blocks.recurrent import KimiDeltaAttention
-from roofline.models.blocks.residual import (
-    AttentionResidual,
-    CollapseStreams,
-    CopyToStreams,
-    ExpandStreams,
-    IdleBlocks,
-    Norm,
-    ParallelBranches,
-    ResidualAdd,
-)
+from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first, read
@@ -150,14 +142,14 @@ def read_kimi(fields: Fields) -> Model:
                     each, name="block_sparse_moe", latent=latent, latent_names=names, latent_norms=("", norm)
                 )
             if block and each.name in _RESIDUALS:
-                blocks.append(AttentionResidual(_RESIDUALS[each.name], model.width, states))
+                blocks.append(residual.AttentionResidual(_RESIDUALS[each.name], model.width, states))
             blocks.append(each)
         return Layer(tuple(blocks))
 
     if not latent and not block:
         return model
     layers = tuple(changed(layer, number) for number, layer in enumerate(model.layers))
-    last = (AttentionResidual("output_attn_res", model.width, -(-len(layers) // block) + 1),) if block else ()
+    last = (residual.AttentionResidual("output_attn_res", model.width, -(-len(layers) // block) + 1),) if block else ()
     return replace(model, layers=layers, after=(*last, *model.after))
 
 
@@ -266,14 +258,14 @@ def _in_streams(model: Model, streams: int, *, mixed: bool, dtype: str = "fp32",
     def changed(block: Block) -> Block | tuple[Block, ...]:
         name = "attn_hc" if block.name in ("input_layernorm", "add_attention") else "ffn_hc"
         if isinstance(block, ResidualAdd):
-            return ExpandStreams(f"{name}_mix", streams, model.width, mixed=mixed)
+            return residual.ExpandStreams(f"{name}_mix", streams, model.width, mixed=mixed)
         if isinstance(block, Norm):
-            return CollapseStreams(name, streams, model.width, mixed=mixed, dtype=dtype), block
+            return residual.CollapseStreams(name, streams, model.width, mixed=mixed, dtype=dtype), block
         return block
 
-    last = CollapseStreams("hc_head", streams, model.width, last=True, trained=head)
+    last = residual.CollapseStreams("hc_head", streams, model.width, last=True, trained=head)
     return replace(
-        model.with_blocks(changed), before=(CopyToStreams("streams", streams, model.width),),
+        model.with_blocks(changed), before=(residual.CopyToStreams("streams", streams, model.width),),
         after=(last, *model.after),
     )  # fmt: skip
 
@@ -393,7 +385,7 @@ def read_longcat(fields: Fields) -> Model:
         blocks += [
             Norm(f"input_layernorm.{number}", shape.width), attention, ResidualAdd(f"add_attention.{number}"),
             Norm(f"post_attention_layernorm.{number}", shape.width),
-            mlp if number else ParallelBranches("", ((experts,), (mlp,)), inside=True),
+            mlp if number else residual.ParallelBranches("", ((experts,), (mlp,)), inside=True),
             ResidualAdd(f"add_feed_forward.{number}"),
         ]  # fmt: skip
     note = f"{fields.size('moe_topk')} of {scored} experts a token, {experts.idle} of which return their input: "
@@ -418,14 +410,14 @@ def read_v4(fields: Fields) -> Model:
     def layer(rate: int) -> Layer:
         return Layer(
             (
-                CollapseStreams("attn_hc", streams, width),
+                residual.CollapseStreams("attn_hc", streams, width),
                 Norm("input_layernorm", width),
                 _compressed(fields, shape, rate),
-                ExpandStreams("attn_mix", streams, width),
-                CollapseStreams("ffn_hc", streams, width),
+                residual.ExpandStreams("attn_mix", streams, width),
+                residual.CollapseStreams("ffn_hc", streams, width),
                 Norm("post_attention_layernorm", width),
                 experts,
-                ExpandStreams("ffn_mix", streams, width),
+                residual.ExpandStreams("ffn_mix", streams, width),
             )
         )
 
@@ -437,8 +429,8 @@ def read_v4(fields: Fields) -> Model:
         more["notes"] = (said,)
     return build_model(
         fields, shape, [layers[rate] for rate in _rates(fields, shape.layers)],
-        before=(CopyToStreams("streams", streams, width),),
-        after=(CollapseStreams("hc_head", streams, width, last=True), Norm("norm", width)),
+        before=(residual.CopyToStreams("streams", streams, width),),
+        after=(residual.CollapseStreams("hc_head", streams, width, last=True), Norm("norm", width)),
         prefix="", head_name="head", **more,
     )  # fmt: skip
 

@@ -11,49 +11,13 @@ from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import replace
+from roofline.models.blocks import recurrent, residual
 from roofline.models.blocks.attention import Attention, MeanIndexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
-from roofline.models.blocks.recurrent import (
-    ChannelMix,
-    GatedDeltaNet,
-    LightningAttention,
-    Mamba1,
-    Mamba2,
-    RealGatedRecurrence,
-    ResidualConvolution,
-    ShortConvolution,
-    TimeMix,
-)
-from roofline.models.blocks.residual import (
-    AttentionResidual,
-    ConcatenateEmbedding,
-    CopyToStreams,
-    ExpandStreams,
-    GatedCollapse,
-    HashedEmbedding,
-    IdleBlocks,
-    KeepEmbedding,
-    Linear,
-    LoopMessages,
-    MessageGates,
-    Norm,
-    ParallelBranches,
-    ResidualAdd,
-)
+from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
-from roofline.models.families import family
-from roofline.models.families.decoder import (
-    Decoder,
-    Routing,
-    add,
-    after_first,
-    all_full,
-    arranged,
-    in_windows,
-    read,
-    rotary_by_kind,
-    rotary_part,
-)
+from roofline.models.families import decoder, family
+from roofline.models.families.decoder import Decoder, Routing
 from roofline.models.families.parts import (
     FULL_OR_LINEAR,
     FULL_OR_SLIDING,
@@ -100,13 +64,13 @@ def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
     return kinds
 
 
-def _mamba1(fields: Fields, prefix: str = "", name: str = "mixer") -> Mamba1:
+def _mamba1(fields: Fields, prefix: str = "", name: str = "mixer") -> recurrent.Mamba1:
     """A Mamba mixer; without a rank of the step widths in the configuration it is a sixteenth of the width."""
     width = fields.size("hidden_size")
     rank = f"{prefix}dt_rank" if prefix else "time_step_rank"
     long = bool(prefix)
     inner = width * fields.size(f"{prefix}expand" if long else "expand", default=2)
-    return Mamba1(
+    return recurrent.Mamba1(
         name, width, inner if long or fields.get("intermediate_size") is None else fields.size("intermediate_size"),
         fields.size("mamba_d_state" if long else "state_size", default=16),
         -(-width // 16) if fields.get(rank, "auto") == "auto" else fields.size(rank),
@@ -117,10 +81,10 @@ def _mamba1(fields: Fields, prefix: str = "", name: str = "mixer") -> Mamba1:
     )  # fmt: skip
 
 
-def _mamba2(fields: Fields, name: str, **more: Any) -> Mamba2:
+def _mamba2(fields: Fields, name: str, **more: Any) -> recurrent.Mamba2:
     """A Mamba-2 mixer, under either set of names."""
     bias = fields.flag("mamba_proj_bias", False) or fields.flag("use_bias", False)
-    return Mamba2(
+    return recurrent.Mamba2(
         name, fields.size("hidden_size"), fields.size("mamba_n_heads", "num_heads"),
         fields.size("mamba_d_head", "head_dim"), fields.size("mamba_n_groups", "n_groups", default=1),
         fields.size("mamba_d_state", "state_size"), fields.size("mamba_d_conv", "conv_kernel", default=4), bias,
@@ -149,9 +113,9 @@ def read_rwkv(fields: Fields) -> Model:
     inner = fields.size("attention_hidden_size", default=width)
     layer = Layer(
         (
-            Norm("ln1", width, *norm), TimeMix("attention", width, inner), ResidualAdd("add_attention"),
+            Norm("ln1", width, *norm), recurrent.TimeMix("attention", width, inner), ResidualAdd("add_attention"),
             Norm("ln2", width, *norm),
-            ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
+            recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
             ResidualAdd("add_feed_forward"),
         )
     )  # fmt: skip
@@ -165,11 +129,11 @@ def read_rwkv(fields: Fields) -> Model:
 # attention in some layers
 
 
-def _mixers(recurrent: Callable[[Fields, DecoderSizes], Block]) -> Any:
-    """Attention in layers that see everything, ``recurrent`` layers elsewhere."""
+def _mixers(made: Callable[[Fields, DecoderSizes], Block]) -> Any:
+    """Attention in layers that see everything, layers that are ``made`` elsewhere."""
 
     def mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
-        return recurrent(fields, shape) if kind in ("recurrent", "linear") else attention
+        return made(fields, shape) if kind in ("recurrent", "linear") else attention
 
     return mixer
 
@@ -187,11 +151,11 @@ def _falcon_h1(fields: Fields, shape: DecoderSizes, kind: str, number: int, atte
     )
     if inner is not None and inner != mixer.inner:
         raise InputError(f"mamba_d_ssm of {fields.name} is {inner} and its heads make {mixer.inner}")
-    return ParallelBranches("", ((attention,), (mixer,)), inside=True)
+    return residual.ParallelBranches("", ((attention,), (mixer,)), inside=True)
 
 
 def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
-    return GatedDeltaNet(
+    return recurrent.GatedDeltaNet(
         "linear_attn", shape.width, fields.size("linear_num_key_heads"), fields.size("linear_num_value_heads"),
         fields.size("linear_key_head_dim"), fields.size("linear_value_head_dim"), fields.size("linear_conv_kernel_dim"),
         state=STATE_FORMATS[fields.choice("mamba_ssm_dtype", STATE_FORMATS, "float32")],
@@ -199,7 +163,7 @@ def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
 
 
 def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
-    return ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False))
+    return recurrent.ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False))
 
 
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
@@ -231,7 +195,9 @@ def _minimax(fields: Fields) -> Fields:
 
 
 def _lightning(fields: Fields, shape: DecoderSizes) -> Block:
-    return LightningAttention("self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act"))
+    return recurrent.LightningAttention(
+        "self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act")
+    )
 
 
 def _lfm2(fields: Fields) -> Fields:
@@ -248,7 +214,7 @@ def _lfm2(fields: Fields) -> Fields:
 
 def _lfm3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     return {
-        **rotary_by_kind(fields, shape, kind, number),
+        **decoder.rotary_by_kind(fields, shape, kind, number),
         "gate": "head" if fields.flag("use_attention_gate", True) else None,
     }
 
@@ -276,7 +242,7 @@ def _griffin_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, 
     divide_evenly(fields, width, shape.heads, "a recurrence {total} wide does not divide into {parts} blocks")
     act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
     kernel = fields.size("conv1d_width", default=4)
-    return RealGatedRecurrence("temporal_block", shape.width, width, shape.heads, kernel, act)
+    return recurrent.RealGatedRecurrence("temporal_block", shape.width, width, shape.heads, kernel, act)
 
 
 _HYBRID = Decoder(
@@ -302,7 +268,7 @@ _QWEN = Decoder(
     mixer=_mixers(_delta_net), routing=_QWEN_ROUTING, predicts=("mtp_num_hidden_layers",), predicted="full",
 )  # fmt: skip
 
-add({
+decoder.add({
     "jamba": replace(
         _HYBRID, bias=False, rotary=lambda fields, shape: 0,
         mixer=_mixers(lambda fields, shape: _mamba1(fields, "mamba_", "mamba")), mlp_bias=False,
@@ -311,8 +277,8 @@ add({
             names=("router", "experts", ""), layers=_every_second, when=lambda fields: fields.size("num_experts") > 1,
         ),
     ),
-    "bamba": replace(_HYBRID, rotary=rotary_part(2)),
-    "falcon_h1": replace(_HYBRID, kinds=all_full, mixer=_falcon_h1),
+    "bamba": replace(_HYBRID, rotary=decoder.rotary_part(2)),
+    "falcon_h1": replace(_HYBRID, kinds=decoder.all_full, mixer=_falcon_h1),
     "granitemoehybrid": replace(
         _HYBRID, norms=("input_layernorm", "post_attention_layernorm"),
         rotary=lambda fields, shape: shape.rotary if fields.get("position_embedding_type") == "rope" else 0,
@@ -326,7 +292,7 @@ add({
     ),
     "qwen3_5_text qwen3_5_moe_text qwen3_next": _QWEN,
     "lara_mini": replace(
-        _QWEN, kinds=_lara_kinds, rotates=in_windows, attend=None, window=("sliding_window", 512),
+        _QWEN, kinds=_lara_kinds, rotates=decoder.in_windows, attend=None, window=("sliding_window", 512),
         routing=replace(_QWEN_ROUTING, experts=("num_experts", "num_local_experts"), shared_gate=False), predicts=(),
     ),
     "olmo_hybrid": Decoder(
@@ -346,7 +312,7 @@ add({
     ),
     "lfm2": _LFM2,
     "lfm3": replace(
-        _LFM2, arrange=arranged("use_sandwich_norm", True, ("around", _LFM3_NORMS), ("before", _LFM2_NORMS)),
+        _LFM2, arrange=decoder.arranged("use_sandwich_norm", True, ("around", _LFM3_NORMS), ("before", _LFM2_NORMS)),
         projections=("q_proj", "k_proj", "v_proj", "o_proj"),
         bias=("attention_bias", False), window=("sliding_window", "needed"), attend=_lfm3, tied=True,
     ),
@@ -354,7 +320,7 @@ add({
         _LFM2,
         routing=Routing(
             module="feed_forward", experts=("num_experts",), shared_count=0, scored="sigmoid",
-            layers=after_first(0, "num_dense_layers"),
+            layers=decoder.after_first(0, "num_dense_layers"),
         ),
     ),
 })  # fmt: skip
@@ -411,12 +377,12 @@ _INKLING = Decoder(
 @family("inkling_text")
 def read_inkling(fields: Fields) -> Model:
     """Read Inkling: a convolution behind each block; the scales of a whole MLP or of the router are one number."""
-    model, kernel = read(_INKLING, fields), fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
+    model, kernel = decoder.read(_INKLING, fields), fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
 
     def changed(block: Block) -> Block | tuple[Block, ...]:
         if isinstance(block, ResidualAdd):
             name = "attn_sconv" if block.name == "add_attention" else "mlp_sconv"
-            return ResidualConvolution(name, model.width, kernel), block
+            return recurrent.ResidualConvolution(name, model.width, kernel), block
         if isinstance(block, Mlp):
             return IdleBlocks(block.name, (Norm("global_scale", 1),)), block
         if isinstance(block, MixtureOfExperts):
@@ -467,8 +433,8 @@ def _loop(fields: Fields, width: int, block: int, layers: Sequence[Layer]) -> li
     if not 0 < start < end <= len(layers) or start % block or end % block:
         said = f"blocks of {block} layers behind the first, of {len(layers)}"
         raise fields.not_understood("the loop of layers", f"it starts and ends with {said}")
-    hears = LoopMessages("message_input", width, (end - start) // block, 4)
-    gates = MessageGates("", width, rank, ("q", "k", "v")), MessageGates("", width, rank, ("mlp",))
+    hears = residual.LoopMessages("message_input", width, (end - start) // block, 4)
+    gates = residual.MessageGates("", width, rank, ("q", "k", "v")), residual.MessageGates("", width, rank, ("mlp",))
     first, again = [], []
     for number, layer in enumerate(layers[start:end], start):
         mixed, *rest = layer.blocks
@@ -484,22 +450,23 @@ def read_inkling2(fields: Fields) -> Model:
     """Read Inkling 2: the head has fewer rows than the table."""
     rows, block = fields.size("vocab_size"), fields.size("n_layers_per_attn_res_block")
     said = min(fields.size("unpadded_vocab_size", default=rows), rows)
-    model = read(_INKLING2, fields.with_values(vocab_size=said))
+    model = decoder.read(_INKLING2, fields.with_values(vocab_size=said))
     width, kernel = model.width, fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
 
     def changed(layer: Layer, number: int) -> Layer:
         first, attention, add_first, second, experts, add_second = layer.blocks
         parted = isinstance(attention, Attention) and attention.parted
-        mixed = AttentionResidual("attention_input", width, -(-number // block) + 1, 3 if parted else 1)
+        mixed = residual.AttentionResidual("attention_input", width, -(-number // block) + 1, 3 if parted else 1)
         return Layer((
             *([mixed] if number else []), *([] if parted else [first]), attention,
-            ResidualConvolution("post_attention_convolution", width, kernel), *([add_first] if number % block else []),
-            AttentionResidual("mlp_input", width, number // block + 2, 1), second, experts,
-            ResidualConvolution("post_mlp_convolution", width, kernel), add_second,
+            recurrent.ResidualConvolution("post_attention_convolution", width, kernel),
+            *([add_first] if number % block else []),
+            residual.AttentionResidual("mlp_input", width, number // block + 2, 1), second, experts,
+            recurrent.ResidualConvolution("post_mlp_convolution", width, kernel), add_second,
         ))  # fmt: skip
 
     layers = [changed(layer, number) for number, layer in enumerate(model.layers)]
-    last = AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
+    last = residual.AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
     layers = _loop(fields, width, block, layers) if fields.kind == "inkling2_loop_text" else layers
     before = (*rows_beyond_the_head(width, rows - said), *model.before)
     return replace(model, layers=tuple(layers), before=before, after=(last, *model.after))
@@ -551,7 +518,7 @@ def _hashed(fields: Fields, width: int, streams: int) -> dict[int, Block]:
         raise fields.not_understood("ple_layer_ids", "64 layers at most, and an ngram_size of at least 2")
     rows = [sum(primes[at * heads : (at + 1) * heads]) for at in range(len(listed))]
     return {
-        number - 1: HashedEmbedding(
+        number - 1: residual.HashedEmbedding(
             "ple", streams, width, (-(-row // whole) * whole, inside // heads), heads, kernel, words
         )
         for number, row in zip(listed, rows, strict=True)
@@ -565,15 +532,15 @@ _QWEN4 = replace(_QWEN, kinds=_qwen4_kinds, attend=_qwen4_attention, predicts=()
 def read_qwen4(fields: Fields) -> Model:
     """Read Qwen4's experiment: every layer mixes streams in place of norms."""
     fields.ignore("indexer_kv_heads", "split_ngram_parts", "output_gate_type", "seed")
-    model, streams = read(_QWEN4, fields), fields.size("hc_count", default=4)
+    model, streams = decoder.read(_QWEN4, fields), fields.size("hc_count", default=4)
     width, rank = model.width, fields.size("hc_lowrank", default=320)
     tables = _hashed(fields, width, streams)
 
     def collapse(name: str, last: bool = False) -> Block:
-        return GatedCollapse(name, streams, width, rank, last)
+        return residual.GatedCollapse(name, streams, width, rank, last)
 
     def expand(name: str) -> Block:
-        return ExpandStreams(name, streams, width, mixed=False)
+        return residual.ExpandStreams(name, streams, width, mixed=False)
 
     made: dict[int, Layer] = {}
 
@@ -588,7 +555,7 @@ def read_qwen4(fields: Fields) -> Model:
         changed(layer, number) if number in tables else made.setdefault(id(layer), changed(layer, number))
         for number, layer in enumerate(model.layers)
     ]
-    before = (CopyToStreams("embed_streams", streams, width), *model.before)
+    before = (residual.CopyToStreams("embed_streams", streams, width), *model.before)
     return replace(model, layers=tuple(layers), before=before, after=(collapse("hyper_connection_mixer", True),))
 
 
@@ -634,8 +601,8 @@ def _zamba_transformer(fields: Fields, shape: DecoderSizes, name: str) -> tuple[
         adapter_rank=rank,
     )  # fmt: skip
     return (
-        ConcatenateEmbedding(f"{name}.concatenate", width), Norm(f"{name}.input_layernorm", 2 * width), attention,
-        Norm(f"{name}.pre_ff_layernorm", width), mlp, Linear("linear", width, width, bias=False),
+        residual.ConcatenateEmbedding(f"{name}.concatenate", width), Norm(f"{name}.input_layernorm", 2 * width),
+        attention, Norm(f"{name}.pre_ff_layernorm", width), mlp, residual.Linear("linear", width, width, bias=False),
         ResidualAdd("add_transformer", inside=True),
     )  # fmt: skip
 
@@ -648,7 +615,7 @@ def _zamba_mixer(fields: Fields, name: str) -> Block:
     inner = width * fields.size("mamba_expand", default=2)
     fields.ignore("use_conv_bias", "mamba_headdim")
     bias = fields.flag("add_bias_linear", False)
-    return Mamba2(
+    return recurrent.Mamba2(
         name, width, heads, divide_evenly(fields, inner, heads, "{total} channels do not divide into {parts} heads"),
         fields.size("mamba_ngroups", default=1), fields.size("mamba_d_state", default=64),
         fields.size("mamba_d_conv", default=4), bias, out_bias=bias,
@@ -686,7 +653,7 @@ def read_zamba(fields: Fields) -> Model:
         uses += kind == "hybrid"
         layers.append(made.setdefault(turn, made.get(turn) or layer(turn)))
     return build_model(
-        fields, shape, layers, tied=True, last_norm="final_layernorm", before=(KeepEmbedding("embedding"),)
+        fields, shape, layers, tied=True, last_norm="final_layernorm", before=(residual.KeepEmbedding("embedding"),)
     )
 
 
@@ -744,7 +711,7 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
         bias = fields.flag("attention_bias", False)
         return Attention("mixer", width, shape.heads, shape.kv_heads, shape.head, shape.head, bias=bias, out_bias=bias)
     if kind == "mamba":
-        return Mamba2(
+        return recurrent.Mamba2(
             "mixer", width, fields.size("mamba_num_heads"), fields.size("mamba_head_dim"), fields.size("n_groups"),
             fields.size("ssm_state_size"), fields.size("conv_kernel"), fields.flag("use_bias", False),
             fields.flag("use_conv_bias", True),

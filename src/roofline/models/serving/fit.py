@@ -49,19 +49,9 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options, decode
 from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism
 from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving import layouts
 from roofline.models.serving.generation import single_size
-from roofline.models.serving.layouts import (
-    MOST_CHIPS,
-    Demand,
-    PlacedModel,
-    largest,
-    lay_out,
-    least_chips,
-    memory_capacity,
-    most_room,
-    single_chip,
-    unequal_layouts,
-)
+from roofline.models.serving.layouts import Demand, PlacedModel
 from roofline.models.serving.served_model import with_host_layers
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
@@ -89,7 +79,7 @@ def longest_context(model: Model | str, capacity: float, *, batch: int, **option
     def fits(context: int) -> bool:
         return (longest is None or context <= longest) and demand.fits(described, capacity, tokens=context + 1)
 
-    return largest(fits)
+    return layouts.largest(fits)
 
 
 @takes()
@@ -216,28 +206,30 @@ def nearest(
     model, machine = load(model), chip(machine)
     ways = ways or Parallelism.on(machine)
     model = with_index_formats(model, machine)
-    demand, capacity = Demand(batch, context + 1, options, prompt), memory_capacity(machine)
+    demand, capacity = Demand(batch, context + 1, options, prompt), layouts.memory_capacity(machine)
     local = local_model(model, machine, ways)[0]
 
     def fits(**changed: Any) -> bool:
         return demand.fits(local, capacity, **changed)
 
     most = demand.most_sequences(local, capacity)
-    longest = None if most else largest(lambda tokens: fits(tokens=tokens + 1))
+    longest = None if most else layouts.largest(lambda tokens: fits(tokens=tokens + 1))
     formats, together = _fitting_formats(fits, local, options)
     kept = {"sequence": ways.sequence, "shared": ways.shared}
-    alone = single_chip(machine)
-    least = least_chips(model, alone, demand, experts=ways.expert > 1, kept=kept)
+    alone = layouts.single_chip(machine)
+    least = layouts.least_chips(model, alone, demand, experts=ways.expert > 1, kept=kept)
     here = machine if machine.shape else with_chips(machine, ways.chips)
     own = None
     if here is not None and ways.chips > 1:
         is_least = least is not None and least.machine.shape == here.shape
-        own = least if is_least else most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
+        own = least if is_least else layouts.most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
     needed = float(demand.footprint(local).total)
     whole = needed if local is model else float(demand.footprint(model).total)
-    by_memory = -int(-whole // memory_capacity(alone))
+    by_memory = -int(-whole // layouts.memory_capacity(alone))
     # the fewest chips with equal parts may be more
-    unequal = unequal_layouts(model, alone, by_memory, demand) if least is None or least.chips > by_memory else ()
+    unequal = (
+        layouts.unequal_layouts(model, alone, by_memory, demand) if least is None or least.chips > by_memory else ()
+    )
     return NearestFit(
         most or None, longest or None, formats, by_memory, None if least is None else least.chips,
         _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
@@ -251,10 +243,10 @@ def _host_layers(machine: Machine, local: Model, demand: Demand) -> int | None:
 
     Nor is there one without a link to a host, or where it has something already.
     """
-    capacity, every = memory_capacity(machine), len(local.layers)
+    capacity, every = layouts.memory_capacity(machine), len(local.layers)
     if find_level(machine, "host") is None or local.reads_host:
         return None
-    kept = largest(lambda few: few < every and demand.fits(with_host_layers(local, every - few), capacity))
+    kept = layouts.largest(lambda few: few < every and demand.fits(with_host_layers(local, every - few), capacity))
     return every - kept if kept or demand.fits(with_host_layers(local, every), capacity) else None
 
 
@@ -533,7 +525,9 @@ class FewestChips(Answer):
                 f"the smallest target of so many is {self.slice.target}{nodes}, where weights leave {left}{beside}"
             )
         if self.split is None or self.each is None:
-            lines.append(f"in equal parts it fits no number of them up to {MOST_CHIPS:,} (stages of layers not tried)")
+            lines.append(
+                f"in equal parts it fits no number of them up to {layouts.MOST_CHIPS:,} (stages of layers not tried)"
+            )
         else:
             each = format_amount(self.each.total, "B")
             how = f" ({_as_options(self.layout)})" if self.layout else ""
@@ -581,8 +575,8 @@ def fewest(
     laid = {name: options.pop(name) for name in list(options) if name in OPTIONS and name != "algorithm"}
     check_options(options, decode)
     wanted = target(on, **chosen)
-    machine = single_chip(wanted)
-    described, capacity = with_index_formats(described, machine), memory_capacity(machine)
+    machine = layouts.single_chip(wanted)
+    described, capacity = with_index_formats(described, machine), layouts.memory_capacity(machine)
     demand = Demand(batch, context, options, prompt)
     needed = demand.footprint(described)
     ratio = float(needed.total) / capacity
@@ -590,7 +584,7 @@ def fewest(
     have = max(1, math.ceil(ratio)) if least is None else least.chips
     sequences = demand.most_sequences(described, have * capacity) if context else 0
     kept = {"sequence": bool(laid.get("sequence_parallel")), "shared": laid.get("shared_experts") or "replicated"}
-    split = least_chips(described, machine, demand, experts=bool(expert), kept=kept)
+    split = layouts.least_chips(described, machine, demand, experts=bool(expert), kept=kept)
     if expert > 1:
         laid = {"expert": int(expert), **laid}
     is_least = not laid and split is not None and wanted.shape and split.machine.shape == wanted.shape
@@ -611,7 +605,7 @@ def fewest(
     asked = (batch, context) if batch and context else (0, context)
     unequal: tuple[dict[str, int], ...] = ()
     if least is not None and split is not None and split.chips > have and not expert:
-        unequal = unequal_layouts(described, machine, have, demand)
+        unequal = layouts.unequal_layouts(described, machine, have, demand)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed, unequal)
 
 
@@ -623,10 +617,10 @@ def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any],
     if wanted.pooled == 1 and laid:
         ways = Parallelism.of_options(wanted, laid)
         sized = wanted if wanted.shape else with_chips(wanted, ways.chips) or wanted
-        return None if ways.pipeline > 1 else lay_out(model, sized, ways, demand)
+        return None if ways.pipeline > 1 else layouts.lay_out(model, sized, ways, demand)
     chips = product(wanted.shape) * wanted.slices
     for asked in (demand, replace(demand, tokens=0)) if chips > 1 else ():
-        found = most_room(model, wanted, asked, experts=experts)
+        found = layouts.most_room(model, wanted, asked, experts=experts)
         if found is not None:
             return replace(found, demand=demand)
-    return PlacedModel(wanted, ONE_CHIP, model, demand, memory_capacity(wanted) * chips)
+    return PlacedModel(wanted, ONE_CHIP, model, demand, layouts.memory_capacity(wanted) * chips)

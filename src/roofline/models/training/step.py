@@ -45,23 +45,11 @@ from roofline.models.parallelism.block_splitting import check_experts, split_by_
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes, refuse_more
 from roofline.models.parallelism.schedules import Schedule, schedule
 from roofline.models.parallelism.schedules import check_schedule as check_schedule
+from roofline.models.training import stage
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import above_gradients, adapters, forward, is_frozen, layer_weights
 from roofline.models.training.recomputation import Recomputation, check_modules, policy
-from roofline.models.training.stage import (
-    Formats,
-    Passes,
-    Stage,
-    StepPlan,
-    check_trained,
-    cut,
-    held_by_several,
-    operations_of,
-    optimizer_named,
-    parameters_of,
-    passes,
-    repeated,
-)
+from roofline.models.training.stage import Formats, Passes, Stage, StepPlan
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
@@ -186,7 +174,7 @@ class TrainingQuestion:
             _stage(numbers, held, found, plan, laid.case(), alike)
             for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
         ]
-        stages = tuple(stage for stage, _ in made)
+        stages = tuple(each for each, _ in made)
         short = Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
@@ -381,11 +369,11 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
 def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
     mfu, power = asked.mfu, asked.power
     chosen, scheduled = policy(asked.checkpoint), schedule(asked.schedule)
-    optimizer_named(asked.optimizer)
+    stage.optimizer_named(asked.optimizer)
     if asked.gradients == "none":
         hint = f"leave it out: {spelled('memory')} alone is without gradients"
         raise InputError(f"{spelled('gradients', 'none')}: a step adds up gradients, which have a format", hint=hint)
-    check_trained(weights=None if asked.lora else asked.weights, gradients=asked.gradients, master=asked.master)
+    stage.check_trained(weights=None if asked.lora else asked.weights, gradients=asked.gradients, master=asked.master)
     if not asked.model.width:
         hint = f"name a model, as in llama-3-8b; {spelled('memory')} and {spelled('tokens')} alone take a number"
         raise InputError(f"a step is of a model's layers, and {asked.model.name} have none", hint=hint)
@@ -473,8 +461,8 @@ def _kinds(
     stages = asked.pipeline
     ops = forward(forward_pass(model, step, asked.frozen))
     check_modules(plan.policy, ops)
-    held = cut(model, stages, plan.chunks)
-    exchanged = held_by_several(model, held)
+    held = stage.cut(model, stages, plan.chunks)
+    exchanged = stage.held_by_several(model, held)
     alike: dict[Any, tuple[Size, list[int]]] = {}
     counts = {"stages": stages, "microbatches": plan.microbatches, "chunks": plan.chunks}
     for number, layers in enumerate(held):
@@ -484,8 +472,10 @@ def _kinds(
         alike.setdefault(same, (waiting, []))[1].append(number)
     for (inside, ends, _), (waiting, numbers) in alike.items():
         layers = held[numbers[0]]
-        mine = operations_of(model, ops, layers, *ends)
-        found = passes(plan, mine, parameters_of(model, layers, *ends), waiting, ends, exchanged[numbers[0]])
+        mine = stage.operations_of(model, ops, layers, *ends)
+        found = stage.passes(
+            plan, mine, stage.parameters_of(model, layers, *ends), waiting, ends, exchanged[numbers[0]]
+        )
         yield tuple(numbers), (inside, ends), found
 
 
@@ -499,7 +489,7 @@ def _stage(
     """
     known = None if alike is None else alike.get(held)
     if known is None:
-        each = repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
+        each = stage.repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
         case = replace(case, ops=[*each, *found.once], memory=found.memory)
         bound = case.answer(symbolic=alike is not None)
         if alike is not None:
@@ -520,11 +510,11 @@ def _times(
         return bound.lower, bound.op_by_op, bound.upper
     made: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
     known: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
-    for stage, each in zip(stages, found, strict=True):
-        alike = id(stage.bound.ops)
+    for one, each in zip(stages, found, strict=True):
+        alike = id(one.bound.ops)
         if alike not in known:
-            known[alike] = _of_microbatch(stage.bound, each, plan.microbatches, shorten)
-        made.update(dict.fromkeys(stage.numbers, known[alike]))
+            known[alike] = _of_microbatch(one.bound, each, plan.microbatches, shorten)
+        made.update(dict.fromkeys(one.numbers, known[alike]))
     rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
     lower, op_by_op, upper = (
         order.step([made[s][form][0] for s in range(count)], once=[made[s][form][1] for s in range(count)], **rest)
