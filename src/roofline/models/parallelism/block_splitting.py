@@ -95,12 +95,11 @@ class BlockSplitter:
 
     def reduce_after(self, name: str) -> TensorParallelCollective:
         """The collective that adds up the parts of a block's result."""
-        kind = "ReduceScatter" if self.sequence else "AllReduce"
-        return TensorParallelCollective(join_path(name, NAMES[kind]), kind, self.axes, self.algorithm)
+        return self.collective("ReduceScatter" if self.sequence else "AllReduce", name)
 
-    def gather_before(self, name: str) -> TensorParallelCollective:
-        """The collective that gives a block all tokens."""
-        return TensorParallelCollective(join_path(name, "all_gather"), "AllGather", self.axes, self.algorithm)
+    def collective(self, kind: str, name: str) -> TensorParallelCollective:
+        """A collective of the hidden state at a block: an AllGather before it gives it all tokens."""
+        return TensorParallelCollective(join_path(name, NAMES[kind]), kind, self.axes, self.algorithm)
 
     def split_blocks(self, blocks: Sequence[Block]) -> tuple[Block, ...]:
         """Split each block that has work to split, with the collectives around it."""
@@ -115,7 +114,7 @@ class BlockSplitter:
                 found.append(self.split_block(block))
             else:
                 if self.sequence:
-                    found.append(self.gather_before(block.name))
+                    found.append(self.collective("AllGather", block.name))
                 found += [self.split_block(block), self.reduce_after(block.name)]
         return tuple(found)
 
@@ -419,7 +418,7 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:
             first = (PipelineReceive("", splitter.ways),)
-        gather = (splitter.gather_before("lm_head"),) if splitter.sequence and model.head else ()
+        gather = (splitter.collective("AllGather", "lm_head"),) if splitter.sequence and model.head else ()
         adapters = model.adapters
         if adapters is not None:
             for layer, part in zip(model.layers, local.layers, strict=True):
