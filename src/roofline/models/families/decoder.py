@@ -17,17 +17,8 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import Norm, ParallelBranches, ResidualAdd
 from roofline.models.description import Block, Layer, Model
-from roofline.models.families import family
-from roofline.models.families.parts import (
-    DecoderSizes,
-    activation,
-    build_model,
-    expert_layers,
-    experts_per_token,
-    group_limit,
-    layer_types,
-    prediction,
-)
+from roofline.models.families import family, parts
+from roofline.models.families.parts import DecoderSizes, activation, group_limit, layer_types
 from roofline.models.fields import Fields
 
 if TYPE_CHECKING:
@@ -187,7 +178,7 @@ def after_first(first: int, name: str = "") -> Callable[[Fields, int], list[bool
 
     def sparse(fields: Fields, layers: int) -> list[bool]:
         if not name and ("mlp_layer_types" in fields or "first_k_dense_replace" in fields):
-            return expert_layers(fields, layers)
+            return parts.expert_layers(fields, layers)
         dense = fields.count(name) if name and name in fields else first
         return [number >= dense for number in range(layers)]
 
@@ -262,7 +253,7 @@ class Routing:
         scored = self.scored if isinstance(self.scored, str) else str(fields.get(*self.scored))
         limit = group_limit(fields, count) if self.limited else (1, 1)
         idle = fields.count(*self.idle) if self.idle else 0
-        chosen, rest = divmod(experts_per_token(fields, count + idle, *self.top_k) * count, count + idle)
+        chosen, rest = divmod(parts.experts_per_token(fields, count + idle, *self.top_k) * count, count + idle)
         if rest:
             raise InputError(
                 f"{fields.name} sends a token to a fraction of an expert on average",
@@ -386,12 +377,12 @@ def read(row: Decoder, fields: Fields) -> Model:
     made = layers.all()
     if row.predicts:
         extra = made[-1] if row.predicted == "last" else layers.layer(row.predicted, row.routing is not None, -1)
-        more = prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
+        more = parts.prediction(shape.width, [extra] * fields.layers(*row.predicts, default=0))
     if not row.scaled:
         more["after"] = (layers.norm(row.last_norm),)
     if not (row.causal and row.cached):
         more |= {"causal": False, "head": False}
-    return build_model(
+    return parts.build_model(
         fields, shape, made, layers.function, row.tied, row.last_norm,
         **{
             "prefix": row.prefix, "embedding_name": row.embedding, "head_name": row.head,

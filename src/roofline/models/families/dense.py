@@ -10,22 +10,8 @@ from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import DisentangledAttention, DistanceBiasedAttention, RelativePositions
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, PositionEmbedding
 from roofline.models.description import Block
-from roofline.models.families.decoder import (
-    USUAL_NORMS,
-    Arrangement,
-    Decoder,
-    add,
-    all_sliding,
-    arranged,
-    by_list,
-    in_windows,
-    in_windows_if_any,
-    listed,
-    patterned,
-    rotary_part,
-    switched,
-    to_each_side,
-)
+from roofline.models.families import decoder
+from roofline.models.families.decoder import USUAL_NORMS, Decoder, add, arranged, listed, rotary_part, switched
 from roofline.models.families.parts import DecoderSizes, activation, own_keys, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly
 
@@ -42,7 +28,7 @@ _OUT_PROJ = ("q_proj", "k_proj", "v_proj", "out_proj")
 
 LLAMA = Decoder(
     out_bias=("attention_out_bias", ("attention_bias", False)), act_fields=("hidden_activation", "hidden_act"),
-    kinds=switched(), rotates=by_list, predicts=("num_nextn_predict_layers",),
+    kinds=switched(), rotates=decoder.by_list, predicts=("num_nextn_predict_layers",),
 )  # fmt: skip
 _QKV = replace(LLAMA, out_bias=("attention_out_bias", False))
 _WINDOWS = replace(LLAMA, kinds=switched(on=True))
@@ -74,7 +60,7 @@ def _ultrabert(fields: Fields) -> Fields:
     if windows is not None:
         kinds = ["sliding_attention" if window else "full_attention" for window in windows]
         fields = fields.with_values(layer_types=fields.get("layer_types") or kinds)
-    return to_each_side(fields)
+    return decoder.to_each_side(fields)
 
 
 def _own_windows(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -103,7 +89,7 @@ add({
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
     "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
     "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
-    "kyutai_speech_to_text": Decoder(prepare=_halves, kinds=all_sliding, ends=_codebook_ends),
+    "kyutai_speech_to_text": Decoder(prepare=_halves, kinds=decoder.all_sliding, ends=_codebook_ends),
     # the larger Chameleon's norms stand behind its blocks
     "chameleon": Decoder(
         arrange=arranged("swin_norm", False, ("after", USUAL_NORMS)), qk_norm="full", qk_function="layer_norm",
@@ -132,7 +118,7 @@ _GLM4 = replace(
 )  # fmt: skip
 _OLMO2 = Decoder(
     order="after", norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
-    kinds=patterned,
+    kinds=decoder.patterned,
 )  # fmt: skip
 _USE_BIAS = ("use_bias", False)
 _POST_NORMS = ("input_layernorm", "post_norm1", "post_attention_layernorm", "post_norm2")
@@ -141,7 +127,7 @@ add({
     "olmo": Decoder(norm=_UNSHIFTED, scaled=False, mlp_bias=False),
     "olmo2": replace(_OLMO2, kinds=listed()),
     "olmo3": _OLMO2,
-    "exaone4": replace(_OLMO2, qk_norm="head", rotates=in_windows_if_any),
+    "exaone4": replace(_OLMO2, qk_norm="head", rotates=decoder.in_windows_if_any),
     "bitnet": Decoder(out_norm="full", mlp_norm="rms_norm", mlp_bias=False, act="relu2"),
     "hyperclovax": Decoder(arrange=arranged("use_post_norm", True, ("around", _POST_NORMS))),
     "glm": _GLM,
@@ -200,7 +186,7 @@ add({
     "jais2": replace(_UNGATED, norm=_SHIFTED, bias=("attention_bias", True), mlp_bias=("mlp_bias", True)),
     "starcoder2": replace(
         _UNGATED, norm=_SHIFTED, bias=("attention_bias", ("use_bias", True)), mlp_bias=("mlp_bias", ("use_bias", True)),
-        mlp_names=_C_FC, act="gelu_pytorch_tanh", kinds=all_sliding, tied=True,
+        mlp_names=_C_FC, act="gelu_pytorch_tanh", kinds=decoder.all_sliding, tied=True,
     ),
     "cosmos3_edge_text": replace(_UNGATED, mlp_names=_FC),
     "apertus apertus1p5_text": replace(
@@ -266,7 +252,7 @@ def _falcon_heads(fields: Fields, shape: DecoderSizes) -> int:
     return 1 if fields.flag("multi_query", True) else shape.kv_heads
 
 
-def _falcon_order(fields: Fields) -> Arrangement:
+def _falcon_order(fields: Fields) -> decoder.Arrangement:
     newer = fields.flag("new_decoder_architecture", False)
     norms = fields.size("num_ln_in_parallel_attn", default=2 if newer else 1)
     if newer or fields.flag("parallel_attn", True):
@@ -316,7 +302,7 @@ add({
     ),
     "cohere": _COHERE,
     "cohere_compass_text": replace(_COHERE, qk_switch=False, rotates=_compass_rotates),
-    "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=in_windows),
+    "cohere2": replace(_COHERE, kinds=listed(4, "sliding_window_pattern"), rotates=decoder.in_windows),
     "stablelm": Decoder(
         norm=_SHIFTED, arrange=arranged("use_parallel_residual", False, ("beside", ("input_layernorm",))),
         bias=("use_qkv_bias", False), out_bias=False, rotary=rotary_part(4), qk_norm="full",

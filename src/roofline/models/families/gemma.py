@@ -6,21 +6,10 @@ from collections.abc import Sequence
 
 from roofline.errors import InputError
 from roofline.frozen import replace
+from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
-from roofline.models.blocks.residual import (
-    AddToOtherStreams,
-    AltUpCorrect,
-    AltUpPredict,
-    Linear,
-    LowRankResidual,
-    Norm,
-    ParallelBranches,
-    PerLayerEmbedding,
-    PerLayerInput,
-    ResidualAdd,
-    StreamProjections,
-)
+from roofline.models.blocks.residual import Norm, ParallelBranches, PerLayerEmbedding, PerLayerInput, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.families.decoder import Routing, to_each_side
@@ -76,7 +65,7 @@ def read(fields: Fields) -> Model:
     inside = fields.count("embedding_dim")
     return build_model(
         fields, shape, layers, tied=True, before=before, notes=_borrowing_notes(borrows), causal=not both,
-        head=not both, final=(Linear("embedding_projection", width, inside, bias=False),) if inside else (),
+        head=not both, final=(residual.Linear("embedding_projection", width, inside, bias=False),) if inside else (),
     )  # fmt: skip
 
 
@@ -175,10 +164,10 @@ def read_3n(fields: Fields) -> Model:
             norm="head", value_norm=True, rotary=shape.head, shares_kv_as="" if borrowed else kind,
             reads_kv_of=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
         )  # fmt: skip
-        beside = (LowRankResidual("laurel", width, fields.size("laurel_rank")),)
+        beside = (residual.LowRankResidual("laurel", width, fields.size("laurel_rank")),)
         return Layer(
             (
-                AltUpPredict("altup", streams, width),
+                residual.AltUpPredict("altup", streams, width),
                 Norm("input_layernorm", width),
                 ParallelBranches("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
                 ResidualAdd("add_attention"),
@@ -186,9 +175,9 @@ def read_3n(fields: Fields) -> Model:
                 Mlp("mlp", width, hidden, activation=act, cut=cut),
                 Norm("post_feedforward_layernorm", width),
                 ResidualAdd("add_feed_forward"),
-                AltUpCorrect("altup", streams, width),
+                residual.AltUpCorrect("altup", streams, width),
                 PerLayerInput("", width, each, act),
-                AddToOtherStreams("altup.add", streams, width),
+                residual.AddToOtherStreams("altup.add", streams, width),
             )
         )
 
@@ -196,8 +185,8 @@ def read_3n(fields: Fields) -> Model:
     widths, cuts = fields.sizes("intermediate_size", shape.layers), _cuts(fields, shape.layers)
     return build_model(
         fields, shape, [layer(*of) for of in zip(kinds, borrows, widths, cuts, strict=True)],
-        tied=True, before=(table, StreamProjections("altup_projections", streams, width)),
-        after=(StreamProjections("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
+        tied=True, before=(table, residual.StreamProjections("altup_projections", streams, width)),
+        after=(residual.StreamProjections("altup_unembed_projections", streams, width, back=True), Norm("norm", width)),
         notes=(
             *_borrowing_notes(borrows),
             *(["zeros that the MLP's cut leaves are multiplied like other numbers"] if any(cuts) else []),

@@ -10,32 +10,9 @@ from roofline.models.blocks.attention import BlockIndexer
 from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Model
-from roofline.models.families import family
-from roofline.models.families.decoder import (
-    EXPERT_NAMES,
-    Decoder,
-    Routing,
-    add,
-    after_first,
-    all_sliding,
-    by_list,
-    in_windows,
-    in_windows_if_any,
-    listed,
-    patterned,
-    read,
-    rotary_by_kind,
-    switched,
-    to_each_side,
-)
-from roofline.models.families.parts import (
-    DecoderSizes,
-    activation,
-    expert_layers,
-    experts_per_token,
-    layer_types,
-    own_keys,
-)
+from roofline.models.families import decoder, family, parts
+from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_sliding, in_windows, listed, read
+from roofline.models.families.parts import DecoderSizes, expert_layers, experts_per_token, layer_types
 from roofline.models.fields import Fields, divide_evenly
 
 _ROUTER = ("router", "experts", "")
@@ -90,7 +67,7 @@ def _dbrx(fields: Fields) -> Fields:
     function = inner.section("ffn_act_fn")
     return fields.with_values(
         num_key_value_heads=heads.get("kv_n_heads", 1),
-        hidden_act=activation(function, "name") if function is not None else "silu",
+        hidden_act=parts.activation(function, "name") if function is not None else "silu",
         n_routed_experts=inner.size("moe_num_experts"),
         num_experts_per_tok=inner.size("moe_top_k"),
         moe_intermediate_size=inner.size("ffn_hidden_size"),
@@ -116,7 +93,7 @@ def _hunyuan(fields: Fields) -> Fields:
     fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
     if fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
         raise InputError(f"{fields.name} has not one shared expert", hint="that is not read")
-    return own_keys(fields)
+    return parts.own_keys(fields)
 
 
 def _jetmoe(fields: Fields) -> Fields:
@@ -159,7 +136,8 @@ add({
     "minimax_m2": replace(_MIXTRAL, prepare=_minimax, attend=_qk_norm("per_layer")),
     "granitemoe granitemoeshared": _GRANITE,
     "granitemoe_swa": replace(
-        _GRANITE, sinks=True, kinds=switched(on=True, full=lambda fields, number: number % 4 == 0), rotates=by_list,
+        _GRANITE, sinks=True, kinds=decoder.switched(on=True, full=lambda fields, number: number % 4 == 0),
+        rotates=decoder.by_list,
     ),
     "phimoe": Decoder(
         norm=("layer_norm", True), mlp_bias=False, kinds=all_sliding,
@@ -170,7 +148,8 @@ add({
     ),
     "flex_olmo": Decoder(
         order="after", norms=("post_attention_layernorm", "post_feedforward_layernorm"), qk_norm="full", mlp_bias=False,
-        kinds=patterned, routing=Routing(experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
+        kinds=decoder.patterned,
+        routing=Routing(experts=("num_experts",), hidden=("intermediate_size",), shared_count=0),
     ),
     "dbrx": replace(
         _NO_BIAS, prepare=_dbrx, norm=("layer_norm", False), norms=("norm_attn_norm.norm_1", "norm_attn_norm.norm_2"),
@@ -197,7 +176,7 @@ add({
         ),
     ),
     "gpt_oss": _GPT_OSS,
-    "openai_privacy_filter": replace(_GPT_OSS, causal=False, kinds=all_sliding, prepare=to_each_side),
+    "openai_privacy_filter": replace(_GPT_OSS, causal=False, kinds=all_sliding, prepare=decoder.to_each_side),
 })  # fmt: skip
 
 # some layers are dense
@@ -288,7 +267,7 @@ add({
     ),
     "glm4_moe": _GLM,
     "sarvam_moe": replace(
-        _GLM, renames={**EXPERT_NAMES, "use_qkv_bias": "attention_bias"}, qk_switch=("use_qk_norm", True),
+        _GLM, renames={**decoder.EXPERT_NAMES, "use_qkv_bias": "attention_bias"}, qk_switch=("use_qk_norm", True),
     ),
     # the first DeepSeek, and Ling
     "deepseek": Decoder(mlp_bias=False, routing=Routing(layers=expert_layers)),
@@ -305,7 +284,7 @@ add({
     "solar_open": replace(_GLM, prepare=lambda fields: fields.with_values(first_k_dense_replace=0)),
     "dots1": replace(_GLM, out_bias=None, qk_switch=True, kinds=listed()),
     "exaone_moe": replace(
-        _NO_BIAS, qk_norm="head", kinds=patterned, rotates=in_windows_if_any,
+        _NO_BIAS, qk_norm="head", kinds=decoder.patterned, rotates=decoder.in_windows_if_any,
         routing=replace(_GLM_ROUTING, experts=("num_experts",), shared_count=("num_shared_experts", 0)),
     ),
     "ernie4_5_moe": _ERNIE,
@@ -418,14 +397,14 @@ def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict
     heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
     gate = "head" if fields.get("gating", True) in (True, "per-head") else "full"
     return {
-        **rotary_by_kind(fields, shape, kind, number),
+        **decoder.rotary_by_kind(fields, shape, kind, number),
         "heads": shape.heads if number < 0 else heads[number],
         "gate": gate,
     }
 
 
 _MELLUM = Decoder(
-    qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=rotary_by_kind,
+    qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"), attend=decoder.rotary_by_kind,
     routing=Routing(
         experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
         layers=after_first(0),
@@ -512,7 +491,7 @@ add({
     ),
     "kolibri1": Decoder(
         bias=False, order="around", norms=_KOLIBRI, qk_norm="head", mlp_bias=False, kinds=listed(),
-        rotates=in_windows_if_any, window=("sliding_window", 513), hidden=("moe_intermediate_size",),
+        rotates=decoder.in_windows_if_any, window=("sliding_window", 513), hidden=("moe_intermediate_size",),
         routing=Routing(
             experts=("num_local_experts", "num_experts"), shared_width=("shared_expert_intermediate_size",),
             shared_count=1, scored="sigmoid",
@@ -572,7 +551,7 @@ def _every_fourth_from_the_end(fields: Fields, layers: int) -> list[str]:
 
 def _muse_rotates(fields: Fields, kinds: Any) -> list[bool]:
     if "layer_rope_theta" in fields:
-        return by_list(fields, kinds)
+        return decoder.by_list(fields, kinds)
     return [kind == "sliding" for kind in _every_fourth_from_the_end(fields.with_values(layer_types=None), len(kinds))]
 
 

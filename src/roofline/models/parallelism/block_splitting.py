@@ -40,14 +40,8 @@ from roofline.errors import InputError, SizeError
 from roofline.frozen import replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
-from roofline.models.blocks.collectives import (
-    Algorithm,
-    ContextParallelAttention,
-    KVParallelAttention,
-    PipelineReceive,
-    PipelineSend,
-    TensorParallelCollective,
-)
+from roofline.models.blocks import collectives
+from roofline.models.blocks.collectives import TensorParallelCollective
 from roofline.models.blocks.encoder import Encoder
 from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
@@ -76,7 +70,7 @@ class BlockSplitter:
     axes: tuple[MeshAxis, ...]
     expert: int = 1
     sequence: bool = False
-    algorithm: Algorithm = None
+    algorithm: collectives.Algorithm = None
     context: tuple[MeshAxis, ...] = ()
     exchange: ExpertExchange | None = None
     kv: tuple[MeshAxis, ...] = ()
@@ -142,7 +136,7 @@ class BlockSplitter:
             raise self._not_shared(why, "context_parallel 1")
         if getattr(block, "indexer", None) is not None:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
-        return ContextParallelAttention(local.name, local, self.context, self.algorithm)
+        return collectives.ContextParallelAttention(local.name, local, self.context, self.algorithm)
 
     def _not_shared(self, why: str, hint: str) -> InputError:
         return InputError(f"sharing sequences of {self.name} over chips is not modelled: {why}", hint=hint)
@@ -188,7 +182,7 @@ class BlockSplitter:
                 f"them, and {self.ways} chips split them",
                 hint=f"kv_parallel of {', '.join(map(str, fitting))}",
             )
-        return KVParallelAttention(local.name, local, self.kv, self.algorithm)
+        return collectives.KVParallelAttention(local.name, local, self.kv, self.algorithm)
 
     def _sends(self, block: Block) -> bool:
         return self.exchange is not None and isinstance(block, MixtureOfExperts)
@@ -376,7 +370,9 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     )  # fmt: skip
     local = _split(model, splitter)
     if ways.pipeline > 1 and not model.head and not model.final:
-        local = replace(local, stage_end=(*local.stage_end, PipelineSend("hand_on", axes["pipeline"], algorithm)))
+        local = replace(
+            local, stage_end=(*local.stage_end, collectives.PipelineSend("hand_on", axes["pipeline"], algorithm))
+        )
     share = BatchShare(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, exchange, model)))
 
@@ -417,7 +413,7 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
     if splitter.ways > 1:
         first: tuple[Block, ...] = (splitter.reduce_after(model.embedding_name),) if model.embeds else ()
         if splitter.sequence and not model.embeds:
-            first = (PipelineReceive("", splitter.ways),)
+            first = (collectives.PipelineReceive("", splitter.ways),)
         gather = (splitter.collective("AllGather", "lm_head"),) if splitter.sequence and model.head else ()
         adapters = model.adapters
         if adapters is not None:

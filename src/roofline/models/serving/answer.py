@@ -18,17 +18,11 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import ridge
+from roofline.models import operations
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
-from roofline.models.operations import (
-    longest_operations,
-    moved_by_part,
-    moved_in_words,
-    off_matrix_unit,
-    share_of_experts,
-    shares_of_modules,
-)
+from roofline.models.operations import longest_operations
 from roofline.models.parallelism.layout import CHIPS, ONE_CHIP, OPTIONS, Parallelism, several_layouts
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.bound import Pipelined, as_size, full_from, names_that_bind, serve_bound, step_bound
@@ -441,7 +435,9 @@ class Serving(Comparable):
         >>> round(serve("llama-3-8b", on="h100", batch=8, context=4096).moved["kv"] / 1e9, 2)
         4.3
         """
-        return None if self.decode is None or isinstance(self.decode, Pipelined) else moved_by_part(self.decode)
+        return (
+            None if self.decode is None or isinstance(self.decode, Pipelined) else operations.moved_by_part(self.decode)
+        )
 
     def idle_copies(self) -> str:
         """A word where fewer sequences decode than there are copies of the model, with what one copy over all takes."""
@@ -608,7 +604,7 @@ class Serving(Comparable):
                 },
                 "compute_bound_from": self.compute_bound_from(),
                 "moved": self.moved,
-                "experts_touched": None if self.moved is None else share_of_experts(self.decode),
+                "experts_touched": None if self.moved is None else operations.share_of_experts(self.decode),
             }
         )
         phases = {name: self.phases[name].to_dict() if name in self.phases else None for name in ("prefill", "decode")}
@@ -623,7 +619,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
-    other = off_matrix_unit(phase)
+    other = operations.off_matrix_unit(phase)
     faster = "" if other is None else other.faster(
         phase, "activations",
         lambda to: serve_bound(found.model, name, **{**found.asked_of(name), "activations": to}).lower,
@@ -651,8 +647,11 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         *_over_several_chips(phase, found, name),
     ]
     if name == "decode":
-        lines += [*([] if isinstance(phase, Pipelined) else [moved_in_words(phase)]), *found.where_it_flips()]
-    lines.append(shares_of_modules(phase))
+        lines += [
+            *([] if isinstance(phase, Pipelined) else [operations.moved_in_words(phase)]),
+            *found.where_it_flips(),
+        ]
+    lines.append(operations.shares_of_modules(phase))
     yield Sentences(lines, indent=4)
 
 
