@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from roofline import sections
 from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.footprint import Footprint
@@ -25,20 +26,7 @@ from roofline.models.description import Block, Model
 from roofline.models.operations import prefill
 from roofline.models.serving.step import formats_in_words, needs
 from roofline.quantity import format_amount, format_count, format_number
-from roofline.sections import (
-    BLANK,
-    Amount,
-    Cell,
-    Column,
-    Headline,
-    Row,
-    Section,
-    Table,
-    assumes,
-    caveats,
-    figures,
-    incomplete,
-)
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, incomplete
 from roofline.sizes import Size, is_array, is_symbol
 from roofline.statements import Gap, kind_of
 from roofline.work import Op
@@ -126,7 +114,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         Gap(kind_of(gap) or "field", f"{each.model.name}: {gap}") for each in found for gap in each.model.gaps
     )
     yield BLANK
-    yield from caveats(gaps)
+    yield from sections.caveats(gaps)
     names = ("parameters", *(["active"] if some_active else []), *(["prompt"] if prompts else []))
     columns = figures(*names, "FLOPs", "memory", "bytes\nmoved", "FLOP/B", "KV per\ntoken")
     if first.context is not None:
@@ -145,7 +133,7 @@ def summary_sections(found: Sequence[Summary]) -> Iterator[Section]:
         *(f"{each.model.name}: {said}" for each in found if (said := source_said(each.model))),
         *dict.fromkeys(f"{each.model.name}: {note}" for each in found for note in each.model.notes),
     ]
-    yield from (BLANK, assumes(said), incomplete(gaps))
+    yield from (BLANK, sections.assumes(said), incomplete(gaps))
 
 
 def _formats(found: Sequence[Summary]) -> Iterator[str]:
@@ -189,7 +177,7 @@ def _whole(count: int) -> Amount:
     return Amount(count, "", f"{count:,}")
 
 
-def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[Cell]:
+def _row(found: Summary, some_active: bool, prompts: bool) -> Iterator[sections.Cell]:
     yield from (found.model.name, Amount(found.parameters, "", format_count(found.parameters)))
     if some_active:
         partly = found.active < found.parameters * 0.9

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from roofline import sections
 from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, plain_table, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
@@ -31,19 +32,7 @@ from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_percent
-from roofline.sections import (
-    BLANK,
-    CONFIGURATIONS,
-    Headline,
-    Section,
-    Sentences,
-    SizeColumn,
-    Table,
-    assumes,
-    caveats,
-    configurations,
-    incomplete,
-)
+from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
 from roofline.statements import HEADLINE_GAPS, Assumption, by_what_is_timed, without
@@ -170,18 +159,18 @@ class Serving(Comparable):
             for phase in phases:
                 yield from phase.sections()
             return
-        yield from (Headline(self.model.name, f"on {self.target}"), BLANK)
+        yield from (sections.Headline(self.model.name, f"on {self.target}"), BLANK)
         near = self.nearest()
         yield from self._misfit(near.lead if near else "")
         idle = self.idle_copies()
         yield from (Sentences([idle]), BLANK) if idle else ()
-        yield from caveats(item for phase in phases for item in phase.incomplete)
+        yield from sections.caveats(item for phase in phases for item in phase.incomplete)
         first, over = (
             [(each, list(each.sections())) for each in self.worked_out if getattr(each, place)]
             for place in ("first", "over")
         )
-        for each, sections in first:
-            yield from (Sentences(each.lead.splitlines()), *sections)
+        for each, shown in first:
+            yield from (Sentences(each.lead.splitlines()), *shown)
         lead = [line for each in self.worked_out if not each.first for line in each.lead.splitlines()]
         if self.expects_steps_alone():
             lead.append(f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone")
@@ -196,8 +185,8 @@ class Serving(Comparable):
             for name, phase in self.phases.items():
                 table = () if tables_last else (longest_operations(phase, name), BLANK)
                 yield from (*_phase_in_words(name, phase, self), *table)
-        for _, sections in over if tables_last else ():
-            yield from sections
+        for _, shown in over if tables_last else ():
+            yield from shown
         yield from (BLANK,) if tables_last else ()
         if self.expectation is not None:
             yield from (*self.expectation.sections(), BLANK)
@@ -209,7 +198,7 @@ class Serving(Comparable):
         said = without([item for phase in phases for item in phase.assumptions], ("fit",))
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
-        yield from (BLANK, assumes(dict.fromkeys(said)), incomplete(self.incomplete))
+        yield from (BLANK, sections.assumes(dict.fromkeys(said)), incomplete(self.incomplete))
 
     def _fastest_layout(self) -> Iterator[Section]:
         """The layout with the lowest floor of those that fit, where nothing but the layout varies."""
@@ -716,7 +705,7 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
             yield Sentences([f"instead: {_choices(near)}"], indent=4)
 
 
-def _configurations(found: Serving, *, as_data: bool = False) -> Table:
+def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
     """One row a configuration where sizes are arrays; ``as_data`` with the ends of the interval that is expected."""
     phases = {"prefill": found.prefill, "decode": found.decode}
     asked = {name: phase for name, phase in phases.items() if phase is not None}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline import sections
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
@@ -31,23 +32,7 @@ from roofline.models.serving.bound import names_that_bind, serve_bound, step_bou
 from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_quantity, parse
-from roofline.sections import (
-    BLANK,
-    Amount,
-    Cell,
-    Column,
-    Headline,
-    Row,
-    Section,
-    Sentences,
-    Table,
-    YesNo,
-    assumes,
-    caveats,
-    figures,
-    incomplete,
-    spread,
-)
+from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import Size, check, is_symbol
 from roofline.statements import without
@@ -183,13 +168,13 @@ class ParetoFront(Answer):
         count, best = len(self.choices), len(self.best)
         return f"ParetoFront of {self.model.name} on {self.machine.name}: {count} choices, {best} best"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[sections.Section]:
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
         chips = {choice.chips for choice in self.choices}
         number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
         number = "" if self.machine.name.startswith(number) else number
-        yield from (Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
-        yield from caveats(self.incomplete)
+        yield from (sections.Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
+        yield from sections.caveats(self.incomplete)
         if not self.fitting:
             yield Sentences(self.said, "alert")
             yield Sentences([*self.flips, *self._most_in_time()])
@@ -218,8 +203,8 @@ class ParetoFront(Answer):
         def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
             priced, joules = self.cost_per_million(choice), self.joules_per_token(choice)
-            cells: tuple[Cell, ...] = (
-                YesNo(choice.best, mark, ""),
+            cells: tuple[sections.Cell, ...] = (
+                sections.YesNo(choice.best, mark, ""),
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
                 Amount(user, "token/s", f"{format_number(user)}/s"),
                 Amount(choice.time_per_token, "s"),
@@ -236,7 +221,7 @@ class ParetoFront(Answer):
         dollars = [] if self.price is None else [Column(DOLLARS, "right", meaning=COST)]
         energy = [] if self.power is None else [Column(ENERGY, "right", meaning=JOULES)]
         columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"), *dollars, *energy)
-        rows = [row(fitting[index]) for index in spread(len(fitting), MOST_ROWS)]
+        rows = [row(fitting[index]) for index in sections.spread(len(fitting), MOST_ROWS)]
         return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
     def _held(self) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+from roofline import sections
 from roofline.answers import Comparable, Fact, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
@@ -20,23 +21,7 @@ from roofline.models.operations import longest_operations, network_resources, of
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.training.stage import Stage
 from roofline.quantity import format_amount, format_count, format_number, format_percent
-from roofline.sections import (
-    BLANK,
-    Amount,
-    Column,
-    Headline,
-    Listing,
-    Row,
-    Section,
-    Sentences,
-    SizeColumn,
-    Table,
-    YesNo,
-    assumes,
-    configurations,
-    figures,
-    incomplete,
-)  # fmt: skip
+from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum
 from roofline.statements import HEADLINE_GAPS, without
@@ -400,10 +385,10 @@ class Training(Measurable, Comparable):
             yield from bound.sections()
             return
         ways = ", ".join(f"{name.removesuffix('_parallel')} {size}" for name, size in self.numbers.items())
-        yield Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
+        yield sections.Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
         if is_array(self.lower):
             yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
-            yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
+            yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
             return
         advice = capability("Training.advise")(self)
         # what was measured ran: nothing has to make it fit
@@ -431,7 +416,7 @@ class Training(Measurable, Comparable):
         yield Listing("faster", _folded(faster)[:MOST_ADVICE])
         yield from (BLANK, longest_operations(bound), BLANK)
         # the lines about memory say what does not fit
-        yield from (assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
+        yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
 
     def tables_as_data(self) -> Mapping[str, Table]:
         """``memory`` is what a chip of the fullest stage holds, ``stages`` each stage of a pipeline, a row each.
@@ -488,15 +473,20 @@ def _stages(found: Training) -> Table:
     """Each stage of a pipeline: its layers, a chip's step without waits, what binds it, what a chip holds."""
     parts = list(found.memory.parts)
 
-    def row(number: int, stage: Stage) -> Row:
+    def row(number: int, stage: Stage) -> sections.Row:
         needed = stage.memory
         held = (Amount(bytes, "B") for bytes in (*(needed.parts[part] for part in parts), needed.total))
-        fits = "" if needed.fits is None else YesNo(bool(needed.fits))
+        fits = "" if needed.fits is None else sections.YesNo(bool(needed.fits))
         floor = Amount(stage.bound.lower, "s")
-        return Row((Amount(number), Amount(stage.layers), floor, str(stage.bound.bound_by), *held, fits))
+        return sections.Row((Amount(number), Amount(stage.layers), floor, str(stage.bound.bound_by), *held, fits))
 
     each = sorted((number, index) for index, stage in enumerate(found.stages) for number in stage.numbers)
-    columns = (*figures("stage", "layers", "at best"), Column("bound by"), *figures(*parts, "memory"), Column("fits"))
+    columns = (
+        *sections.figures("stage", "layers", "at best"),
+        sections.Column("bound by"),
+        *sections.figures(*parts, "memory"),
+        sections.Column("fits"),
+    )
     return Table(columns, [row(number, found.stages[index]) for number, index in each], "stages")
 
 
