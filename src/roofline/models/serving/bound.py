@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from roofline import dtypes
+from roofline import dtypes, sizes
 from roofline.answers import capability, plain_data
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound, decoded
@@ -46,19 +46,7 @@ from roofline.models.parallelism.splitting import Costs, local_model, local_stag
 from roofline.models.serving.served_model import SERVED, asked_model, served_model
 from roofline.models.serving.step import PHASES, ServingStep, check_phase
 from roofline.signatures import optional, renamed, spelled, takes
-from roofline.sizes import (
-    BLOCK,
-    Codes,
-    Size,
-    ceil_div,
-    common_shape,
-    floor_div,
-    is_array,
-    is_one,
-    is_symbol,
-    maximum,
-    minimum,
-)
+from roofline.sizes import Size, common_shape, is_array, is_one, is_symbol, maximum
 from roofline.statements import assume
 from roofline.work import Key, Work
 
@@ -139,7 +127,7 @@ def step_bound(
         )
     if ways.pipeline > 1:
         return pipelined(step)
-    if sum(value.size > BLOCK for value in step.sizes.values() if is_array(value)):
+    if sum(value.size > sizes.BLOCK for value in step.sizes.values() if is_array(value)):
         found: Bound | None = capability("serve_bound.arrays")(described, phase, step.sizes, asked)
         if found is not None:
             return found
@@ -158,7 +146,7 @@ def as_size(value: Size) -> Size:
 
 def names_that_bind(bound: Bound) -> Any:
     """What binds, as an array of names where sizes are arrays."""
-    if not isinstance(bound.bound_by, Codes):
+    if not isinstance(bound.bound_by, sizes.Codes):
         return bound.bound_by
     import numpy as np
 
@@ -174,7 +162,7 @@ def full_from(needed: Footprint | None, model: Model, batch: int, copies: int) -
         return None
     growing = needed.total - needed.parts.get("weights", 0)
     room = max(0.0, needed.capacity - needed.total + growing)
-    return int(room / growing * ceil_div(batch, copies)) * copies if growing else None
+    return int(room / growing * sizes.ceil_div(batch, copies)) * copies if growing else None
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -221,10 +209,10 @@ def pipelined(asked: ServingStep) -> Bound:
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
     few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
     if is_array(few) and few.any() and not few.all():
-        sizes = {name: options[name] for name in ("batch", "prompt", "past") if name in options}
-        return stack_parts(lambda **some: pipelined(asked.vary(**some)), sizes, few)
+        given = {name: options[name] for name in ("batch", "prompt", "past") if name in options}
+        return stack_parts(lambda **some: pipelined(asked.vary(**some)), given, few)
     pieces = wanted if (few.all() if is_array(few) else few) else 1
-    turns = 1 if pieces > 1 else minimum(wanted, local)
+    turns = 1 if pieces > 1 else sizes.minimum(wanted, local)
     if ways.balance == "time":
         parts, named = local_stages(asked.model, asked.machine, ways, _costs(asked, turns))
     if not is_one(turns):
@@ -295,7 +283,7 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     least = min(prompt.ravel().tolist()) if is_array(prompt) else prompt
     if not is_symbol(least) and least < pieces:
         raise SizeError(f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"microbatches {prompt} at most")
-    ends = [floor_div(prompt * number, pieces) for number in range(pieces + 1)]
+    ends = [sizes.floor_div(prompt * number, pieces) for number in range(pieces + 1)]
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
 

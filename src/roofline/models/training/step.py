@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from roofline import dtypes
+from roofline import dtypes, sizes
 from roofline.answers import estimable
 from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound
@@ -54,18 +54,7 @@ from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
 from roofline.signatures import call, renamed, spelled, takes
-from roofline.sizes import (
-    Definitions,
-    Size,
-    check,
-    common_shape,
-    exact_div,
-    floor_div,
-    is_array,
-    is_one,
-    is_symbol,
-    maximum,
-)
+from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Op, Tensor
 
@@ -175,7 +164,7 @@ class TrainingQuestion:
             for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
         ]
         stages = tuple(each for each, _ in made)
-        short = Definitions()
+        short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
         lower, op_by_op, upper = _times(stages, [found for _, found in made], plan, order, self.pipeline, shorten)
         batch = exact_div(laid.total, laid.length)
@@ -247,9 +236,9 @@ class _LaidOutStep(NamedTuple):
         model = _stored_in(model, stored)
         length = check("sequence", model.usual_length if asked.sequence is None else asked.sequence)
         total = check("batch_tokens", asked.batch_tokens)
-        sizes = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
-        listed = {name: each for name, each in sizes.items() if is_array(each)}
-        refuse_more(math.prod(common_shape(listed)), listed)
+        given = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
+        listed = {name: each for name, each in given.items() if is_array(each)}
+        refuse_more(math.prod(sizes.common_shape(listed)), listed)
         if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
         local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
@@ -396,7 +385,7 @@ def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule)
         return 1
     if is_symbol(share):
         return share  # sequences are whole: a closed form says so
-    many = maximum(floor_div(share, 1), 1)
+    many = maximum(sizes.floor_div(share, 1), 1)
     many = many if is_array(many) else int(many)
     return maximum(many - many % stages, stages) if order.splits else many
 
