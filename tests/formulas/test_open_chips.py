@@ -20,6 +20,7 @@ from roofline.models import serve_bound
 from roofline.models.training.step import train
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.collectives.registry import KINDS
+from roofline.sections import Sentences
 from roofline.sizes import symbol
 
 BOUNDS = ("lower", "op_by_op", "upper")
@@ -155,12 +156,27 @@ def test_flips_name_the_most_chips_on_which_a_step_stays_compute_bound():
     assert flip.value - 8 < float(flip.form.subs(values)) <= flip.value
 
 
+def test_chips_of_one_batch_are_more_by_a_whole_step_than_behind_a_backward_pass():
+    """Each of the answers to one question says how the other counts: 6 FLOPs of a weight and token, or 4 of them."""
+    layers = roofline.scaling("dp", on="h100:1024", B=4_000_000)
+    step = roofline.formula("llama-3-8b", "train", on="h100:n", data="n", batch_tokens=4_000_000)
+    (flip,) = (each for each in step.flips() if each.size == "n")
+    attention = step.point["sequence"] * 32 * 4096 * 6 / (6 * 8.03e9)  # causal: 12·layers·width·T/2 of 6 FLOPs a weight
+    assert flip.value / (4_000_000 / layers.value) == pytest.approx(1.5 * (1 + attention), rel=0.05)
+    assert any("1.5 times as many chips" in line for line in layers.assumptions)
+    assert any("scaling has one pass of a layer beside it" in line for line in step.said)
+    slow = roofline.scaling("dp", on="h100:1024", B=4_000_000, link=50e9)
+    assert "given by the caller: nvlink at 50 GB/s, while nic stays as listed" in slow.assumptions
+
+
 def test_a_flip_beyond_whole_sequences_says_that_no_step_runs_there():
     """The batch has 976 sequences, one for each chip: on 977 chips none runs, as a step asked about on so many says."""
     step = roofline.formula("llama-3-8b", "train", on="h100:n", batch_tokens=4_000_000)
     (flip,) = (each for each in step.flips() if each.size == "n")
     reason = "batch_tokens is less than n sequences, and a chip takes whole ones"
     assert flip.does_not_run == f"from n 977 on {reason}"
+    first = next(each.lines[0] for each in step.sections() if isinstance(each, Sentences))
+    assert first == f"{flip.does_not_run}: no step runs there; nic would bind from n {flip.value:,.0f} on"
     (tokens,) = (each for each in step.flips() if each.size == "batch_tokens")
     assert tokens.does_not_run == f"below batch_tokens {64 * 4096:,} {reason}"
     said = " ".join(str(step).split())

@@ -633,6 +633,7 @@ class Formula(Answer):
     def sections(self) -> Iterator[Section]:
         """The terms with the binding one marked, the three bounds, flips, elasticities, rates, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.of_chips}"), BLANK)
+        yield Sentences(self._ends_in_words(), "alert")
         yield Sentences([*self.said, *self._bounds_in_words()])
         yield from (BLANK, self._terms_table(), BLANK)
         flips = self._flips_in_words()
@@ -643,6 +644,15 @@ class Formula(Answer):
         yield from (BLANK, Pairs(rates, name="rates"))
         yield Pairs(self._validity(), name="valid")
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+
+    def _ends_in_words(self) -> list[str]:
+        """From which size on no step runs, where that is before another resource would bind."""
+        ends: dict[str, list[str]] = {}
+        for flip in self.flips():
+            if flip.does_not_run.startswith("from ") and flip.value is not None:
+                place = f"{flip.after} would bind from {flip.size} {format_number(flip.value)} on"
+                ends.setdefault(flip.does_not_run, []).append(place)
+        return [f"{why}: no step runs there; {' and '.join(places)}" for why, places in ends.items()]
 
     def _bounds_in_words(self) -> Iterator[str]:
         names = ", ".join(f"T_{term.resource.replace(' ', '_')}" for term in self.terms)

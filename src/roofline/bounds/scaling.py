@@ -56,7 +56,8 @@ class Condition:
     by loading weights. ``per`` lists the mesh axes whose chips share the unknown. ``link`` names the one axis whose
     links count; empty: all. ``routed`` says that k of E experts get each token: given k, the answer is for all tokens.
     ``experts`` says that tokens go to k experts of other chips.
-    ``hides`` is what the time of ``against`` has to cover: ``wire``, or ``weights`` that are loaded.
+    ``hides`` is what the time of ``against`` has to cover: ``wire``, or ``weights`` that are loaded. ``apart`` says how
+    the floor of a model's whole step differs.
     """
 
     says: str
@@ -70,7 +71,11 @@ class Condition:
     routed: bool = False
     hides: str = "wire"
     experts: bool = False
+    apart: str = ""
 
+
+#: What the floor of a training step counts that a condition of layers does not.
+_WHOLE_STEP = "attention, and no more chips than sequences"
 
 #: The conditions by name; ``{0}`` in a line is the dtype of activations and gradients, ``{1}`` of weights.
 CONDITIONS: dict[str, Condition] = {
@@ -81,6 +86,8 @@ CONDITIONS: dict[str, Condition] = {
         "B",
         "tokens per chip",
         per=("X",),
+        apart="the sums are behind the backward pass alone, 4 of the 6 FLOPs of a weight and token; the formula of a "
+        f"training step on n chips has the forward pass beside them, so 1.5 times as many chips, {_WHOLE_STEP}",
     ),
     "fsdp": Condition(
         "fully sharded data parallelism: weights are gathered behind the forward pass",
@@ -88,6 +95,7 @@ CONDITIONS: dict[str, Condition] = {
         "B",
         "tokens per chip",
         per=("X",),
+        apart=f"matrices of layers alone; the formula of a training step on n chips has all of a model, {_WHOLE_STEP}",
     ),
     "tp": Condition(
         "tensor parallelism: activations are gathered and scattered around the layer",
@@ -475,6 +483,7 @@ def scaling(
         name=name, says=condition.says, what=routed.what, question=asked, algorithm=algorithm, at_most=most,
         assumptions=(
             *routed.said, *_taken(asked.machine, axes, mesh is not None), *_assumed(symbolic, several, network),
+            *([condition.apart] if condition.apart and wanted == condition.unknown else []),
         ),
     )  # fmt: skip
     beyond = inner_link_limit(wanted, found.value, asked.machine, unit) if wanted in opened else ()

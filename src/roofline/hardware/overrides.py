@@ -71,9 +71,10 @@ from roofline.hardware.machine import (
     figure_unit,
     figures_by_path,
 )
+from roofline.hardware.network import domain_of
 from roofline.hardware.rate import find_level, find_link
 from roofline.signatures import takes
-from roofline.sizes import is_array
+from roofline.sizes import is_array, is_number, product
 from roofline.statements import Assumption
 
 _OUTERMOST = ("hbm", "dram")
@@ -427,7 +428,16 @@ def _describe(machine: Machine, path: str) -> str:
     if any(unit.name == head and part in unit.peaks for unit in machine.units):
         return f"{part} on {head} at {quantity.format_quantity(figure.value, 'FLOP/s')}"
     name = head if part == "bandwidth" else path
-    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}"
+    others = _other_links(machine) if name in {link.name for link in machine.links} else []
+    kept = f", while {' and '.join(others)} {'stays' if len(others) == 1 else 'stay'} as listed" if others else ""
+    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}{kept}"
+
+
+def _other_links(machine: Machine) -> list[str]:
+    """The links whose bandwidth nobody set, where chips of several nodes or slices send over more than one."""
+    chips, joined = product(machine.shape), [domain_of(link) for link in machine.links]
+    is_one = machine.slices == 1 and is_number(chips) and all(each is None or chips <= each for each in joined)
+    return [] if is_one else [link.name for link in machine.links if f"{link.name}.bandwidth" not in machine.given]
 
 
 def changed_figures(machine: Machine, before: Machine) -> dict[str, float]:

@@ -376,6 +376,8 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     said = _examples(point, given)
     if found.layout.pipeline == 1 and rest.get("microbatches") is None:
         said.append("the whole batch in one microbatch, also where it does not fit; microbatches says how many")
+    if is_symbol(found.chips):
+        said.append("the network is beside the whole step; scaling has one pass of a layer beside it: fewer chips")
     return _training_form(found, sizes, point, said, rest)
 
 
