@@ -646,6 +646,14 @@ def test_the_cheapest_row_is_timed_whole_and_each_machine_has_its_own_above_the_
     assert grid.cheapest == 1
     assert grid["on"][grid.cheapest] == beside.fastest == "h100:8"
     assert grid["cost_per_million"][3] < grid["cost_per_million"][1]
+    frame = grid.to_pandas()
+    whole = frame[frame["incomplete"] == ""]
+    assert whole["cost_per_million"].idxmin() == grid.cheapest
+    assert set(frame["incomplete"][2:]) == {"; ".join(beside.untimed[1])}
+    assert "incomplete" not in roofline.sweep("llama-3-8b", on="h100,h200", batch=[1, 8]).to_pandas()
+    last = roofline.sweep("llama-3-8b", on=["h100:8", "mi325x:8"], tensor=[8, 16], batch=[1, 8], context=4096)
+    assert [last.is_partial(row) for row in range(8)] == [False] * 4 + [True] * 2 + [False] * 2
+    assert list(last.sections())
     said = str(grid)
     dollars, tokens = float(grid["cost_per_million"][1]), 1e6 / float(grid["cost_per_million"][1])
     assert f"${dollars:.4g} a million tokens ({tokens / 1e6:.3g}M for a dollar) of those timed whole: on h100:8" in said

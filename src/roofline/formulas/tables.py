@@ -174,10 +174,13 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def to_pandas(self, table: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
         """The table, ``"rows"``, as a data frame of pandas, or some ``columns``; ``attrs["units"]`` has the units.
 
-        Columns of a formula are worked out when they are asked for, so that few of them are quicker than all.
+        Columns of a formula are worked out when they are asked for, so that few of them are quicker than all. Where
+        only some rows are timed whole, ``incomplete`` is a column too: what is not timed of a row.
         """
         chosen_table(table, ("rows",))
         frame = _library("pandas").DataFrame({name: self.flat(name) for name in (self if columns is None else columns)})
+        if self.untimed:
+            frame["incomplete"] = ["; ".join(self.untimed[row // self.rows_of_a_choice]) for row in range(len(self))]
         frame.attrs |= {"units": self.units, "incomplete": list(getattr(self, "incomplete", ()))}
         return frame
 

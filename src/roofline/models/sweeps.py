@@ -666,8 +666,8 @@ class StepTable(BlockTable):
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
         several = possible if possible[1:] else ()
-        apart = dict(zip(several, untimed_apart(self._gaps[number] for number in several), strict=True))
-        every = range(possible[-1] + 1) if any(apart.values()) else ()
+        apart = dict(zip(several, untimed_apart(self._gaps.get(number, ()) for number in several), strict=True))
+        every = range(-(-done // grid)) if any(apart.values()) else ()
         untimed = tuple(tuple(apart.get(number, ())) for number in every)
         return StepSweep(
             self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, notes, untimed
