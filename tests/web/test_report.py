@@ -350,6 +350,14 @@ COVERED = """(which) => {
 }"""
 
 
+#: Whether every picture has the width that the window leaves it.
+RESIZED = """() => {
+  const width = Math.max(300, Math.min(1120, document.documentElement.clientWidth - 62));
+  const all = [...document.querySelectorAll("section.chart svg[role=img]")];
+  return all.length > 0 && all.every((svg) => svg.viewBox.baseVal.width === width);
+}"""
+
+
 def test_names_in_a_picture_cover_no_line_and_no_other(tab: Tab, tmp_path: Path) -> None:
     """As many names as have room are there: of two chips, and of two operations on two chips."""
     two = plot(on=["h100", "mi300x"])
@@ -357,7 +365,7 @@ def test_names_in_a_picture_cover_no_line_and_no_other(tab: Tab, tmp_path: Path)
     opened(tab, report(two, four), tmp_path)
     for width, least in ((390, 1), (768, 4), (1280, 4)):
         tab.page.set_viewport_size({"width": width, "height": 844})
-        tab.page.wait_for_timeout(60)
+        tab.page.wait_for_function(RESIZED)
         for which in (0, 1):
             many, covered = tab.page.evaluate(COVERED, which)
             assert covered == [], (width, which)
