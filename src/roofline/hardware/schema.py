@@ -237,10 +237,12 @@ def expect(value: Any, kind: type | tuple[type, ...], what: str, place: FieldPat
     return value
 
 
-def text_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> str:
-    """Read a text; nothing is the empty text."""
-    value = raw.get(key, "")
-    return str(expect(value, str, "text", place.at(key)))
+def text_of(raw: Mapping[str, Any], key: str, place: FieldPath, needed: str = "") -> str:
+    """Read a text; nothing is the empty text, or refused where ``needed`` says what to write."""
+    text = str(expect(raw.get(key, ""), str, "text", place.at(key)))
+    if needed and not text:
+        place.at(key).fail("is missing", needed)
+    return text
 
 
 def texts_of(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[str, ...]:
@@ -443,9 +445,7 @@ def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[st
 
 def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) -> str:
     """Read the name of a level or a link, in lower case."""
-    name = text_of(raw, field, place).lower()
-    if not name:
-        place.at(field).fail("is missing", f"name {what}")
+    name = text_of(raw, field, place, f"name {what}").lower()
     plain_name(name, place.at(field))
     return name
 
@@ -530,9 +530,7 @@ def _alternates(raw: Mapping[str, Any], place: FieldPath) -> tuple[Alternate, ..
     for i, table in list_of_tables(raw, "alternates", place):
         here = place.at(f"alternates[{i}]")
         known_keys(table, _ALTERNATE_KEYS, here)
-        of = text_of(table, "of", here)
-        if not of:
-            here.at("of").fail("is missing", "say which figure it is, such as 'hbm.bandwidth'")
+        of = text_of(table, "of", here, "say which figure it is, such as 'hbm.bandwidth'")
         plain = {k: v for k, v in table.items() if k in FIGURE_KEYS}
         value = figure(plain, figure_unit(of), here, {})
         found.append(Alternate(of, value, flag_of(table, "rejected", here, False)))
@@ -585,10 +583,7 @@ _LINK: Mapping[str, Reader] = {
 def build_system(key: str, raw: Mapping[str, Any], place: FieldPath, chip_named: Callable[[str], Machine]) -> Machine:
     """Make the Machine of a system's chip, joined by the system's links."""
     known_keys(raw, _SYSTEM_KEYS, place)
-    name = text_of(raw, "chip", place)
-    if not name:
-        place.at("chip").fail("is missing", "name the chip it is made of, such as 'h100'")
-    chip = chip_named(name)
+    chip = chip_named(text_of(raw, "chip", place, "name the chip it is made of, such as 'h100'"))
     own, links = {link.name: link for link in chip.links}, links_of(raw, place)
     _check_names("link", "name", links, chip.links, place)
     links = tuple(fill_missing(own[link.name], link) if link.name in own else link for link in links)

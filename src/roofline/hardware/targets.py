@@ -112,22 +112,22 @@ def chip(
         machine = override(machine, overrides)
     if unit is not None or over is not None or achievable:
         machine = with_choices(machine, unit=unit, over=over, achievable=achievable)
-    if shape and machine.links:
-        from roofline.hardware.mesh import with_mesh
-
-        machine = with_mesh(machine)
-    return machine
+    return _on_its_mesh(machine) if shape else machine
 
 
 @lru_cache(maxsize=256)
 def _in_shape(machine: Machine, shape: tuple[int, ...], slices: int) -> Machine:
     """Several of a chip: one value, so that what is worked out for a machine is found by the next question."""
-    machine = replace(machine, shape=shape, slices=slices)
-    if machine.links:
-        from roofline.hardware.mesh import with_mesh
+    return _on_its_mesh(replace(machine, shape=shape, slices=slices))
 
-        machine = with_mesh(machine)
-    return machine
+
+def _on_its_mesh(machine: Machine) -> Machine:
+    """Chips of a shape with the mesh that it makes of them; as they are where no link joins them."""
+    if not machine.links:
+        return machine
+    from roofline.hardware.mesh import with_mesh
+
+    return with_mesh(machine)
 
 
 @takes()
