@@ -13,7 +13,7 @@ from onnx import helper
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, RooflineError, SizeError
 from roofline.formulas.column_code import ColumnForms, column_code
-from roofline.formulas.printers import javascript_source, python_source
+from roofline.formulas.printers import Way, javascript_source, python_source
 from roofline.programs import trace
 from roofline.programs.api import front_end
 from roofline.sizes import symbol
@@ -179,4 +179,4 @@ def test_a_formula_is_not_compiled_of_what_is_no_name() -> None:
         )
     for source in (python_source, javascript_source):
         with pytest.raises(SizeError, match="is no name in a program"):
-            source("g", [size], {}, {"hbm": 8 * size})
+            source("g", [size], Way({}, {"hbm": 8 * size}, {}))

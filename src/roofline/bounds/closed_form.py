@@ -464,21 +464,19 @@ class Formula(Answer):
         compute it a program takes the fastest, LaTeX has that of the point.
         """
         language = language_named(language, "a formula")
+        if language == "latex":
+            return "\n".join(self._latex())
         if language == "c":
             ways = [each._way(self._conditions_of(each)) for each in self.ways or (self,)]
-            return c_source_of_ways(
-                name, list(self.letters.values()), ways, [each for each in self._docstring() if each]
-            )
-        if self.ways and language != "latex":
-            return self._printed_ways(language, name)
-        return self._printed(language, name, self.conditions)
+            return c_source_of_ways(name, list(self.letters.values()), ways, self._docstring())
+        return self._printed_ways(language, name) if self.ways else self._printed(language, name, self.conditions)
 
     def _conditions_of(self, way: Formula) -> tuple[ValidRange, ...]:
         """Those of one of its ways: its own where it is a case, else those of all, as in :meth:`compile`."""
         return way.conditions if way.case else self.conditions
 
     def _way(self, conditions: Sequence[ValidRange]) -> Way:
-        """What a program in C is made of."""
+        """What a program is made of."""
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         case = None if self.case is None else self.case.holds
         return Way(rates, self._columns(), self.definitions, case, conditions)
@@ -502,14 +500,10 @@ class Formula(Answer):
         return columns | {name: form for name, form in self.forms.items() if name.startswith("memory")}
 
     def _printed(self, language: str, called: str, conditions: Sequence[ValidRange]) -> str:
-        columns = self._columns()
-        rates = {rate.symbol: rate.value for rate in self.rates.values()}
-        sizes = list(self.letters.values())
+        sizes, way = list(self.letters.values()), self._way(conditions)
         if language == "python":
-            return python_source(called, sizes, rates, columns, self.definitions, self._docstring(), conditions)
-        if language == "javascript":
-            return javascript_source(called, sizes, rates, columns, self.definitions, conditions)
-        return "\n".join(self._latex())
+            return python_source(called, sizes, way, self._docstring())
+        return javascript_source(called, sizes, way)
 
     def _docstring(self) -> list[str]:
         """What a program of it says: of what on what, and in which units."""

@@ -31,19 +31,23 @@ LANGUAGES = ("python", "javascript", "c", "latex", "numpy", "words")
 
 
 class Language(NamedTuple):
-    """A language of whole formulas: its title, the word of its option, how a file of it ends and a comment begins."""
+    """A language of whole formulas: its title, the word of its option, how a file of it ends and a comment begins.
+
+    ``largest`` is its function for the largest of numbers, where a program is made in it.
+    """
 
     title: str
     word: str
     ending: str
     comment: str
+    largest: str = ""
 
 
 #: Languages that a whole formula is printed in.
 PRINTED = {
-    "python": Language("Python", "python", ".py", "#"),
-    "javascript": Language("JavaScript", "js", ".js", "//"),
-    "c": Language("C", "c", ".c", "//"),
+    "python": Language("Python", "python", ".py", "#", "max"),
+    "javascript": Language("JavaScript", "js", ".js", "//", "Math.max"),
+    "c": Language("C", "c", ".c", "//", "fmax"),
     "latex": Language("LaTeX", "latex", ".tex", "%"),
 }
 
@@ -344,65 +348,71 @@ def check_names(names: Iterable[Any]) -> None:
             raise SizeError(f"size {name!r} is no name in a program", hint="letters, digits and _, as in batch")
 
 
-def python_source(
-    name: str,
-    sizes: Sequence[Any],
-    rates: Mapping[Any, float],
-    forms: Mapping[str, Any],
-    definitions: Mapping[Any, Any] | None = None,
-    says: Sequence[str] = (),
-    conditions: Sequence[tuple[Any, str]] = (),
-) -> str:
+class Way(NamedTuple):
+    """One way to compute a form: its rates with their values, its columns, long parts of them, when it is the one.
+
+    ``definitions`` are symbols in the columns with what they stand for, each after those in it. Where one of the
+    ``conditions`` fails, each with what is said there, its columns are no numbers.
+    """
+
+    rates: Mapping[Any, float]
+    forms: Mapping[str, Any]
+    definitions: Mapping[Any, Any]
+    holds: Any = None
+    conditions: Sequence[tuple[Any, str]] = ()
+
+    def variables(self, language: str, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """What a function works out, in order: each by its name with its source, parts first."""
+        for symbol, part in self.definitions.items():
+            yield printer(language).doprint(symbol), text(part, language)
+        for key, form in self.forms.items():
+            combined = isinstance(form, Combined)
+            yield names[key], form.text(names, PRINTED[language].largest) if combined else text(form, language)
+
+
+def names_of_columns(language: str, sizes: Sequence[Any], ways: Sequence[Way]) -> dict[str, str]:
+    """A name of a variable for each column of some ways, none that a size, a rate or a part has."""
+    others = [*sizes, *(each for way in ways for each in (*way.rates, *way.definitions))]
+    check_names(others)
+    columns = dict.fromkeys(key for way in ways for key in way.forms)
+    return identifiers(columns, {printer(language).doprint(each) for each in others})
+
+
+def python_source(name: str, sizes: Sequence[Any], way: Way, says: Sequence[str] = ()) -> str:
     """A function in Python that returns a dictionary; rates are arguments with their values as defaults.
 
-    ``definitions`` are symbols in the forms with what they stand for, each after those in it; ``says`` are the lines
-    of its docstring. Where one of the ``conditions`` fails, each with what is said there, all it returns is NaN.
+    ``says`` are the lines of its docstring.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
-    >>> print(python_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W, "all": Combined("sum", ("hbm", "hbm"))}))
+    >>> forms = {"hbm": 4 * B / W, "all": Combined("sum", ("hbm", "hbm"))}
+    >>> print(python_source("time", [B], Way({W: 8.19e11}, forms, {})))
     def time(B, W_hbm=819000000000.0):
         hbm = 4*B/W_hbm
         all = hbm + hbm
         return {"hbm": hbm, "all": all}
     """
-    check_names([*sizes, *rates, *(definitions or ())])
-    show = printer("python")
-    arguments = [*(show.doprint(size) for size in sizes), *(f"{show.doprint(r)}={v!r}" for r, v in rates.items())]
-    parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
-    names = identifiers(forms, {*parts, *(argument.partition("=")[0] for argument in arguments)})
-    nothing = f"dict.fromkeys({list(forms)!r}, math.nan)"
-    lines = [f"    {line}" for line in unless("python", conditions, nothing)]
-    lines += [f"    {part} = {text(form, 'python')}" for part, form in parts.items()]
+    names, show = names_of_columns("python", sizes, [way]), printer("python").doprint
+    arguments = [*map(show, sizes), *(f"{show(rate)}={value!r}" for rate, value in way.rates.items())]
+    nothing = f"dict.fromkeys({list(way.forms)!r}, math.nan)"
+    lines = [f"    {line}" for line in unless("python", way.conditions, nothing)]
     if says:
         first, *rest = says
         lines = [f'    """{first}', *(["", *(f"    {each}" for each in rest)] if rest else []), '    """', *lines]
-    for key, form in forms.items():
-        value = form.text(names, "max") if isinstance(form, Combined) else text(form, "python")
-        lines.append(f"    {names[key]} = {value}")
+    lines += [f"    {variable} = {source}" for variable, source in way.variables("python", names)]
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     uses_math = any("math." in line for line in lines[len(says) + 2 * bool(says) :])
     head = [*["import math", "", ""] * uses_math, f"def {name}({', '.join(arguments)}):"]
     return "\n".join([*head, *lines, f"    return {{{found}}}"])
 
 
-def javascript_source(
-    name: str,
-    sizes: Sequence[Any],
-    rates: Mapping[Any, float],
-    forms: Mapping[str, Any],
-    definitions: Mapping[Any, Any] | None = None,
-    conditions: Sequence[tuple[Any, str]] = (),
-) -> str:
+def javascript_source(name: str, sizes: Sequence[Any], way: Way) -> str:
     """A function in JavaScript of one object of sizes and rates; rates have their values as defaults.
-
-    ``definitions`` are symbols in the forms with what they stand for, each after those in it. Where one of the
-    ``conditions`` fails, each with what is said there, all it returns is NaN.
 
     >>> import sympy
     >>> B, W = sympy.Symbol("B", integer=True, positive=True), sympy.Symbol("W_hbm", positive=True)
     >>> conditions = [(B >= 8, "B is less than 8")]
-    >>> print(javascript_source("time", [B], {W: 8.19e11}, {"hbm": 4 * B / W}, conditions=conditions))
+    >>> print(javascript_source("time", [B], Way({W: 8.19e11}, {"hbm": 4 * B / W}, {}, conditions=conditions)))
     function time({B, W_hbm = 819000000000}) {
       // NaN where B is less than 8
       if (!(B >= 8)) return {"hbm": NaN};
@@ -410,18 +420,11 @@ def javascript_source(
       return {"hbm": hbm};
     }
     """
-    check_names([*sizes, *rates, *(definitions or ())])
-    show = printer("javascript")
-    arguments = [*(show.doprint(size) for size in sizes)]
-    arguments += [f"{show.doprint(rate)} = {text(value, 'javascript')}" for rate, value in rates.items()]
-    parts = {show.doprint(symbol): form for symbol, form in (definitions or {}).items()}
-    names = identifiers(forms, {*parts, *(argument.partition(" =")[0] for argument in arguments)})
-    nothing = ", ".join(f'"{key}": NaN' for key in forms)
-    lines = [f"  {line}" for line in unless("javascript", conditions, f"{{{nothing}}}")]
-    lines += [f"  const {part} = {text(form, 'javascript')};" for part, form in parts.items()]
-    for key, form in forms.items():
-        value = form.text(names, "Math.max") if isinstance(form, Combined) else text(form, "javascript")
-        lines.append(f"  const {names[key]} = {value};")
+    names, show = names_of_columns("javascript", sizes, [way]), printer("javascript").doprint
+    arguments = [*map(show, sizes), *(f"{show(r)} = {text(value, 'javascript')}" for r, value in way.rates.items())]
+    nothing = ", ".join(f'"{key}": NaN' for key in way.forms)
+    lines = [f"  {line}" for line in unless("javascript", way.conditions, f"{{{nothing}}}")]
+    lines += [f"  const {variable} = {source};" for variable, source in way.variables("javascript", names)]
     found = ", ".join(f'"{key}": {name}' for key, name in names.items())
     return "\n".join([f"function {name}({{{', '.join(arguments)}}}) {{", *lines, f"  return {{{found}}};", "}"])
 
@@ -527,19 +530,6 @@ def fastest_source(
     return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
 
 
-class Way(NamedTuple):
-    """One way to compute a form: its rates with their values, its columns, long parts of them, when it is the one.
-
-    Where one of the ``conditions`` fails, each with what is said there, its columns are no numbers.
-    """
-
-    rates: Mapping[Any, float]
-    forms: Mapping[str, Any]
-    definitions: Mapping[Any, Any]
-    holds: Any = None
-    conditions: Sequence[tuple[Any, str]] = ()
-
-
 def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says: Sequence[str] = ()) -> str:
     """A function in C of ``sizes`` that returns a structure, both called ``name``: the fastest of several ways.
 
@@ -561,12 +551,8 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
       return (struct time){.hbm = hbm, .twice = twice};
     }
     """
-    for way in ways:
-        check_names([*sizes, *way.rates, *way.definitions])
-    show = printer("c")
-    given = [show.doprint(size) for size in sizes]
-    taken = {*given, *(show.doprint(each) for way in ways for each in (*way.rates, *way.definitions))}
-    names = identifiers(dict.fromkeys(key for way in ways for key in way.forms), taken)
+    names = names_of_columns("c", sizes, ways)
+    given = [printer("c").doprint(size) for size in sizes]
     head = f"({', '.join(f'double {size}' for size in given)}) {{"
     lines = ["#include <math.h>", "", f"struct {name} {{ double {', '.join(names.values())}; }};", ""]
     lines += [*(f"// {line}" for line in says)]
@@ -580,13 +566,10 @@ def c_source_of_ways(name: str, sizes: Sequence[Any], ways: Sequence[Way], says:
 
 
 def _way_in_c(name: str, way: Way, names: Mapping[str, str]) -> Iterator[str]:
-    show = printer("c")
     yield from (f"  {line}" for line in unless("c", way.conditions, _nothing_in_c(name, names)))
-    for symbol, value in (*way.rates.items(), *way.definitions.items()):
-        yield f"  const double {show.doprint(symbol)} = {text(value, 'c')};"
-    for key, form in way.forms.items():
-        value = form.text(names, "fmax") if isinstance(form, Combined) else text(form, "c")
-        yield f"  const double {names[key]} = {value};"
+    rates = ((printer("c").doprint(rate), text(value, "c")) for rate, value in way.rates.items())
+    for variable, source in (*rates, *way.variables("c", names)):
+        yield f"  const double {variable} = {source};"
     yield f"  return (struct {name}){{{', '.join(f'.{names[key]} = {names[key]}' for key in way.forms)}}};"
 
 
