@@ -393,3 +393,34 @@ def test_rows_under_a_module_add_up_to_it(on):
 def test_views_alone_and_a_module_without_others_have_no_row_of_their_own():
     program = trace(nn.Sequential(nn.Flatten(0, 1), nn.Linear(32, 8)), torch.empty(2, 16, 32))
     assert "its own operations" not in str(program)
+
+
+def test_gradients_of_tensors_that_a_function_refers_to():
+    linear, weight, leaf = torch.nn.Linear(64, 32), torch.randn(64, 32), torch.randn(64, 32, requires_grad=True)
+    parameters = dict(linear.named_parameters())
+
+    def loss(given, x):
+        return (torch.func.functional_call(linear, given, (x,)) ** 2).sum()
+
+    def by_graph(x):
+        return torch.autograd.grad(((x @ leaf) ** 2).sum(), leaf)
+
+    def by_call(x):
+        ((x @ leaf) ** 2).sum().backward()
+        return leaf.grad
+
+    grad, x, w, bias = torch.func.grad, 8 * 64, 64 * 32, 32
+    programs = [
+        (by_graph, x + 2 * w),
+        (by_call, x + 2 * w),
+        (lambda x: grad(lambda w: ((x @ w) ** 2).sum())(weight), x + 2 * w),
+        (lambda x: torch.func.vjp(lambda w: x @ w, weight)[1](x @ weight), x + 2 * w),
+        (lambda x: grad(loss)(parameters, x), x + 2 * (w + bias)),
+        (lambda x: torch.func.vmap(grad(loss), (None, 0))(parameters, x), x + 9 * (w + bias)),
+    ]
+    for program, elements in programs:
+        found = trace(program, "fp32[8, 64]")
+        assert found.bytes("minimal") == 4 * elements
+        assert found.macs() >= 2 * 8 * 64 * 32
+    assert leaf.grad is None
+    assert leaf.device.type == "cpu"

@@ -447,9 +447,10 @@ def given_back(
         if part is not None:
             is_last = last.get(tensor.ident) == place
             return replace(tensor, given=_in_format(part, tensor.dtype)) if is_last else tensor
-        stays = tensor.ident in read and tensor.role == "activation" and last.get(tensor.ident, place) == place
-        stays = stays and tensor.given is None
-        return replace(tensor, role="state") if stays else tensor
+        stays = tensor.ident in read and last.get(tensor.ident, place) == place and tensor.given is None
+        if stays and tensor.role == "gradient":
+            return replace(tensor, given=tensor.traffic_elements)
+        return replace(tensor, role="state") if stays and tensor.role == "activation" else tensor
 
     return tuple(
         replace(op, writes=tuple(kept(place, t) for t in op.writes)) if asked else op for place, op in enumerate(ops)

@@ -18,9 +18,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
@@ -203,6 +204,7 @@ class Recorder:
         self._given: set[int] = set()
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
+        self._leaves: dict[int, Any] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -324,6 +326,29 @@ class Recorder:
             self.identities.alias(base, tensor)
         made = torch.empty(0, dtype=tensor.dtype, device=_META)
         return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def leaf_of(self, tensor: Any) -> Any:
+        """The stand-in for a tensor with values that the program works out a gradient of; others as they are."""
+        if not _is_leaf_with_values(tensor):
+            return tensor
+        if id(tensor) not in self._leaves:
+            self._leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
+            self._keep.append(tensor)
+        return self._leaves[id(tensor)]
+
+    def wrapped_on_shapes(self, wrap: Any) -> Any:
+        """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
+
+        def shaped(tensor: Any) -> Any:
+            wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+            return self.shape_of(tensor.detach()) if tensor.is_floating_point() and not wrapped else tensor
+
+        def wrapping(tree: Any, level: int) -> Any:
+            with temporarily_clear_interpreter_stack(), torch._C.DisableTorchFunction(), _disable_current_modes():
+                tree = tree_map_only(torch.Tensor, shaped, tree)
+            return wrap(tree, level)
+
+        return wrapping
 
     def chosen(self, index: Any) -> Sequence[Any]:
         """An index, a mask with values as the places it lets through."""
@@ -602,6 +627,8 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
+        if any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
+            args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
         if func is torch.Tensor.to:  # data is where it should be
             args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
             kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs
@@ -642,6 +669,10 @@ def _lists_as_tensors(index: Any) -> Any:
 def _is_backward() -> bool:
     """Whether gradients are worked out now."""
     return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _is_leaf_with_values(tensor: Any) -> bool:
+    return bool(tensor.requires_grad and tensor.is_leaf and not tensor.is_meta and type(tensor) in _PLAIN)
 
 
 def _plain(value: Any) -> bool:

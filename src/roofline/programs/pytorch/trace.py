@@ -32,6 +32,7 @@ from unittest import mock
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch import eager_transforms
 
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.ops.attention import FUSED_ATTENTION
@@ -146,6 +147,8 @@ def _traced(
         stack.enter_context(autocast_without_a_device())
         stack.enter_context(on_shapes())
         stack.enter_context(_without_questions_about_values())
+        wrapping = recorder.wrapped_on_shapes(eager_transforms._wrap_all_tensors)
+        stack.enter_context(mock.patch.object(eager_transforms, "_wrap_all_tensors", wrapping))
         stack.enter_context(mock.patch.object(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "flex_attention called without torch.compile", UserWarning)
