@@ -29,6 +29,17 @@ def test_experts_over_all_chips_of_a_rack(name: str, held: int, copies: int) -> 
     assert found.footprint.parts["weights"] >= model.weight_bytes() / 72
 
 
+@pytest.mark.parametrize(("chips", "busiest"), [(144, 2), (128, 2), (320, 1), (192, 256 / 192)])
+def test_the_busiest_chip_sets_the_time_of_experts_that_chips_do_not_divide(chips: int, busiest: float) -> None:
+    """Of 288 places 32 hold second copies: 224 experts have one, so some of the 144 chips hold two of these."""
+    found = serve_bound("deepseek-v3", "decode", on=f"h800:{chips}", expert=chips, batch=128 * chips, context=64)
+    up = next(op.op for op in found.ops if op.op.name == "experts.up_proj")
+    one = 2 * 128 * chips * 8 / 256 * 2048 * 7168  # FLOPs of an expert for all tokens
+    assert up.work.total("flops") == pytest.approx(busiest * one)
+    weights = next(tensor for tensor in up.reads if tensor.role == "weight")
+    assert weights.traffic_elements == pytest.approx(busiest * 2048 * 7168, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "on", "tensor", "heads", "kv"),
     [("gpt-2", "h100:8", 8, 2, 2), ("llama-2-7b", "h200:3", 3, 11, 11), ("llama-3-70b", "h100:6", 6, 11, 2),

@@ -214,6 +214,23 @@ class ExpertExchange:
         return f"{said}, and once to each node" if passed_on else said
 
 
+def busiest_part(count: int, units: Size) -> tuple[Size, Size]:
+    """The part of all rows that the busiest of so many units gets, as a ratio; the mean for an open number of them.
+
+    Each unit has ⌈count ÷ units⌉ places, and those left over take second copies, which share an expert's rows. At least
+    2·count − units·⌈count ÷ units⌉ experts have one copy, and some unit has as many of these as they are on average:
+
+        part = max(1 ÷ units, (⌈2·count ÷ units⌉ − ⌈count ÷ units⌉) ÷ count)
+
+    >>> busiest_part(256, 64), busiest_part(256, 144), busiest_part(150, 144), busiest_part(256, 320)
+    ((1, 64), (2, 256), (1, 144), (1, 256))
+    """
+    if not isinstance(units, int):
+        return 1, units
+    whole = ceil_div(2 * count, units) - ceil_div(count, units)
+    return (whole, count) if whole * units > count else (1, units)
+
+
 def touched_experts(experts: int, top_k: int, tokens: Size, skew: Sequence[float] | None = None) -> Size:
     """Experts that a batch of tokens is expected to touch, each token choosing ``top_k`` of them.
 
@@ -251,7 +268,7 @@ class MixtureOfExperts(Block):
         ``added``          name of a trained vector that is added to what the experts give
         ``idle``           further experts that return their input (LongCat); ``top_k`` is the average of the others
         ``names``          the router, the experts and the shared expert
-        ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew
+        ``ways``           chips that hold whole experts: the busiest has ⌈count ÷ ways⌉ of them
         ``exchange``       how these chips send each other tokens, if they do
     """
 
@@ -401,8 +418,10 @@ class MixtureOfExperts(Block):
             most, rows = tokens * busiest * self.ways, every * busiest
             touched = _touched_of(shares, self.top_k, every)
         else:
-            most, rows = tokens * self.top_k, exact_div(every * self.top_k, self.ways)
-            touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew), self.ways)
+            part, of = busiest_part(self.count, self.ways)
+            most = exact_div(tokens * self.top_k * self.ways * part, of)
+            rows = exact_div(every * self.top_k * part, of)
+            touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew) * part, of)
         if exchange is None:
             found = self._applied(builder, x, rows, touched, module, tokens * self.top_k)
             return weighted(builder, found, chosen, rows, tokens, module)
