@@ -545,7 +545,9 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     squashed, every = normalise(name), [*own, *read_index().aliases]
     begin = re.match(r"[a-z]{2,}", squashed)
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
-    near = did_you_mean(squashed, alike) or did_you_mean(squashed, every)
+    near = did_you_mean(squashed, alike) or did_you_mean(
+        squashed, every, least=0.6 if re.search(r"\d", squashed) else 0.7
+    )
     family = chips_of_family(squashed)
     called = chips_called(name)
     if squashed in _HERE:
