@@ -120,10 +120,7 @@ def test_a_number_of_chips_as_people_write_it(written, target):
     ("target", "message"),
     [
         ("h10", "unknown chip 'h10'; did you mean 'h100'? (roofline.chips() lists all)"),
-        (
-            "mine",
-            "unknown chip 'mine'; roofline.chips() lists all; for a chip of your own roofline.chip({…}) takes its figures",
-        ),
+        ("mine", "unknown chip 'mine'; roofline.chips() lists all; " + OWN),
         ("v6f", "unknown chip 'v6f'; did you mean 'v6e'? (roofline.chips() lists all)"),
         ("tpu-v5ee", "unknown chip 'tpu-v5ee'; did you mean 'v5e'? (roofline.chips() lists all)"),
         ("h100,A100", "unknown chip 'h100,A100'; chips are named one by one: 'h100' and 'A100'"),

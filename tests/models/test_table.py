@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,17 @@ def test_warm_data_has_no_closed_form_and_long_arrays_of_it_are_what_short_ones_
             ask("gpt2", **asked, batch=1)
     few, many = (serve_bound("gpt2", "decode", **asked, batch=np.arange(1, n)) for n in (3, BLOCK + 3))
     assert (few.lower == many.lower[:2]).all()
+
+
+def test_chips_that_share_a_prompt_shorter_than_they_are_many_take_the_same_in_a_grid() -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "context_parallel": 8}
+    table = sweep_steps("llama-3-8b", "prefill", **asked, batch=[1, 3], prompt=[1, 2, 5, 9])
+    for row, (batch, prompt) in enumerate(product([1, 3], [1, 2, 5, 9])):
+        alone = serve_bound("llama-3-8b", "prefill", **asked, batch=batch, prompt=prompt)
+        assert table["lower"][row] == pytest.approx(alone.lower, rel=1e-12)
+        assert (
+            next(op.op.work.total("flops") for op in alone.ops if op.op.where == "lm_head") == batch * 2 * 4096 * 128256
+        )
 
 
 MESSAGES: list[tuple[dict[str, Any], str]] = [

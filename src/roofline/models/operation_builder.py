@@ -32,8 +32,8 @@ class ForwardPass:
 
     ``activations`` and ``kv`` are formats; ``full`` counts every pair of query and key, masked or not, as most
     counters do; ``absorbed`` runs latent attention on the latents rather than on keys and values made from them;
-    ``unfused`` writes attention's scores to memory; ``wanted`` is the number of output rows of one sequence.
-    ``skew`` is the share of the routed tokens that each expert gets, where it is not the same for all.
+    ``unfused`` writes attention's scores to memory; ``wanted`` is the number of output rows of one sequence, None one
+    for each new token. ``skew`` is the share of the routed tokens that each expert gets, where they differ.
 
     Over several chips ``batch`` is what one copy of the model has; ``group`` that of all copies that share experts.
     ``context`` chips share each sequence: all run its new tokens, or where ``ring`` each a part of them. ``decoding``
@@ -46,7 +46,7 @@ class ForwardPass:
     batch: Size
     new: Size
     past: Size = 0
-    wanted: Size = 1
+    wanted: Size | None = 1
     activations: str = "bf16"
     kv: str = "bf16"
     full: bool = False

@@ -87,7 +87,7 @@ def prefill(
         raise InputError(f"logits {logits!r} is not understood", hint="'last', 'all' or 'none'")
     step = _step(model, batch, ("prompt", prompt), ("past", past), activations, kv, count, unfused, absorbed, skew)
     # the chips that share a sequence each run a part of its prompt
-    step = replace(step, wanted=step.new if logits == "all" else wanted, ring=step.context > 1)
+    step = replace(step, wanted=None if logits == "all" else wanted, ring=step.context > 1)
     ops = forward_pass(model, step, weights, compute)
     if is_zero(images) or not model.embeds:
         return ops
@@ -111,7 +111,7 @@ def decode(
         raise InputError(f"{model.name} does not generate: it has no decode step", hint="ask for prefill")
     _check_skew(model, options.get("skew"))
     step = _step(model, batch, ("tokens", tokens), ("context", context), absorbed=absorbed, **options)
-    return forward_pass(model, replace(step, wanted=step.new, decoding=True), weights, compute)
+    return forward_pass(model, replace(step, wanted=None, decoding=True), weights, compute)
 
 
 def _check_skew(model: Model, skew: Sequence[float] | None) -> None:
@@ -149,8 +149,8 @@ def forward_pass(
     received = Op("receive", "copy", writes=(stream,), where="receive")
     ops: list[Op] = [_gather(model, step, storage_of(""), stream) if model.embeds else received]
     # output needs only the wanted tokens, and so do the blocks after the last layer
-    ends = replace(step, new=step.wanted, ring=False) if step.wanted is not step.new else step
-    output = not is_zero(step.wanted)
+    ends = step if step.wanted is None else replace(step, new=step.wanted, ring=False)
+    output = step.wanted is None or not is_zero(step.wanted)
     kept: dict[str, list[Tensor]] = {}
     for where, count, layer, at, of in (
         ("", 1, Layer(model.before), step, storage_of("")),
@@ -162,7 +162,7 @@ def forward_pass(
         *((("", 1, Layer((*model.after, *model.final)), ends, storage_of("")),) if output else ()),
     ):
         if at is ends and ends is not step:
-            stream = replace(stream, dims=(step.batch * step.wanted, *stream.dims[1:]))
+            stream = replace(stream, dims=(ends.batch * ends.new, *stream.dims[1:]))
         builder = OperationBuilder(at, of, where, count, stream, kept, layer.memory, layer.shared_as)
         for block in layer.blocks:
             builder.enter(block.name, block.weights(), type(block).__name__)
@@ -266,11 +266,11 @@ def image_operations(
     rows, columns = vision.grid(size)
     patches = rows * columns
     _check_room(model, step, check("images", images), vision.tokens(size))
-    each = replace(step, batch=step.own * images, new=patches, past=0, wanted=patches, context=1, ring=False)
+    each = replace(step, batch=step.own * images, new=patches, past=0, wanted=None, context=1, ring=False)
     tower = _part(vision.tower, each, "vision_tower", "pixels")
     pooled = any(isinstance(block, PoolPatches) for block in vision.tower.after)
     rows_each = vision.tokens(size) if pooled else patches
-    after = replace(each, new=rows_each, wanted=rows_each)
+    after = replace(each, new=rows_each, wanted=None)
     projector = _part(vision.projector, after, "projector", tower[-1].writes[0].ident)
     ops = (*tower, *projector)
     read = {tensor.ident for op in ops for tensor in op.reads}

@@ -368,7 +368,7 @@ class Encoder(Block):
             )
         if step.decoding or not is_zero(step.past):
             return x
-        reading = replace(step, new=self.source, past=0, wanted=self.source, group=None, skew=None)
+        reading = replace(step, new=self.source, past=0, wanted=None, group=None, skew=None)
         rows = reading.tokens * (self.frames if self.bins else 1)
         stream = Tensor("source", (rows, self.bins or self.width), step.activations)
         if self.rows:

@@ -288,7 +288,7 @@ def _with_attention(found: TokenBudget) -> list[str]:
     """What attention adds to the work in sequences of a usual length; nothing of a model that is a number alone."""
     length = min(ATTENTION_AT, found.model.context or ATTENTION_AT)
     dtype = found.model.dtype
-    step = ForwardPass(1, length, wanted=length, activations=dtype, kv=dtype)
+    step = ForwardPass(1, length, wanted=None, activations=dtype, kv=dtype)
     ops = forward(forward_pass(found.model, step))
     work = 3 * sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
     times = float(work / (found.flops_per_token * length))

@@ -394,7 +394,7 @@ def _forward_pass(asked: TrainingQuestion, model: Model, batch: Size, length: Si
     if asked.count not in ("causal", "full"):
         raise InputError(f"count {asked.count!r} is not understood", hint="'causal' or 'full'")
     return ForwardPass(
-        batch, length, wanted=length, activations=model.dtype, kv=model.dtype, full=asked.count == "full",
+        batch, length, wanted=None, activations=model.dtype, kv=model.dtype, full=asked.count == "full",
         group=batch * layout.sharing if layout.sharing > 1 else None, context=layout.context, ring=layout.context > 1,
         unfused=asked.unfused,
     )  # fmt: skip
