@@ -103,7 +103,17 @@ def test_a_time_that_nothing_gives_is_said(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert (found["value"], found["verdict"]) == (None, "no B takes 10 µs: the least B takes 140 µs")
     assert main([*words, "--for", "B", "--time", "1ms", "--latex"]) == 0
-    assert capsys.readouterr().out == "B = \\frac{P_{\\mathrm{bf16}} \\, t}{2 \\, D \\, F}\n"
+    value, condition = capsys.readouterr().out.splitlines()[1:3]
+    assert value == "B &= \\frac{P_{\\mathrm{bf16}} \\, t}{2 \\, D \\, F} \\\\"
+    assert (condition.startswith(r"& \quad \text{while }"), condition.endswith(r"\leq t")) == (True, True)
+
+
+def test_a_value_for_a_time_says_where_it_holds() -> None:
+    """The bytes take 1 ms at that rate, and the product no longer."""
+    found = solve(MATMUL, "hbm", on="h100", time="1ms", B=64, D=8192, F=28672)
+    assert found.value == pytest.approx(2 * (64 * 8192 + 8192 * 28672 + 64 * 28672) / 1e-3)
+    assert found.to_dict()["valid"] == "2*B*D*F/P_bf16 <= t"
+    assert "valid while  2*B*D*F/P_bf16 <= t" in str(found)
 
 
 def test_a_time_on_several_machines_stands_side_by_side() -> None:

@@ -69,7 +69,7 @@ from roofline.bounds.crossing import (
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import AboutQuestion, Question, has_arrays, refuse_idle, refuse_idle_on_plan
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
-from roofline.formulas.printers import language_named, number_source, text
+from roofline.formulas.printers import language_named, latex_solution, number_source
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import override
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
@@ -205,12 +205,9 @@ class Solution(AboutQuestion, NoTime):
         if language != "latex":
             says = f"Where it flips: {self.question.expression} on {self.question.machine.name}."
             return number_source(language, self.unknown, self.form, self.rates, says, self.valid)
-        lines = [" &= ".join(text(each, language) for each in (symbol(self.unknown), self.form))]
-        if self.valid is not True:
-            lines.append(rf"& \quad \text{{while }} {text(self.valid, language)}")
-        if self.limit_form not in (None, self.form):  # no other size is open where the limit is the form itself
-            lines.append(rf"& \to {text(self.limit_form, language)} \quad \text{{for large sizes}}")
-        return "\n".join([r"\begin{aligned}", " \\\\\n".join(lines), r"\end{aligned}"])
+        # where no other size is open the limit is the form itself
+        limit = None if self.limit_form == self.form else self.limit_form
+        return latex_solution(symbol(self.unknown), self.form, self.valid, limit)
 
     def _repr_latex_(self) -> str | None:
         """What a notebook sets as a formula; nothing without a closed form."""
@@ -348,7 +345,7 @@ class TimeSolution(AboutQuestion, NoTime):
         if language != "latex":
             says = f"With which the floor takes t seconds: {self.question.expression} on {self.question.machine.name}."
             return number_source(language, self.unknown, self.form, {**self.rates, "t": self.time}, says, self.valid)
-        return " = ".join(text(each, language) for each in (symbol(self.unknown), self.form))
+        return latex_solution(symbol(self.unknown), self.form, self.valid)
 
     def facts(self) -> Iterator[Fact]:
         """The answer, for a comparison; neither a low nor a high value is the better one."""
@@ -368,6 +365,7 @@ class TimeSolution(AboutQuestion, NoTime):
             **heading("roofline/solution-time/1", self.question.machine, self.question.expression),
             **attributes(self, "unknown", "unit", "time", "value", "pick", "bound_by", "least", "verdict"),
             "form": None if self.form is None else str(self.form),
+            "valid": None if self.valid is True else str(self.valid),
             **attributes(self, "plan", "collectives"),
             **attributes(self, "assumptions", "incomplete"),
         }
@@ -385,6 +383,8 @@ class TimeSolution(AboutQuestion, NoTime):
             yield "take", f"{self.unknown} = {self.pick}{_reached(self.answer)}"
         if self.form is not None:
             yield "closed form", f"{self.unknown} = {self.form}"
+            if self.valid is not True:
+                yield "valid while", str(self.valid)
         if self.plan is not None:
             yield "plan", self.plan
         if self.collectives:

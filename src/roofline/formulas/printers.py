@@ -74,6 +74,24 @@ def text(form: Any, language: str) -> str:
     return found
 
 
+def latex_solution(unknown: Any, form: Any, valid: Any = True, limit: Any = None) -> str:
+    """Lines that say what an unknown is in LaTeX, while what holds, and what it tends to for large sizes.
+
+    >>> from roofline.sizes import symbol
+    >>> print(latex_solution(symbol("B"), symbol("D") / 2, valid=symbol("D") > 4))
+    \\begin{aligned}
+    B &= \\frac{D}{2} \\\\
+    & \\quad \\text{while } D > 4
+    \\end{aligned}
+    """
+    lines = [" &= ".join(text(each, "latex") for each in (unknown, form))]
+    if valid is not True:
+        lines.append(rf"& \quad \text{{while }} {text(valid, 'latex')}")
+    if limit is not None:
+        lines.append(rf"& \to {text(limit, 'latex')} \quad \text{{for large sizes}}")
+    return "\n".join([r"\begin{aligned}", " \\\\\n".join(lines), r"\end{aligned}"])
+
+
 def binary_logarithms(form: Any) -> Any:
     """Write log(x)/log(2) as a binary logarithm, which is exact at powers of 2.
 
