@@ -21,6 +21,7 @@ from collections import ChainMap, UserDict, UserList, UserString
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
+from math import prod
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -532,18 +533,28 @@ def _short(value: Any) -> str:
     return text if len(text) <= 32 else f"{float(value):.6g}" if len(text) < 300 else "a number of over 300 digits"
 
 
+#: Rows that are held in memory: a column of them has 8 GB.
+MOST_ROWS = 10**9
+
+
 def common_shape(
     sizes: Mapping[str, Any], hint: str = "make them of one length; sweep() takes all combinations"
 ) -> tuple[int, ...]:
     """Return the shape that arrays broadcast to; an error naming them where they do not."""
+    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    if not arrays:
+        return ()
     import numpy as np
 
-    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
     try:
-        return np.broadcast_shapes(*(value.shape for value in arrays.values()))
+        shape = np.broadcast_shapes(*(value.shape for value in arrays.values()))
     except ValueError:
-        shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
         raise SizeError(f"the sizes do not broadcast: {shapes}", hint=hint) from None
+    if prod(shape) > MOST_ROWS:
+        few = f"{MOST_ROWS:,} rows at most; sweep(…, keep='front,top=100') holds only the best rows of all combinations"
+        raise SizeError(f"the sizes make {prod(shape):,} rows, too many for memory: {shapes}", hint=few)
+    return shape
 
 
 def maximum(*values: Size) -> Size:

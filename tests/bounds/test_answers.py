@@ -297,6 +297,15 @@ def test_arrays_that_do_not_fit_together() -> None:
         bound(MATMUL, on="v5e", B=np.arange(1, 3), D=4)
 
 
+def test_more_rows_than_memory_holds_are_refused_with_the_limit() -> None:
+    rows, columns, depth = (np.arange(1, 2001).reshape(shape) for shape in ((-1, 1, 1), (-1, 1), (-1,)))
+    said = r"the sizes make 8,000,000,000 rows, too many for memory: .*; 1,000,000,000 rows at most; sweep\("
+    with pytest.raises(SizeError, match=said):
+        bound(MATMUL, on="v5e", B=rows, D=columns, F=depth)
+    with pytest.raises(SizeError, match=said):
+        bound(flops=1e9 * rows, bytes=1e6 * (columns + depth), on="v5e")
+
+
 @pytest.mark.filterwarnings("error")
 def test_rows_without_flops_have_no_ridge() -> None:
     found = bound("sum_D(bf16[B, D])", on="h100", B=4, D=np.array([1, 2])).to_dict()

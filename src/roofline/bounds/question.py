@@ -34,7 +34,7 @@ from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
 from roofline.signatures import check_methods, spelled
-from roofline.sizes import check, is_array, is_symbol, own_array, plain_number, product, symbol
+from roofline.sizes import check, common_shape, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op, Work
 
@@ -251,6 +251,7 @@ class Question:
         dtype = given.pop("dtype", "bf16")
         unit = given.pop("unit", "matrix")
         amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+        common_shape(amounts)
         return raw(dtype=dtype, unit=unit, **amounts)
 
     def _padded(self, op: Op) -> Op:
@@ -390,8 +391,9 @@ def written(amount: Any) -> str:
     """An amount of raw work in words: several as a list, of which the first and the last where there are many."""
     if not is_array(amount):
         return typed(amount)
-    shown = [f"{value:g}" for value in own_array(amount).ravel().tolist()]
-    return "[" + ", ".join(shown if len(shown) <= 4 else [*shown[:2], "…", shown[-1]]) + "]"
+    flat = own_array(amount).reshape(-1)
+    few = [f"{value:g}" for value in (flat if flat.size <= 4 else flat[[0, 1, -1]]).tolist()]
+    return "[" + ", ".join(few if flat.size <= 4 else [*few[:2], "…", few[-1]]) + "]"
 
 
 def amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:

@@ -28,16 +28,13 @@ from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import KeepRequest, State
 from roofline.signatures import either
-from roofline.sizes import Codes
+from roofline.sizes import MOST_ROWS, Codes
 
 #: Rows of a block where nothing is said: a task of about a second, which no scheduler is busy with.
 BLOCK_ROWS = 10_000_000
 
 #: Rows of a block worked out at once: some ten megabytes of columns.
 CHUNK_ROWS = 2**17
-
-#: Rows of a table that is held in memory: each of its columns then has 8 GB.
-MOST_ROWS = 10**9
 
 #: A part of each axis: from where to where.
 Ranges = tuple[tuple[int, int], ...]
