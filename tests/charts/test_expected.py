@@ -94,3 +94,7 @@ def test_answers_with_what_to_expect_draw_it() -> None:
     bars = one.plot("estimate").bars
     assert max(bar.x1 for bar in bars) == pytest.approx(max(each.value for each in one.expectation.kernels))
     assert {"memory", "waves", "launch"} <= {bar.part for bar in bars}
+    steps = sweep("llama-3-8b", on="h100", batch=[1, 8, 64], context=[1024, 8192], estimate=True)
+    lines = [each for each in steps.plot("time").lines if each.label.startswith("expected: ")]
+    assert [each.label for each in lines] == ["expected: context = 1024", "expected: context = 8192"]
+    assert lines[0].y == tuple(steps["expected"].tolist()[::2])

@@ -170,14 +170,13 @@ def test_an_option_whose_columns_a_picture_does_not_draw_is_refused(
     curve = ["sweep", LINE, "--on", "h100", "B=1:8", "D=1024", "F=1024", "-o", path]
     steps = ["sweep", "llama-2-7b", "--on", "h100", "--batch", "1:8", "-o", path]
     for asked, kind in (
-        ([*steps, "--context", "64", "--estimate"], "time"),
         ([*curve, "--columns", "upper"], "throughput"),
         ([*steps, "--context", "64", "--price", "2"], "time"),
     ):
         assert main(asked) == 2
         said = " ".join(capsys.readouterr().err.split())
         assert f"adds nothing that the picture {kind} draws; leave it out, or write a table" in said
-    assert main([*curve, "--estimate"]) == 0
+    assert main([*curve, "--estimate"]) == main([*steps, "--context", "64", "--estimate"]) == 0
     over_two = ["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", path]
     assert main([*over_two, "--columns", "upper", "--kind", "upper-map"]) == 0
     assert main([*over_two, "--estimate", "--kind", "expected-map"]) == 0

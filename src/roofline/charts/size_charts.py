@@ -462,9 +462,10 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     over = max(table.sizes, key=lambda name: len(set(table[name].tolist())))
     names = list(table.columns)
     others = [name for name in names[: names.index(table.sizes[-1]) + 1] if name != over]
-    kept = {name: table.plain(name) for name in [*others, over, "lower"]}
+    kept = {name: table.plain(name) for name in [*others, over, "lower", *["expected"] * ("expected" in names)]}
     told = [name for name in others if len(set(map(str, kept[name]))) > 1]
     curves: dict[str, list[tuple[float, float]]] = {}
+    expected: dict[str, list[tuple[float, float]]] = {}
     fits = table.plain("fits") if "fits" in table.columns else []
     drawn_all = not any(fits)
     for row in range(len(table)):
@@ -472,6 +473,8 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
             label = ", ".join(_named(name, kept[name][row]) for name in told) or "lower"
             label += f", {BY_WHAT_IS_TIMED}" * table.is_partial(row)
             curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
+            if (value := kept.get("expected", kept["lower"])[row]) is not None:
+                expected.setdefault(label, []).append((float(kept[over][row]), float(value)))
     same = [_named(name, kept[name][0]) for name in others if name not in told]
     unfit = sum(each is not None and not each for each in fits)
     lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
@@ -481,7 +484,20 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
         ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)), theme,
     )  # fmt: skip
     said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
-    return replace(found, notes=(*said, *found.notes, *table.incomplete))
+    found = replace(found, notes=(*said, *found.notes, *table.incomplete))
+    return _with_expected_steps(found, expected) if "expected" in kept else found
+
+
+def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[float, float]]]) -> Chart:
+    """The chart with a thin curve of what is expected beside each of its curves."""
+    more = []
+    for line in chart.lines:
+        if points := sorted(expected.get(line.label, ())):
+            x, y = zip(*points, strict=True)
+            more.append(Line(f"expected: {line.label}", x, y, "resource", line.series, line.dash, "expected"))
+    values = [value for line in (*chart.lines, *more) for value in line.y]
+    y_axis = rising_axis(values, chart.y.scale, chart.y.label, chart.y.unit)
+    return replace(chart, marks=(*chart.marks, *more), y=y_axis)
 
 
 def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Chart:

@@ -132,8 +132,8 @@ def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any
 
     picture, kinds = found.plot(kind), list(pictures(found))
     shown = kind if kind in kinds else next((each for each in kinds if kind and each.endswith("-map")), kinds[0])
-    if getattr(found, "estimator", None) is not None and not shown.endswith("map"):
-        added = {**added, "estimate": ()}  # beside curves of a line stands what is expected
+    if any(line.label.startswith("expected: ") for line in picture.lines):
+        added = {**added, "estimate": ()}  # beside curves stands what is expected
     idle = next((name for name, columns in added.items() if columns and not draws_one_of(shown, columns)), None)
     if idle is not None:
         hint = "leave it out, or write a table; over two sizes a column has a map of its name, as in --kind upper-map"
