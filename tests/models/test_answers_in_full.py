@@ -166,6 +166,22 @@ def test_the_shortest_operations_are_one_row_where_they_take_a_hundredth_togethe
     assert len(table.in_full().rows) == len(ordered)  # a data frame has them all
 
 
+def test_groups_of_layers_that_take_the_same_are_one_row() -> None:
+    """Even and odd layers of gpt-oss differ in attention alone; the rows add up as before."""
+    step = serve("gpt-oss-20b", on="h100", batch=32, context=8000).decode
+    assert step
+    table = longest_operations(step)
+    names, times = zip(*((str(row.cells[0]), float(row.cells[4].value)) for row in table.rows), strict=True)
+    assert sum(times) == pytest.approx(step.op_by_op)
+    both = sum(part.lower for part in step.ops if part.op.where.endswith("mlp.experts.up_proj"))
+    assert times[names.index("layers.0-23.mlp.experts.up_proj")] == pytest.approx(both)
+    assert [name for name in names if name.endswith("self_attn.attention")] == [
+        f"layers.{layers}.self_attn.attention" for layers in ("1-23:2", "0-22:2")
+    ]
+    assert len(table.in_full().rows) == len(step.ops)
+    assert str(table.in_full().rows[1].cells[0]).startswith("layers.0-22:2.")
+
+
 @pytest.mark.parametrize(("zero", "shared"), [(0, 1), (1, 2), (3, 2)])
 def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
     found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")

@@ -666,6 +666,20 @@ def layer_ranges(numbers: Sequence[int]) -> str:
     return ",".join(texts) if len(texts) < 4 else f"{','.join(texts[:2])}…{texts[-1]}"
 
 
+def numbers_in(ranges: str) -> list[int]:
+    """The layer numbers of a short form that leaves none out.
+
+    >>> numbers_in("0-2,5"), numbers_in("1-7:2")
+    ([0, 1, 2, 5], [1, 3, 5, 7])
+    """
+    found: list[int] = []
+    for part in ranges.split(","):
+        ends, _, step = part.partition(":")
+        first, _, last = ends.partition("-")
+        found += range(int(first), int(last or first) + 1, int(step or 1))
+    return found
+
+
 #: Height and width in pixels.
 ImageSize = tuple[int, int]
 

@@ -15,7 +15,8 @@ Of the operations of a step an answer shows a table of the longest, and says whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -27,7 +28,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
 from roofline.meanings import unknown_argument
 from roofline.models.config import load
-from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model
+from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model, layer_ranges, numbers_in
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
 from roofline.models.weights import Weight
 from roofline.ops.basic import embedding
@@ -336,9 +337,10 @@ SHORTEST = 0.01
 def longest_operations(step: Bound, phase: str = "") -> Table:
     """The operations that take longest, one a row, and their shares of the time that all take one after the other.
 
-    The shortest, which together take a hundredth of it, are one row. A narrow terminal breaks names, not figures.
+    The shortest, which together take a hundredth of it, are one row, and those that take the same in each of several
+    groups of layers. A narrow terminal breaks names, not figures.
     """
-    ordered = sorted(step.ops, key=lambda part: -float(part.lower))
+    ordered = sorted(_groups_as_one(step.ops), key=lambda part: -float(part.lower))
     sends = sends_anything(ordered)
     times = [float(part.lower) for part in ordered]
     long = sum(sum(times[at:]) > SHORTEST * sum(times) for at in range(len(times)))
@@ -358,11 +360,36 @@ def longest_operations(step: Bound, phase: str = "") -> Table:
             for part in parts
         ]
 
+    def every() -> list[Row]:
+        return rows(sorted(step.ops, key=lambda part: -float(part.lower)))
+
     if not rest:
-        return Table(named, rows(shown), "operations", indent=4, phase=phase)
+        return Table(named, rows(shown), "operations", indent=4, every=every, phase=phase)
     time = sum(part.lower for part in rest)
     more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), Amount(time, "s"), share_of(time, whole), ""))
-    return Table(named, [*rows(shown), more], "operations", indent=4, every=lambda: rows(ordered), phase=phase)
+    return Table(named, [*rows(shown), more], "operations", indent=4, every=every, phase=phase)
+
+
+def _groups_as_one(parts: Iterable[OpBound]) -> Iterator[OpBound]:
+    """Operations that take the same in each layer of several groups as one of them all."""
+    found: dict[tuple[Any, ...], list[OpBound]] = {}
+    for part in parts:
+        prefix, _, numbers = part.op.group.rpartition(".")
+        each = (f"{float(amount) / part.op.repeat:.9g}" for amount in (part.lower, part.flops, part.bytes, part.sent))
+        inside, known = part.op.where.removeprefix(part.op.group), re.fullmatch(r"[\d,:-]+", numbers)
+        same = (prefix, inside, str(part.bound_by), *each) if known else (id(part),)
+        found.setdefault(same, []).append(part)
+    for alike in found.values():
+        if len(alike) == 1:
+            yield alike[0]
+            continue
+        first, repeat = alike[0], sum(part.op.repeat for part in alike)
+        more = repeat / first.op.repeat
+        groups = [part.op.group.rpartition(".") for part in alike]
+        name = f"{groups[0][0]}.{layer_ranges(sorted(n for *_, text in groups for n in numbers_in(text)))}"
+        op = replace(first.op, where=name + first.op.where.removeprefix(first.op.group), repeat=repeat)
+        uses = tuple(replace(use, amount=use.amount * more, time=use.time * more) for use in first.uses)
+        yield replace(first, op=op, uses=uses, lower=first.lower * more, upper=first.upper * more)
 
 
 def shares_of_modules(step: Bound) -> str:
