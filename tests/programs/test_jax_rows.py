@@ -88,6 +88,18 @@ def test_what_is_picked_from_what_was_picked_is_read_once(program, elements):
     assert 0 <= traced.bytes("minimal") - 2 * elements <= 2048  # and the places that are picked
 
 
+def test_places_and_masks_that_are_worked_out_of_few_fractions_are_known():
+    def cropped(x):
+        return jax.image.resize(x, (4, 32, 32, 3), "nearest")[:, :8]
+
+    def masked(x):
+        return jnp.where(jnp.linspace(0.0, 1.0, 64)[:, None] < 0.25, x, 0.0)
+
+    assert trace(cropped, "fp32[4, 16, 16, 3]", frontend="jax").bytes("minimal") == 4 * 4 * 3 * (4 * 16 + 8 * 32)
+    rows = int((np.linspace(0, 1, 64, dtype=np.float32) < 0.25).sum())
+    assert trace(masked, "fp32[64, 64]", frontend="jax").bytes("minimal") == 4 * 64 * (rows + 64)
+
+
 def test_a_result_that_nothing_uses_is_no_part_of_the_floor():
     found = trace(lambda x: lax.top_k(x, 3)[0], ONE, frontend="jax")
     assert (found.bytes(), found.bytes("minimal")) == (ROW + 64 * 3 * 8, ROW + 64 * 3 * 4)

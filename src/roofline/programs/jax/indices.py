@@ -1,4 +1,4 @@
-"""Whole numbers that a jaxpr works out from constants alone, and the places of an array that they name.
+"""Numbers that a jaxpr works out from constants alone, and the places of an array that they name.
 
 A program that picks layers of stacked weights in a Python loop holds their numbers: they say which parts are read.
 
@@ -14,6 +14,7 @@ A program that picks layers of stacked weights in a Python loop holds their numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,14 +35,22 @@ def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
 
 
 def held_numbers(value: Any) -> Numbers:
-    """A constant that the program holds, where it is whole numbers and not large."""
+    """A constant that the program holds, where it is whole numbers and not large, or a few others."""
     dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
-    return np.asarray(value) if _is_whole(dtype) and np.size(value) * dtype.itemsize <= _MOST_BYTES else None
+    return (
+        np.asarray(value)
+        if _is_known(dtype, np.size(value)) and np.size(value) * dtype.itemsize <= _MOST_BYTES
+        else None
+    )
 
 
-def _is_whole(dtype: Any) -> bool:
-    """Whether a format is of whole numbers or truth values; a random key's has no kind."""
-    return getattr(dtype, "kind", "") in tuple("iub")
+def _is_known(dtype: Any, count: int) -> bool:
+    """Whether a format is of whole numbers or truth values, or these are few; a random key's has no kind.
+
+    Places are worked out from other numbers where an image is resized.
+    """
+    kind = getattr(dtype, "kind", "")
+    return kind in tuple("iub") or (kind == "f" and count <= MOST_PLACES)
 
 
 def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
@@ -50,8 +59,9 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     if function is None or len(eqn.outvars) > 1 or any(value is None for value in operands):
         return None
     sizes = getattr(aval, "shape", None)
-    if sizes is None or not all(isinstance(size, int) for size in sizes) or not _is_whole(aval.dtype):
+    if sizes is None or not all(isinstance(size, int) for size in sizes) or not _is_known(aval.dtype, prod(sizes)):
         return None
+    operands = [np.asarray(x, atom.aval.dtype) for x, atom in zip(operands, eqn.invars, strict=True)]
     alike = tuple(sizes) if all(np.shape(value) in ((), tuple(sizes)) for value in operands) else ()
     kept = [any(value.strides[place] for value in operands if value.shape) for place in range(len(alike))]
     if (
@@ -105,11 +115,16 @@ def _shifted(x: Any, bits: Any) -> Any:
     return np.right_shift(unsigned, np.asarray(bits).astype(unsigned.dtype))
 
 
-#: What primitives do to whole numbers; a quotient is cut towards zero.
+def _divided(params: Mapping[str, Any], a: Any, b: Any) -> Any:
+    """A quotient, cut towards zero for whole numbers."""
+    return a / b if a.dtype.kind == "f" else np.where(b == 0, 0, np.trunc(a / np.where(b == 0, 1, b)))
+
+
+#: What primitives do to numbers.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _each(np.add), "sub": _each(np.subtract), "mul": _each(np.multiply), "neg": _each(np.negative),
     "max": _each(np.maximum), "min": _each(np.minimum), "sign": _each(np.sign), "rem": _each(np.fmod),
-    "div": _each(lambda a, b: np.where(b == 0, 0, np.trunc(a / np.where(b == 0, 1, b)))),
+    "div": _divided, "floor": _each(np.floor), "ceil": _each(np.ceil),
     "clamp": _each(lambda low, x, high: np.clip(x, low, high)),
     "lt": _each(np.less), "le": _each(np.less_equal), "gt": _each(np.greater), "ge": _each(np.greater_equal),
     "eq": _each(np.equal), "ne": _each(np.not_equal), "and": _each(np.bitwise_and), "or": _each(np.bitwise_or),
