@@ -409,6 +409,7 @@ _PARTS_OF_IMAGES = {
     "a channel of the batch": (("MeanVarianceNormalization", "x", {}), 2 * 48),
     "the nearest": (("Resize", ["x", "", "scales"], {}), 2 * 2 * 2),
     "a mix of two": (("Resize", ["x", "", "scales"], {"mode": "linear"}), 2 * 2 * 2),
+    "neighbouring channels": (("LRN", "x", {"size": 4}), 5 * 2 * 3),
     "a mix of four": (("Resize", ["x", "", "scales"], {"mode": "cubic"}), 2 * 3 * 3),
     "corners": (
         ("Resize", ["x", "", "scales"], {"mode": "linear", "coordinate_transformation_mode": "align_corners"}),
@@ -433,3 +434,29 @@ def test_a_part_of_an_image_is_made_of_a_part(case):
     traced = trace(model(nodes, given, [value("y")], constants, 21), frontend="onnx")
     given_back = 2 if kind == "GlobalMaxPool" else 2 * 2 * 3
     assert traced.bytes("minimal") == 4 * (read + given_back)
+
+
+def _masked(kind, names, shapes, mask, rows, **options):
+    """A node under a lower triangle that the file holds; of its result the first rows are asked for."""
+    held = {"mask": mask, "first": np.array([0]), "last": np.array([rows]), "axes": np.array([-2])}
+    nodes = [
+        helper.make_node(kind, list(names), ["t"], **options),
+        helper.make_node("Slice", ["t", "first", "last", "axes"], ["p"]),
+        helper.make_node("Abs", ["p"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(number, name) for name, number in held.items()]
+    given = [value(name, *dims) for name, dims in shapes.items()]
+    return trace(model(nodes, given, [value("y")], constants, 23), frontend="onnx").bytes("minimal")
+
+
+@pytest.mark.parametrize("rows", [3, 8])
+def test_of_what_a_mask_in_the_file_hides_nothing_is_read(rows):
+    mask, below = np.tril(np.ones((8, 8), bool)), rows * (rows + 1) // 2
+    both = {"x": (8, 8), "w": (8, 8)}
+    assert _masked("Where", ["mask", "x", "w"], both, mask, rows) == 4 * 2 * 8 * rows + 8 * rows
+    with_number = 4 * (below + 8 * rows + 1) + 8 * rows
+    assert _masked("Where", ["mask", "x", "w"], {"x": (8, 8), "w": (1, 1)}, mask, rows) == with_number
+    heads = dict.fromkeys("qkv", (2, 3, 8, 4))
+    seen = 4 * 4 * (2 * 3 * rows * 4)  # queries, the keys and values that they see, and results
+    assert _masked("Attention", ["q", "k", "v", "mask"], heads, mask, rows) == seen + 8 * rows
+    assert _masked("Attention", ["q", "k", "v"], heads, mask, rows, is_causal=1) == seen

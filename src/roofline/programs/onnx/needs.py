@@ -74,6 +74,48 @@ def _shape(shapes: Mapping[str, Any], word: str) -> tuple[Any, ...] | None:
     return regions.counted_from(LEAST, shapes[word]) if word in shapes else None
 
 
+#: Masks of more elements are not looked at.
+LARGEST_MASK = 2**20
+
+
+def _chosen(each: Asked) -> Iterator[Region]:
+    """Of two tensors what a mask takes of each, where it is known."""
+    mask, shape = each.numbers[0], each.outs[0]
+    yield regions.aligned(each.region, each.ins[0], shape)
+    for wanted, own in zip((True, False), each.ins[1:], strict=True):
+        parts = regions.boxes_where(np.broadcast_to(mask, shape) == wanted) if isinstance(mask, np.ndarray) else None
+        region = each.region if parts is None else regions.inside(each.region, shape, parts)
+        yield regions.aligned(region, own, shape)
+
+
+def _normed_by_neighbours(each: Asked) -> Iterator[Region]:
+    """Of an image its channels and those within a window around them."""
+    size, channels = each.facts["size"], each.ins[0][1]
+    before, behind = (size - 1) // 2, size // 2
+
+    def with_neighbours(box: Any) -> list[Any]:
+        first, last, _ = box[1]
+        return [(box[0], (maximum(0, first - before), minimum(channels, last + behind), 1), *box[2:])]
+
+    yield regions.each(each.region, with_neighbours)
+
+
+def _attended(each: Asked) -> Iterator[Region]:
+    """Rows of the queries, and of heads [B, heads, S, H] the keys that they may see; with a cache all is needed."""
+    if len(each.ins[0]) != 4 or any(shape is not None for shape in each.ins[4:]):
+        return iter(())
+    length, mask = each.ins[1][-2], each.numbers[3] if len(each.ins) > 3 else None
+    if isinstance(mask, np.ndarray) and mask.ndim > 1 and mask.shape[-1] == length:
+        seen = mask.reshape(-1, *mask.shape[-2:]).any(0)
+        shown = np.broadcast_to(seen, (each.ins[0][-2], length))
+        if each.facts.get("is_causal"):
+            shown = np.tril(shown)
+        return needs.attended(each, lambda rows: np.flatnonzero(shown[slice(*rows)].any(0)))
+    if each.facts.get("is_causal"):
+        return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
+    return needs.attended(each)
+
+
 def _transposed(each: Asked) -> Iterator[Region]:
     yield regions.moved(each.region, each.facts.get("perm") or range(len(each.ins[0]))[::-1])
 
@@ -228,5 +270,6 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(
         ("ArgMax", "ArgMin"), lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))
     ),
+    "Where": _chosen, "LRN": _normed_by_neighbours, "Attention": _attended,
     "MatMul": needs.multiplied, "Gemm": _linear, "Einsum": _summed,
 }  # fmt: skip

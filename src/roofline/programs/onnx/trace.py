@@ -32,7 +32,7 @@ from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs import tensor_parts
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
-from roofline.programs.onnx.needs import LEAST, needed_of
+from roofline.programs.onnx.needs import LARGEST_MASK, LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
 from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
@@ -129,6 +129,7 @@ class GraphWalker:
     scopes: dict[str, str] = field(default_factory=dict)
     known: dict[str, Tensor] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    masks: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
@@ -273,7 +274,7 @@ class GraphWalker:
     def amounts(self, graph: Any) -> dict[str, Size]:
         """Elements of each input and weight that the file's results need, where these are not all of it."""
         shapes = {word: tensor.dims for word, tensor in self.known.items()}
-        needed = needed_of(graph, shapes, self.values)
+        needed = needed_of(graph, shapes, {**self.values, **self.masks})
         words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
         pairs = [(word, needed.get(word, NOTHING)) for word in words]
         parts = ((word, region, counted_from(LEAST, shapes[word])) for word, region in pairs if region is not WHOLE)
@@ -378,11 +379,15 @@ class GraphWalker:
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:
-        """Keep the value of a number, or of a list of sizes or scales, which moves nothing."""
+        """Keep the value of a number, or of a list of sizes or scales, which moves nothing; and a mask's."""
         listed = value.data_type in (6, 7) or name in self.scales
         small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and listed)
-        if small and value.data_location != onnx.TensorProto.EXTERNAL:
+        if value.data_location == onnx.TensorProto.EXTERNAL:
+            return
+        if small:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
+        elif value.data_type == onnx.TensorProto.BOOL and prod(value.dims) <= LARGEST_MASK:
+            self.masks[name] = onnx.numpy_helper.to_array(value)
 
 
 def _ident(name: str) -> str:
