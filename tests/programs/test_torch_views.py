@@ -170,6 +170,7 @@ def _joined(x, y, step=1, overlap=0):
         (lambda q, k, v: attend(q, k, v)[:, :, :4] + 1, [Q, Q, Q]),
         (lambda q, k, v: attend(q, k, v)[:, 1:3, :, :2] + 1, [Q, Q, Q]),
         (lambda q, k, v: attend(q, k, v, is_causal=True)[:, :, 2:4] + 1, [Q, Q, Q]),
+        (lambda q, k, v: attend(q, k, v, is_causal=True)[:, :, :1, 2:4] + 1, [Q, Q, Q]),
         (lambda q, k, v: attend(q, k, v, enable_gqa=True)[:, 1:2] + 1, [Q, GROUPED, GROUPED]),
         (lambda q, k, v: attend(q, k, v, enable_gqa=True)[:, ::3] + 1, [Q, GROUPED, GROUPED]),
         (lambda q, k, v, m: attend(q, k, v, m)[:, 1:2, :3] + 1, [Q, Q, Q, (2, 1, 8, 8)]),

@@ -19,7 +19,7 @@ from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import is_symbol, product
+from roofline.sizes import is_one, is_symbol, product
 
 
 class Asked(NamedTuple):
@@ -233,8 +233,17 @@ def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]
 
 
 def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterator[Region]:
-    """Attention: rows of the queries, all keys or those that these rows have ``seen``, columns of the values."""
+    """Attention: rows of the queries, all keys or those that these rows have ``seen``, columns of the values.
+
+    Of rows that see one key alone its values are the result, whatever the scores are.
+    """
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
+
+    def is_copy(box: Any) -> bool:
+        found = (0, keys[-2], 1) if seen is None else seen(box[-2])
+        return is_one(found[1] - found[0] if isinstance(found, tuple) else len(found))
+
+    scored = regions.each(asked.region, lambda box: [] if is_copy(box) else [box])
 
     def shared(box: Any, shape: Any, last: Any) -> list[Any]:
         first, end, step = box[-3] if len(box) > 2 else (0, 1, 1)
@@ -252,10 +261,10 @@ def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterat
             return [(*box[:axis], rows, *box[axis + 1 :])]
         return (regions.with_rows(box, axis, rows) or [box]) if len(rows) else []
 
-    yield regions.aligned(regions.along(asked.region, (*out[:-1], queries[-1]), (len(out) - 1,)), queries, out)
-    for shape, last in ((keys, (0, keys[-1], 1)), (values, None)):
-        part = regions.each(asked.region, lambda box, s=shape, e=last: shared(box, s, e or box[-1]))
+    yield regions.aligned(regions.along(scored, (*out[:-1], queries[-1]), (len(out) - 1,)), queries, out)
+    for region, shape, last in ((scored, keys, (0, keys[-1], 1)), (asked.region, values, None)):
+        part = regions.each(region, lambda box, s=shape, e=last: shared(box, s, e or box[-1]))
         yield regions.aligned(part, shape, out)
     for shape in masks:
         scores = (*out[:-1], keys[-2])
-        yield regions.aligned(regions.along(asked.region, scores, (len(out) - 1,)), shape, scores)
+        yield regions.aligned(regions.along(scored, scores, (len(out) - 1,)), shape, scores)
