@@ -255,14 +255,30 @@ def outside(region: Region, part: Box) -> Region:
     return each(region, back)
 
 
-def inside(region: Region, shape: Sequence[int], parts: Sequence[Box]) -> Region:
-    """What lies in some parts of a tensor, each without steps."""
+def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
+    """What a mask that spreads over a tensor lets through of it; all of a box in which it changes too often.
 
-    def within(part: Box) -> Region:
-        found, sizes = _of_part(box_in(region, shape), part)
-        return sliced(found, sizes, [first for first, _, _ in part], (1,) * len(part))
+    >>> let_through([((1, 3, 1), (0, 3, 1))], (3, 3), np.tril(np.ones((3, 3), bool)))
+    (((1, 2, 1), (0, 2, 1)), ((2, 3, 1), (0, 3, 1)))
+    """
+    spread = np.broadcast_to(mask, tuple(shape))
 
-    return union(*map(within, parts))
+    def back(box: Box) -> list[Box]:
+        parts = boxes_where(spread[tuple(slice(*edges) for edges in box)])
+        return (
+            [box]
+            if parts is None
+            else [tuple(_of_edges(*pair) for pair in zip(box, part, strict=True)) for part in parts]
+        )
+
+    asked = box_in(region, shape)
+    found = each(asked, back)
+    return asked if found is None else found
+
+
+def _of_edges(outer: Edges, inner: Edges) -> Edges:
+    """The places of a dimension that these are among some of it."""
+    return edge(outer[0] + inner[0] * outer[2], _places(inner), inner[2] * outer[2])
 
 
 def _of_part(region: Region, part: Box) -> tuple[Region, tuple[Any, ...]]:
@@ -376,6 +392,9 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
     if taps == 1 and base == 1 and low == 0:
         return edge(first, many, edges[2] * stride)
     last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
+    if base == 1 and dilation != 1 and (many == 1 or edges[2] * stride % dilation == 0):  # taps that lie apart
+        first += maximum(0, -(first // dilation)) * dilation
+        return edge(first, maximum(0, (minimum(last, length - 1) - first) // dilation + 1), dilation)
     return (maximum(0, -(-first // base)), minimum(length, last // base + 1), 1)
 
 

@@ -61,7 +61,8 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     sizes = getattr(aval, "shape", None)
     if sizes is None or not all(isinstance(size, int) for size in sizes) or not _is_known(aval.dtype, prod(sizes)):
         return None
-    operands = [np.asarray(x, atom.aval.dtype) for x, atom in zip(operands, eqn.invars, strict=True)]
+    pairs = zip(operands, eqn.invars, strict=True)
+    operands = [x if x.dtype == object else x.astype(atom.aval.dtype, copy=False) for x, atom in pairs]
     alike = tuple(sizes) if all(np.shape(value) in ((), tuple(sizes)) for value in operands) else ()
     kept = [any(value.strides[place] for value in operands if value.shape) for place in range(len(alike))]
     if (

@@ -246,8 +246,7 @@ def _selected(each: Asked) -> Iterator[Region]:
     yield regions.aligned(each.region, each.ins[0], shape)
     for case in range(len(each.ins) - 1):
         known = choice is not None and choice.shape == shape and choice.size <= _LARGEST_MASK
-        parts = regions.boxes_where(choice == case) if known else None
-        yield each.region if parts is None else regions.inside(each.region, shape, parts)
+        yield regions.let_through(each.region, shape, choice == case) if known else each.region
 
 
 def _reshaped(each: Asked) -> Iterator[Region]:

@@ -83,8 +83,8 @@ def _chosen(each: Asked) -> Iterator[Region]:
     mask, shape = each.numbers[0], each.outs[0]
     yield regions.aligned(each.region, each.ins[0], shape)
     for wanted, own in zip((True, False), each.ins[1:], strict=True):
-        parts = regions.boxes_where(np.broadcast_to(mask, shape) == wanted) if isinstance(mask, np.ndarray) else None
-        region = each.region if parts is None else regions.inside(each.region, shape, parts)
+        known = isinstance(mask, np.ndarray)
+        region = regions.let_through(each.region, shape, mask == wanted) if known else each.region
         yield regions.aligned(region, own, shape)
 
 

@@ -33,6 +33,8 @@ from roofline.work import Op, Tensor
 Places: TypeAlias = "dict[Stretches, None] | None"
 #: More stretches than these are not told apart.
 _MOST_STRETCHES = 256
+#: Masks of more elements are not looked at.
+_LARGEST_MASK = 2**22
 #: A triangle is needed in so many steps.
 _STAIRS = 32
 
@@ -307,6 +309,55 @@ def _gated(each: Asked) -> Iterator[Region]:
     yield regions.each(each.region, both)
 
 
+def _masked(each: Asked) -> Iterator[Region]:
+    """Of tensors of which a mask takes elements those that it takes, where the program itself says which."""
+    filled = each.facts.name == "masked_fill"
+    place, out = int(filled), each.outs[0]
+    if len(each.numbers) <= place:
+        return
+    mask = each.numbers[place]
+    known = (
+        mask.values is not None and mask.is_constant and mask.dtype == "bool" and mask.values.numel() <= _LARGEST_MASK
+    )
+    for at, shape in enumerate(each.ins):
+        takes = (at == 2) if filled else (at == 1)
+        region = each.region
+        if known and at != place:
+            region = regions.let_through(region, out, np.asarray(mask.values) == takes)
+        yield regions.aligned(region, shape, out)
+
+
+def _triangular(each: Asked) -> Iterator[Region]:
+    """Of matrices their triangle."""
+    rows, columns = each.outs[0][-2:]
+    if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
+        kept = (np.tril if each.facts.name == "tril" else np.triu)(
+            np.ones((rows, columns), bool), each.facts.get("diagonal", 0)
+        )
+        return iter([regions.let_through(each.region, each.outs[0], kept)])
+    return needs.alike(each)
+
+
+def _padded_by_own(each: Asked) -> Iterator[Region]:
+    """Of an image that is padded with its own elements those that stand for the padding too."""
+    pads = each.facts.get("padding")
+    reflected = "reflection" in each.facts.name
+
+    def rows(size: int, low: int) -> Callable[[Any], Any]:
+        folded = lambda at: size - 1 - abs(size - 1 - abs(at - low))  # noqa: E731
+        return folded if reflected else lambda at: np.clip(at - low, 0, size - 1)
+
+    own = each.ins[0][len(each.ins[0]) - len(pads) // 2 :]
+    return needs.by_rows(each, [rows(*pair) for pair in zip(own, pads[::2][::-1], strict=True)])
+
+
+def _distances(each: Asked) -> Iterator[Region]:
+    """Of two lists of points those between which the result has distances."""
+    for place, shape in zip((-2, -1), each.ins, strict=True):
+        rows = regions.each(each.region, lambda box, p=place, n=shape[-1]: [(*box[:-2], box[p], (0, n, 1))])
+        yield regions.aligned(rows, shape, (*each.outs[0][:-2], each.outs[0][place], shape[-1]))
+
+
 def _rows(operand: TensorOperand) -> Sequence[int] | None:
     """Places that an index of the program's own names, where they are known."""
     values = operand.values
@@ -526,8 +577,10 @@ _OF_MATRICES = (
 )  # fmt: skip
 
 _RULES: dict[str, needs.Rule] = {
-    **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "tril", "triu", "expand_copy"),
-                    needs.alike),
+    **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "expand_copy"), needs.alike),
+    **dict.fromkeys(("where", "masked_fill"), _masked), **dict.fromkeys(("tril", "triu"), _triangular),
+    **dict.fromkeys((f"{kind}_pad{d}d" for kind in ("reflection", "replication") for d in (1, 2, 3)), _padded_by_own),
+    **dict.fromkeys(("cdist", "_cdist_forward"), _distances),
     "cat": lambda each: needs.joined(each, _axis(each)), "stack": lambda each: needs.stacked(each, _axis(each)),
     "repeat": needs.repeated, "roll": _rolled, "constant_pad_nd": _padded, "index": _indexed,
     "glu": _gated,
