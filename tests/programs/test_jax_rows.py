@@ -88,6 +88,12 @@ def test_what_is_picked_from_what_was_picked_is_read_once(program, elements):
     assert 0 <= traced.bytes("minimal") - 2 * elements <= 2048  # and the places that are picked
 
 
+def test_both_parts_of_an_array_that_a_result_is_made_of_are_read():
+    """As of rotated halves: of one row and one column of the result two of x."""
+    found = trace(lambda x: (x[..., :2] * 2 - x[..., 2:])[:1, :, :1], "fp32[3, 5, 4]", frontend="jax")
+    assert found.bytes("minimal") == 4 * (2 * 5 + 5)
+
+
 def test_places_and_masks_that_are_worked_out_of_few_fractions_are_known():
     def cropped(x):
         return jax.image.resize(x, (4, 32, 32, 3), "nearest")[:, :8]

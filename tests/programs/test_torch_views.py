@@ -207,6 +207,7 @@ def _joined(x, y, step=1, overlap=0):
         (lambda x: F.pad(x, (2, 2), mode="replicate")[..., :3], [(1, 2, 8)]),
         (lambda x: F.pad(x, (2, 1, 3, 2), mode="reflect")[..., :2, 6:], [(1, 2, 6, 5)]),
         (lambda a, b: torch.cdist(a, b)[:2, 1:3], [(5, 4), (6, 4)]),
+        (lambda x: (x[..., :2] * 2 - x[..., 2:])[:1, :, :1] + 1, [(3, 5, 4)]),
         (lambda b: torch.cholesky_solve(b, b.new_ones(8, 8).cumsum(0).cumsum(1).sin())[:2, 1:4], [(8, 5)]),
     ],
 )

@@ -186,6 +186,9 @@ def _amount(tensor: Tensor) -> Size:
 
 
 def _at_most(tensor: Tensor, elements: Size) -> Tensor:
+    """The tensor with no more of it read; where it is known what all its parts need together, the first may have it."""
+    if tensor.needed is not None:
+        return tensor
     return replace(tensor, needed=elements) if is_surely(gt, _amount(tensor), elements) else tensor
 
 
