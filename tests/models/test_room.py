@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from roofline import llm
 from roofline.cli import main
-from roofline.models import disaggregate, fewest, generation, largest_batch, outline
+from roofline.models import disaggregate, fewest, generation, largest_batch, outline, serve
+from roofline.rendering.terminal import as_text
 
 V5E = {"hbm": {"bandwidth": 8.2e11, "capacity": 16e9}, "bf16": 1.97e14}
 
@@ -29,6 +31,16 @@ def test_chips_that_hold_no_weights_are_told() -> None:
     assert given.left < 0
     assert given.tokens == 0
     assert "weights do not fit" in given.sentence()
+
+
+def test_the_fewest_chips_name_the_host_layers_with_which_the_given_ones_are_enough() -> None:
+    asked = {"on": "rtx5090:2", "context": 32000}
+    found = llm("gpt-oss-120b", fit=True, **asked)
+    said = " ".join(as_text(found.sections(), 120).split())
+    assert "on rtx-5090:2 weights do not fit: 1.25 GB too many; they do with tensor=2 host_layers=2" in said
+    assert "as laid out" not in said
+    assert serve("gpt-oss-120b", tensor=2, host_layers=2, **asked).memory.fits
+    assert not serve("gpt-oss-120b", tensor=2, host_layers=1, **asked).memory.fits
 
 
 def test_sequences_that_end_at_steady_state() -> None:

@@ -30,12 +30,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.footprint import Footprint
+from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.catalog import summaries
@@ -336,6 +338,8 @@ class GivenChips:
         ``sequences``     of the context that was asked about beside the weights; None without one
         ``tokens``        of one sequence that fit beside the weights; None where nothing is kept of them
         ``pooled``        whether they are a pool, whose target is that of one chip
+        ``host_layers``   where the weights do not fit, the fewest layers that the host's memory takes so that the rest
+                          does, split over tensor; None where no number does
     """
 
     target: str
@@ -345,6 +349,7 @@ class GivenChips:
     sequences: int | None
     tokens: int | None
     pooled: bool = False
+    host_layers: int | None = None
 
     @property
     def left_each(self) -> float:
@@ -355,14 +360,17 @@ class GivenChips:
         """What is left, in words."""
         where = f"{self.chips} x {self.target}" if self.pooled else self.target
         if self.left < 0:
-            return f"on {where} weights do not fit: {format_amount(-self.left, 'B')} too many"
+            ways = _as_options({"tensor": self.chips, "host_layers": self.host_layers or 0})
+            host = f"; they do with {ways}" if self.host_layers else ""
+            return f"on {where} weights do not fit: {format_amount(-self.left, 'B')} too many{host}"
         rest = f"{format_amount(self.left_each, 'B')} a chip, {format_amount(self.left, 'B')} in all"
         fit = "" if self.sequences is None else f": {_sequences(self.sequences)}"
         return f"on {where} weights take {format_amount(self.weights_each, 'B')} a chip and leave {rest}{fit}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name, in SI units."""
-        return attributes(self, "target", "chips", "left", "left_each", "weights_each", "sequences", "tokens")
+        plain = attributes(self, "target", "chips", "left", "left_each", "weights_each", "sequences", "tokens")
+        return {**plain, "host_layers": self.host_layers}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -466,6 +474,8 @@ class FewestChips(Answer):
     def lead(self) -> str:
         """The answer in a line: the least that holds it, and what the chips given hold."""
         said = self.least
+        if self.given is not None and self.given.left < 0:
+            return f"{self.given.sentence()}; {said}"
         if self.given is not None and self.given.sequences is not None:
             return f"{said}; {self.given.target} holds {_sequences(self.given.sequences)}"
         if self.laid is not None and self.split == self.have and self.sequences:
@@ -596,9 +606,9 @@ def fewest(
         weights = float(needed.parts["weights"])
         left, each_has = chips * capacity - weights, weights / chips
         alone = own if batch < 2 else _own(described, wanted, replace(demand, batch=1), laid, bool(expert))
-        given = GivenChips(
-            wanted.target, chips, left, each_has, room, None if alone is None else alone.longest, wanted.pooled > 1
-        )
+        tokens = None if alone is None else alone.longest
+        in_host = _in_host(described, wanted, demand) if left < 0 else None
+        given = GivenChips(wanted.target, chips, left, each_has, room, tokens, wanted.pooled > 1, in_host)
     if laid and own is not None and own.fits and (split is None or own.chips <= split.chips):
         split = own
     placed = own if own is None or own.fits or (laid and own.longest) else split or own
@@ -607,6 +617,14 @@ def fewest(
     if least is not None and split is not None and split.chips > have and not expert:
         unequal = layouts.unequal_layouts(described, machine, have, demand)
     return FewestChips(described, machine, needed, capacity, least, sequences, split, given, *asked, placed, unequal)
+
+
+def _in_host(model: Model, wanted: Machine, demand: Demand) -> int | None:
+    """The fewest layers for the host's memory where the rest is split over all chips of a target."""
+    with suppress(RooflineError):
+        ways = Parallelism.on(wanted, tensor=product(wanted.shape) * wanted.slices)
+        return _host_layers(wanted, layouts.lay_out(model, wanted, ways, demand).local, demand)
+    return None
 
 
 def _own(model: Model, wanted: Machine, demand: Demand, laid: Mapping[str, Any], experts: bool) -> PlacedModel | None:

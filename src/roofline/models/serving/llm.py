@@ -227,11 +227,13 @@ def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
 def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     answer: Any = asked.fewest
     most, lead = None if found is None else found.full_from(), answer.lead
-    if most is not None and answer.given is not None and answer.given.sequences != most:
+    given = None if most is None else answer.given
+    there = None if found is None else (found.decode or found.prefill).machine.target
+    if given is not None and given.target == there and given.sequences != most:
         laid = ", ".join(f"{name} {ways}" for name, ways in found.ways.sizes().items())
         each = f", {most // found.ways.data:,} on each copy" if found.ways.data > 1 and most else ""
-        even = "more" if answer.given.sequences is None else f"{answer.given.sequences:,}"
-        lead = f"{answer.least}; {answer.given.target} holds {most:,} sequences of this context as laid out"
+        even = "more" if given.sequences is None else f"{given.sequences:,}"
+        lead = f"{answer.least}; {given.target} holds {most:,} sequences of this context as laid out"
         lead += f" ({laid}{each}), {even} if memory were one"
     return FurtherAnswer("fewest", answer, answer.details, "\n".join([lead, *answer.longest_context()]), first=True)
 
