@@ -87,12 +87,21 @@ def test_what_binds_over_arrays_is_an_array_of_names(rows: int) -> None:
     assert several.to_dict()["kind"] is None
 
 
-def test_what_binds_on_many_chips_has_its_kind() -> None:
-    line = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
-    sizes = {"D": 8192, "F": 8192}
-    several = roofline.bound(line, on="h100:8", B=np.array([8, 65536]), **sizes)
-    alone = [roofline.bound(line, on="h100:8", B=batch, **sizes).kind for batch in (8, 65536)]
-    assert several.kind.tolist() == alone
+@pytest.mark.parametrize(
+    ("line", "sizes"),
+    [
+        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", {"D": 8192, "F": 8192}),
+        ("AllReduce_X(bf16[B, 8192] {U_X})", {}),
+    ],
+)
+def test_what_binds_over_arrays_has_the_kind_and_the_times_of_each_size(line: str, sizes: dict[str, int]) -> None:
+    batches = (8, 64, 65536)
+    several = roofline.bound(line, on="h100:8", B=np.array(batches), **sizes)
+    alone = [roofline.bound(line, on="h100:8", B=batch, **sizes) for batch in batches]
+    assert several.kind.tolist() == [each.kind for each in alone]
+    assert len(set(several.kind.tolist())) > 1
+    for name in ("math", "comms", "moving"):
+        assert np.broadcast_to(getattr(several, name), 3).tolist() == pytest.approx([getattr(o, name) for o in alone])
 
 
 @pytest.mark.parametrize("over", [None, "warm"])

@@ -442,8 +442,16 @@ class Bound(Measurable, Comparable):
 
     def _longest(self, *quantities: str) -> Size:
         """The longest time of the resources that work on these quantities."""
-        names = dict.fromkeys(use.resource for use in self.uses if use.quantity in quantities)
-        return maximum(*(self.times[name] for name in names))
+        names = dict.fromkeys(name for name, quantity in self._worked_on() if quantity in quantities)
+        return maximum(*(self.times[name] for name in names if name in self.times))
+
+    def _worked_on(self) -> list[tuple[str, str]]:
+        """Each resource with each quantity it works on; of arrays, which say no uses, with the one that tables say."""
+        if self.uses:
+            return list(dict.fromkeys((use.resource, use.quantity) for use in self.uses))
+        computing = (name.partition("/")[0] for name in self.flops_by)
+        tables = {"hops": self.times, "wire": self.wire, "bytes": self.bytes, "flops": computing}
+        return list({name: quantity for quantity, names in tables.items() for name in names}.items())
 
     @property
     def comms_over_math(self) -> Size | None:
@@ -464,12 +472,11 @@ class Bound(Measurable, Comparable):
         """What a step is bound by where this resource binds: a link to the host may be the one that chips send over,
         and then what takes longest on it decides.
         """
-        times: dict[str, float] = {}
+        times = {quantity: 0.0 for name, quantity in self._worked_on() if name == resource}
         for use in self.uses:
             if use.resource == resource:
-                spent = use.time.sum() if is_array(use.time) else use.time
-                times[use.quantity] = times.get(use.quantity, 0.0) + float(spent)
-        return BOUND_KINDS[max(times, key=lambda name: times[name], default="hops")]
+                times[use.quantity] += float(use.time.sum() if is_array(use.time) else use.time)
+        return BOUND_KINDS[max(times, key=lambda name: times[name])]
 
     @property
     def is_rate_only(self) -> bool:
