@@ -40,6 +40,10 @@ def test_two_files_are_written_by_one_command(tmp_path: Path, capsys: pytest.Cap
     for words in ([*LLM, "-o", "x.csv", "-o", "x.csv"], ["measure", "-o", "a.toml", "-o", "b.toml"]):
         assert main(words) == 2
         assert "-o is given 2 times; give it once" in capsys.readouterr().err
+    assert main([*LLM, "-o", str(tmp_path / "a.json"), "-o", str(tmp_path / "b.json"), "--json"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, (tmp_path / "a.json").exists()) == ("", False)
+    assert "--json prints one answer, and each file is one; name one file" in said.err
 
 
 def test_json_is_not_written_into_a_page_or_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

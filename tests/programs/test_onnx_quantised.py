@@ -7,6 +7,7 @@ from math import prod
 import pytest
 from onnx import TensorProto, helper
 
+from roofline.errors import InputError
 from roofline.ops.counting import unmasked_macs
 from roofline.programs import trace as trace_any
 from tests.programs.onnx_models import model, runtime, value, weight
@@ -235,6 +236,9 @@ def test_a_function_of_the_file_is_opened():
     assert traced.macs() == 2 * 4 * 16 * 16
     assert traced.complete
     assert prod(traced.ops[-1].writes[0].dims) == 64
+    twice = model(nodes, [value("x", 4, 16)], [value("y")], [weight("w", 16, 16)], functions=[function, function])
+    with pytest.raises(InputError, match="functions of the ONNX file cannot be put in place: .*multiple local"):
+        trace(twice)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline import __version__
-from roofline.errors import RooflineError, suggest
+from roofline.errors import InputError, RooflineError, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -228,6 +228,8 @@ def _by_file(words: list[str]) -> list[list[str]]:
 
     if words[0].lower() in ONE_FILE:
         return [words]
+    if "--json" in words:
+        raise InputError("--json prints one answer, and each file is one", hint="name one file, or leave out --json")
     looks = {at + more for at, word in enumerate(words) if word in _LOOKS for more in range(_LOOKS[word] + 1)}
     dropped = [
         {at + more for at in places if at != kept for more in (0, 1)}

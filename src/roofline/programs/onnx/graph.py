@@ -286,7 +286,10 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
         first = ", ".join(f"{item.name}[{', '.join(_word(dim) for dim in _dims(item))}]" for item in inputs)
         raise SizeError(f"no input's first size is free to be the batch: {first}", hint="leave the batch out")
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        try:
+            model = onnx.inliner.inline_local_functions(model)
+        except onnx.checker.ValidationError as error:
+            raise InputError(f"the functions of the ONNX file cannot be put in place: {error}") from error
     written = copies((*model.graph.value_info, *model.graph.output))
     formulas = {item.name: _in_sizes(item, used) for item in written}
     stated = [item for item in written if _holds(item, used)]
