@@ -237,7 +237,7 @@ def test_a_function_of_the_file_is_opened():
     assert traced.complete
     assert prod(traced.ops[-1].writes[0].dims) == 64
     twice = model(nodes, [value("x", 4, 16)], [value("y")], [weight("w", 16, 16)], functions=[function, function])
-    with pytest.raises(InputError, match="functions of the ONNX file cannot be put in place: .*multiple local"):
+    with pytest.raises(InputError, match=r"functions of the ONNX file cannot be put in place: .*multiple local"):
         trace(twice)
 
 
