@@ -154,3 +154,18 @@ def test_keys_of_options_that_were_not_given_are_absent() -> None:
     assert not {"cost", "expectation", "front", "formulas"} & set(plain.to_dict())
     assert plain.to_dict()["prefill"] is None
     assert "cost" in roofline.llm("llama-3-8b", on="h100", context=8192, price=2).to_dict()
+
+
+def test_the_data_of_an_answer_ask_it_again_on_the_same_machine() -> None:
+    machine = roofline.chip("h100", hbm="4 TB/s", unit="vector", **{"tensor.achievable": 0.8})
+    line, sizes = "bf16[B, D] * bf16[D, F]", {"B": 128, "D": 4096, "F": 4096}
+    answer = roofline.bound(line, on=machine, **sizes)
+    said = answer.to_dict()
+    again = roofline.bound(line, on=said["machine"], set=said["set"], **said["sizes"], **said["options"])
+    assert again.lower == answer.lower
+    assert again.to_dict()["set"] == said["set"] == machine.figures_set
+    whole = {"hbm.bandwidth": 4e12, "tensor.achievable": 0.8}
+    grid = roofline.sweep(line, on=[machine, "a100"], **{**sizes, "B": [1, 8]})
+    assert grid.to_dict()["sets"] == [whole, {}]
+    assert roofline.solve(line, for_="B", on=machine, D=4096, F=4096).to_dict()["set"] == whole
+    assert roofline.comm("AllReduce_X(bf16[8])", on=machine, mesh={"X": 8}).to_dict()["set"] == whole

@@ -57,6 +57,7 @@ CAPABILITIES = {
     "Machine.ratio": "roofline.hardware.figures:ratio",
     "Machine.sections": "roofline.bounds.chip_list:detail",
     "Machine.to_dict": "roofline.bounds.chip_list:chip_data",
+    "Machine.to_toml": "roofline.hardware.schema:machine_toml",
     "chip": "roofline.hardware.targets:chip",
     "is_called": "roofline.hardware.targets:is_called",
     "told_apart": "roofline.hardware.figures:told_apart",
@@ -224,7 +225,7 @@ class Answer(ABC):
 
         ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` the
         table of a data frame, or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture,
-        ``width`` pixels wide and in the ``theme`` light or dark.
+        ``width`` pixels wide and in the ``theme`` light or dark. A chip is written as a machine file by ``.toml``.
         """
         capability("Answer.save")(self, path, table, width, theme)
 
@@ -942,7 +943,17 @@ def side_by_side(answers: Sequence[Any], machines: Sequence[Any]) -> Any:
 def heading(schema: str, machine: Any, expression: str | None = None) -> dict[str, Any]:
     """The first keys of an answer as plain data: its schema, what was asked, and on which machine."""
     asked = {} if expression is None else {"expression": expression}
-    return {"schema": schema, **asked, "target": machine.name, "machine": machine.key}
+    return {"schema": schema, **asked, **machine_asked(machine)}
+
+
+def machine_asked(machine: Any) -> dict[str, Any]:
+    """A machine as plain data of an answer says it: what it is, and the figures that were set on it.
+
+    >>> from roofline import chip
+    >>> machine_asked(chip("h100", hbm="4 TB/s"))
+    {'target': 'NVIDIA H100 SXM5 80GB', 'machine': 'h100', 'set': {'hbm.bandwidth': 4000000000000.0}}
+    """
+    return {"target": machine.name, "machine": machine.key, "set": machine.figures_set}
 
 
 def attributes(value: Any, *names: str) -> dict[str, Any]:

@@ -299,3 +299,20 @@ def test_a_target_is_one_machine_each_time_it_is_named():
     slower = chip("h100:8", hbm="3 TB/s")
     assert slower.figure("hbm").value == 3e12 != chip("h100:8").figure("hbm").value
     assert slower.mesh is not None
+
+
+@for_each("key", names()[::4])
+def test_a_chip_that_is_saved_as_a_machine_file_reads_back_to_it(key, tmp_path):
+    saved = chip(key, hbm="4.5 TB/s", **{"tensor.bf16": 1e15} if "tensor" in {u.name for u in chip(key).units} else {})
+    saved.save(tmp_path / "mine.toml")
+    read = chip(str(tmp_path / "mine.toml"))
+    differs = {name for name in type(saved).__slots__ if getattr(saved, name) != getattr(read, name)}
+    assert differs <= {"given", "warnings", "file"}
+
+
+def test_a_machine_file_holds_chips_and_nothing_more(tmp_path):
+    with pytest.raises(HardwareError, match=r"holds one chip, .*ask with the rest: on='mine.toml:8'"):
+        chip("h100:8").save(tmp_path / "mine.toml")
+    assert main(["chips", "h100", "a100", "--set", "hbm=4TB/s", "-o", str(tmp_path / "two.toml")]) == 0
+    assert chip(f"{tmp_path}/two.toml#a100").figure("hbm").value == 4e12
+    assert chip(str(tmp_path / "two.toml#h100") + ":8").shape == (8,)

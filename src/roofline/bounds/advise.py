@@ -195,7 +195,7 @@ class AdviceList(tuple[Advice, ...], Comparable):
     def to_dict(self) -> dict[str, Any]:
         """The lines under stable keys (schema ``roofline/advice/1``), after the answer they move."""
         now = self.answer.to_dict()
-        asked = ("expression", "target", "machine", "sizes", "lower", "bound_by", "kind")
+        asked = ("expression", "target", "machine", "set", "sizes", "lower", "bound_by", "kind")
         return {
             "schema": "roofline/advice/1",
             **{name: now[name] for name in asked},

@@ -1053,6 +1053,7 @@ def _record(answer: Bound) -> dict[str, Any]:
     def value(path: str, found: Any) -> Any:
         return open_as_null(path, found, formulas)
 
+    chosen = {"unit": answer.machine.unit, "over": answer.machine.over, "achievable": answer.machine.use_achievable}
     body: dict[str, Any] = {
         **heading(SCHEMA, answer.machine, answer.expression),
         "sizes": {name: plain_data(whole(size)) for name, size in answer.sizes.items()},
@@ -1062,7 +1063,7 @@ def _record(answer: Bound) -> dict[str, Any]:
         "ops": [value(f"ops.{index}", _operation_record(part)) for index, part in enumerate(answer.ops)],
         "footprint": value("footprint", answer.footprint and answer.footprint.amounts()),
         "rates": [_rate_record(use) for use in answer.uses],
-        "options": plain_data(dict(answer.request)),
+        "options": plain_data({**{name: choice for name, choice in chosen.items() if choice}, **answer.request}),
     }
     if answer.plan is not None:
         body |= {name: value(name, getattr(answer, name)) for name in ("math", "comms", "comms_over_math")}

@@ -26,6 +26,7 @@ from roofline.hardware.figures import LISTED_PRICE, listed_prices, named_figure,
 from roofline.hardware.machine import Figure, Machine, figure_unit
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
+from roofline.hardware.schema import machine_toml
 from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
 from roofline.quantity import format_number, format_percent, format_quantity, parse
@@ -406,6 +407,10 @@ class ChipList(Answer, list[Machine]):
     def to_dict(self) -> dict[str, Any]:
         """Every figure of each chip with its source (schema ``roofline/chips/1``)."""
         return {"schema": "roofline/chips/1", "chips": [machine.to_dict() for machine in self]}
+
+    def to_toml(self) -> str:
+        """Its chips as a machine file, with what was set on them."""
+        return machine_toml(*self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

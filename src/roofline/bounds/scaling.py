@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from roofline.answers import Fact, NoTime, attributes, on_several, plain_data
+from roofline.answers import Fact, NoTime, attributes, machine_asked, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.bound import UNITS, Bound
 from roofline.bounds.conventions import Conventions, named_axes
@@ -331,7 +331,7 @@ class Scaling(NoTime):
             "take": dict(self.take), "whole": dict(self.whole), "shares": plain_data(self.shares),
             "rates": {name: rate for name, (rate, _) in self.rates.items()},
             "algorithm": self.algorithm, "expression": self.question.text, "plan": self.question.conventions.plan,
-            "target": self.question.machine.name, "machine": self.question.machine.key,
+            **machine_asked(self.question.machine),
             "assumptions": list(self.assumptions),
         }  # fmt: skip
 

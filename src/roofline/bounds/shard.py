@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, overload
 
-from roofline.answers import Fact, expected_facts, on_several, plain_data
+from roofline.answers import Fact, expected_facts, machine_asked, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.question import AboutQuestion, Question, refuse_idle
 from roofline.bounds.sharding_plans import SHOWN_PLANS, RankedPlan, ranked
@@ -145,8 +145,7 @@ class ShardPlans(AboutQuestion):
         return {
             "schema": "roofline/plans/1",
             "expression": self.question.expression,
-            "target": self.question.machine.name,
-            "machine": self.question.machine.key,
+            **machine_asked(self.question.machine),
             "mesh": {axis.name: plain_data(axis.size) for axis in self._axes()},
             "links": {axis.name: [f"{each.link} {each.shape}" for each in axis.segments] for axis in self._axes()},
             "tensors": list(self._tensors()),

@@ -39,7 +39,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Fact, NoTime, attributes, heading, on_several, plain_data
+from roofline.answers import Fact, NoTime, attributes, heading, machine_asked, on_several, plain_data
 from roofline.bounds.advice_engine import operands, retype
 from roofline.bounds.api import question, refuse_model
 from roofline.bounds.arrays import bound_arrays
@@ -1046,8 +1046,7 @@ class DTypeSolution(AboutQuestion):
         return {
             "schema": "roofline/dtypes/1",
             "expression": self.question.expression,
-            "target": self.question.machine.name,
-            "machine": self.question.machine.key,
+            **machine_asked(self.question.machine),
             "operand": self.operand,
             "flips_at": self.flips_at,
             "rows": [

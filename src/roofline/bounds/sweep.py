@@ -117,7 +117,7 @@ class Sweep(Columns):
         """
         asked = self.question
         chosen = {name: in_one_cell(value) for name, value in asked.conventions.changes().items()}
-        given = {name: asked.machine.figure(name).value for name in asked.machine.given}
+        given = asked.machine.figures_set
         own = {"set": in_one_cell(given)} if given else {}
         return {"expression": asked.expression, "on": asked.machine.target, **chosen, **own}
 
@@ -155,6 +155,7 @@ class Sweep(Columns):
             "expression": self.question.expression,
             "targets": [machine.name for machine in machines],
             "machines": [machine.key for machine in machines],
+            "sets": [machine.figures_set for machine in machines],
         }
         return {
             **(several if machines[1:] else heading("roofline/sweep/1", machines[0], self.question.expression)),

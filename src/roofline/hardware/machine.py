@@ -271,6 +271,19 @@ class Machine(Answer):
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""
         return f"{self.key}{shape}" + (f":{self.slices}" if self.slices > 1 else "")
 
+    @property
+    def figures_set(self) -> dict[str, float]:
+        """The figures that the caller set, in SI units, as the option ``set`` takes them.
+
+        >>> from roofline import chip
+        >>> chip("h100", hbm="4 TB/s").figures_set
+        {'hbm.bandwidth': 4000000000000.0}
+        """
+        every = figures_by_path(self).items()
+        # a fraction of all formats of a unit is that of each of them
+        named = ((path, figure) for path in self.given for each, figure in every if f"{each}.".startswith(f"{path}."))
+        return {path: figure.value for path, figure in named}
+
     def sections(self) -> Iterator[Section]:
         """Its figures with their basis, its rules of thumb, and what is odd about it."""
         found: Iterator[Section] = capability("Machine.sections")(self)
@@ -279,6 +292,11 @@ class Machine(Answer):
     def to_dict(self) -> dict[str, Any]:
         """It as plain data in SI units, every figure with its source and basis."""
         found: dict[str, Any] = capability("Machine.to_dict")(self)
+        return found
+
+    def to_toml(self) -> str:
+        """It as a machine file, with what was set on it: ``save("mine.toml")`` writes what ``on="mine.toml"`` reads."""
+        found: str = capability("Machine.to_toml")(self)
         return found
 
     def figure(self, name: str) -> Figure:

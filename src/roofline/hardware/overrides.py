@@ -420,8 +420,7 @@ def _describe(machine: Machine, path: str) -> str:
     every = figures_by_path(machine)
     if "achievable" in (head.rpartition(".")[2], part):
         counts = "" if machine.use_achievable else ", which only counts with achievable"
-        share = next((figure.value for each, figure in every.items() if f"{each}.".startswith(f"{path}.")), 1.0)
-        return f"{path} at {share:g}{counts}"
+        return f"{path} at {machine.figures_set.get(path, 1.0):g}{counts}"
     figure = every.get(path)
     if figure is None:
         return path
@@ -447,7 +446,5 @@ def changed_figures(machine: Machine, before: Machine) -> dict[str, float]:
     >>> changed_figures(chip("v5e", hbm=1.6e12, bf16=2e14), chip("v5e", bf16=2e14))
     {'hbm.bandwidth': 1600000000000.0}
     """
-    now, was = figures_by_path(machine), figures_by_path(before)
-    given = {path: now[path] for path in machine.given if path in now}
-    kept = {path for path in before.given if path in given and given[path] == was.get(path)}
-    return {path: figure.value for path, figure in given.items() if path not in kept}
+    was = before.figures_set
+    return {path: value for path, value in machine.figures_set.items() if was.get(path) != value}

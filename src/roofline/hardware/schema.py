@@ -29,14 +29,14 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, did_you_mean, quoted, suggest
-from roofline.files import MOST_TABLES
+from roofline.files import MOST_TABLES, toml_value
 from roofline.frozen import Frozen, replace
 from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
@@ -122,7 +122,7 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
         value=value,
         source=place.sources.get(source, source) if source else defaults.get("source", ""),
         basis=basis,
-        note=text_of(extra, "note", place) or defaults.get("note", ""),
+        note=text_of(extra if "note" in extra else defaults, "note", place),
         date=date_of(extra, place),
     )
 
@@ -660,3 +660,63 @@ def fill_missing(below: _Part, above: _Part) -> _Part:
     """Take what ``above`` leaves unsaid from ``below``."""
     missing = {name: getattr(below, name) for name in above._fields if not getattr(above, name)}
     return above._replace(**missing)
+
+
+def machine_toml(*machines: Machine) -> str:
+    """Write chips as the machine file that reads back to them, every figure with its source.
+
+    >>> from roofline.hardware import chip
+    >>> print(machine_toml(chip({"name": "Mine", "bf16": 3e14, "hbm": 2e12})))
+    schema = 1
+    <BLANKLINE>
+    [chip.mine]
+    name = "Mine"
+    <BLANKLINE>
+    [chip.mine.unit.matrix]
+    kind = "matrix"
+    peak.bf16 = { value = 300000000000000.0, basis = "spec" }
+    <BLANKLINE>
+    [[chip.mine.memory]]
+    level = "hbm"
+    bandwidth = { value = 2000000000000.0, basis = "spec" }
+    link = false
+    <BLANKLINE>
+    """
+    families = {machine.family for machine in machines}
+    family = _written("family", families.pop()) if len(families) == 1 else []
+    return "\n".join([f"schema = {SCHEMA}", *family, *(line for each in machines for line in _chip_lines(each)), ""])
+
+
+def _chip_lines(machine: Machine) -> Iterator[str]:
+    """Write the tables of one chip."""
+    if machine.shape or machine.pooled > 1 or machine.unit or machine.over or machine.use_achievable:
+        hint = "save the chip alone, and ask with the rest: on='mine.toml:8', unit='vector'"
+        raise HardwareError(f"a machine file holds one chip, and {machine!r} is more than its figures", hint=hint)
+    head = f"chip.{machine.key}"
+    own = ("name", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes")
+    tables: list[tuple[str, Mapping[str, Any]]] = [
+        (f"[{head}]", {**{name: getattr(machine, name) for name in own}, "price": machine.prices}),
+        *((f"[{head}.unit.{unit.name}]", {**unit._asdict(), "name": "", "peak": unit.peaks}) for unit in machine.units),
+        *((f"[[{head}.memory]]", {"level": each.name, **each._asdict(), "name": ""}) for each in machine.memories),
+        *((f"[[{head}.link]]", link._asdict()) for link in machine.links),
+        *((f"[[{head}.alternates]]", {"of": each.of, **each.figure._asdict(), "rejected": each.rejected})
+          for each in machine.alternates),
+    ]  # fmt: skip
+    for title, fields in tables:
+        yield from ("", title)
+        for name, value in fields.items():
+            yield from () if name == "peaks" else _written(name, value)
+
+
+def _written(name: str, value: Any) -> list[str]:
+    """Write a field of a part of a chip, of figures by format one line each; nothing of what is not known."""
+    if isinstance(value, Frozen):
+        return [line for key, figure in value.items() for line in _written(f"{name}.{key}", figure)]
+    if isinstance(value, Reduction):
+        value = value._asdict() if value.dtypes else True
+    alone = isinstance(value, Figure) and value.basis == "given"  # the note of its unit is not its own
+    if isinstance(value, Figure):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        value = {key: part for key, part in value.items() if part != "" or (alone and key == "note")}
+    return [] if value in (None, "", (), {}) else [f"{name} = {toml_value(value)}"]

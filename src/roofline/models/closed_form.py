@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from roofline.answers import WAYS
+from roofline.answers import WAYS, machine_asked
 from roofline.bounds.api import TARGET_OPTIONS, question, take_target_options, target
 from roofline.bounds.arrays import ArrayBound
 from roofline.bounds.bound import Bound
@@ -452,8 +452,7 @@ class ServingTable(Columns):
             "schema": "roofline/llm-table/1",
             "model": self.model.to_dict(),
             "phase": self.phase,
-            "target": self.machine.name,
-            "machine": self.machine.key,
+            **machine_asked(self.machine),
             "columns": {name: self.plain(name) for name in self.columns},
             "incomplete": list(self.incomplete),
         }

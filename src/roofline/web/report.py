@@ -45,6 +45,9 @@ _POLICY = "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action
 #: Endings of pictures.
 PICTURES = (".svg", ".png", ".pdf")
 
+#: The ending of a machine file, which a chip alone is saved as.
+MACHINE_FILE = ".toml"
+
 
 def report(*answers: Any) -> str:
     """The page of an answer, or of several one below the other."""
@@ -105,7 +108,8 @@ def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequen
     name = os.fspath(path)
     writer = WRITERS.get(os.path.splitext(name)[1].lower())
     if writer is None:
-        *most, last = WRITERS
+        is_chip = shown and hasattr(shown[0][0], "to_toml")
+        *most, last = (each for each in WRITERS if each != MACHINE_FILE or is_chip)
         raise InputError(f"an answer cannot be saved as {name!r}", hint=f"end the name in {', '.join(most)} or {last}")
     return writer(shown, name, command) or ""
 
@@ -167,6 +171,7 @@ WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], str | None]] =
     ".json": lambda shown, name, _: save_data(plain_data(_method(shown, "to_dict", name)()), name),
     ".txt": _save_text,
     ".csv": lambda shown, name, _: _write_table(name, *_method(shown, "plain_table", name)()),
+    MACHINE_FILE: lambda shown, name, _: write_text(name, _method(shown, "to_toml", name)()),
     **dict.fromkeys(PICTURES, lambda shown, name, _: picture_of(shown, name).save(name)),
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from roofline import sections
-from roofline.answers import Answer, attributes
+from roofline.answers import Answer, attributes, machine_asked
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES, chip_hours
@@ -259,8 +259,7 @@ class ParetoFront(Answer):
         return {
             "schema": SCHEMA,
             "model": self.model.to_dict(),
-            "target": self.machine.name,
-            "machine": self.machine.key,
+            **machine_asked(self.machine),
             **attributes(self, "form", "capacity", "largest", "most_time", "within", "choices", "instead"),
             **({} if self.price is None else {COST: [self.cost_per_million(choice) for choice in self.choices]}),
             **({} if self.power is None else {JOULES: [self.joules_per_token(choice) for choice in self.choices]}),

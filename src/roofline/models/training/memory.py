@@ -23,7 +23,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.answers import Answer, attributes
+from roofline.answers import Answer, attributes, machine_asked
 from roofline.bounds.api import target
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
@@ -112,7 +112,7 @@ class TrainingMemory(Answer):
         names = ("parameters", "parts", "total", "bytes_per_parameter", "capacity", "ratio", "chips", "largest")
         return {
             "schema": "roofline/training-memory/1",
-            **({} if self.machine is None else {"target": self.machine.name, "machine": self.machine.key}),
+            **({} if self.machine is None else machine_asked(self.machine)),
             **attributes(self, *names, "on_chips", "each", "by_zero_stage", "fits"),
             "slice": None if self.slice is None else self.slice._asdict(),
         }
