@@ -66,6 +66,16 @@ def test_partial_results_are_put_together() -> None:
     assert results.dims["bytes"] == 3 * 32 * 128 * 2
 
 
+def test_results_on_latents_are_put_together_where_they_are_narrow() -> None:
+    """A chip with kv_b's value half of every head multiplies by it first: 128 numbers a head are sent, not 512."""
+    local, _ = local_model(load("deepseek-v3"), chip("h200:8"), tensor=2, context=4)
+    ops = [op for op in decode(local, batch=3, context=10000) if "self_attn" in op.where]
+    names = [op.name for op in ops[: len(ops) // 2]]
+    assert names.index("absorb_value") < names.index("sums") < names.index("combine") < names.index("o_proj")
+    results = next(op for op in ops if op.name == "combine")
+    assert results.dims["bytes"] == sum(t.traffic_bytes for t in results.reads) == 3 * 64 * 128 * 2
+
+
 def test_stages_send_the_hidden_state_on() -> None:
     ways = Parallelism.on(chip("h200:8"), pipeline=4, tensor=2)
     parts, machine = local_stages(load("llama-3-70b"), chip("h200:8"), ways)

@@ -122,11 +122,9 @@ class SharedAttention(Block):
         """Add a collective of the chips that share keys and values."""
         builder.add(collective_operation(kind, self.axes, nbytes, x, algorithm=self.algorithm), part)
 
-    def combined_bytes(self, builder: OperationBuilder, heads: Size) -> tuple[Size, Size]:
-        """Bytes of what parts of sequences are put together by: each head's log-sum-exp in fp32, and the results."""
-        tokens, value = builder.step.tokens, getattr(self.inner, "value", 0) or self.inner.width
-        sums = dtypes.get("fp32").nbytes(tokens * heads) * self.ways
-        return sums, dtypes.get(builder.step.activations).nbytes(tokens * heads * value)
+    def gather_sums(self, builder: OperationBuilder, heads: Size) -> None:
+        """Add the AllGather of each head's log-sum-exp in fp32, by which results of parts are weighted."""
+        self.send(builder, "AllGather", dtypes.get("fp32").nbytes(builder.step.tokens * heads) * self.ways, "sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,8 @@ class ContextParallelAttention(SharedAttention):
         prefill   every chip's keys and values pass all others (ring attention): V·(c − 1)/c received by each,
                   V what the sequences keep; queries are dealt so that each chip has as many pairs
         decode    every chip attends to its part for every query; the sums over parts are put together:
-                  an AllGather of each head's log-sum-exp (fp32), an AllReduce of the weighted results
+                  an AllGather of each head's log-sum-exp (fp32), an AllReduce of the weighted results; each chip
+                  multiplies results on latents by kv_b's value half before, which makes them narrower
 
     Sources: Liu, Zaharia, Abbeel, arXiv:2310.01889 (ring); Brandon et al., arXiv:2311.09431 (causal balance);
     Bhatia et al., arXiv:2507.07120 (decode).
@@ -166,11 +165,11 @@ class ContextParallelAttention(SharedAttention):
             builder.ops[where] = replace(attention, reads=(*attention.reads, *passed))
             builder.ops.insert(where, kept)
         else:
-            after = builder.ops[where + 1 :]
-            del builder.ops[where + 1 :]
-            sums, results = self.combined_bytes(builder, self.inner.heads)
-            self.send(builder, "AllGather", sums, "sums")
-            self.send(builder, "AllReduce", results, "combine", attention.writes[0])
+            last = max(i for i, op in enumerate(builder.ops) if i == where or (i > where and op.role == "absorb"))
+            after, (results, *_) = builder.ops[last + 1 :], builder.ops[last].writes
+            del builder.ops[last + 1 :]
+            self.gather_sums(builder, self.inner.heads)
+            self.send(builder, "AllReduce", results.traffic_bytes, "combine", results)
             builder.ops += after
         return out
 
@@ -197,7 +196,8 @@ class KVParallelAttention(SharedAttention):
     ::
 
         decode    an AllGather of the queries; every chip attends with the heads of all to its part; an AllGather of
-                  each head's log-sum-exp (fp32) and a ReduceScatter of the results, weighted
+                  each head's log-sum-exp (fp32) and a ReduceScatter of the results, weighted: of latents as wide
+                  as these, since a chip has kv_b's value half of its own heads alone
         prefill   as without it, the cached tokens' keys and values gathered first
 
     As many FLOPs as without; 1/n of the cache. Source: vLLM, decode context parallelism; arXiv:2507.07120.
@@ -239,12 +239,11 @@ class KVParallelAttention(SharedAttention):
 
     def _sent(self, builder: OperationBuilder, attention: Op) -> None:
         heads = self.inner.heads * self.ways
-        format_, (sums, results) = dtypes.get(builder.step.activations), self.combined_bytes(builder, heads)
-        queries = format_.nbytes(builder.step.tokens * heads * attention.dims["head_size"])
-        self.send(builder, "AllGather", queries, "queries")
+        rows, format_ = builder.step.tokens * heads, dtypes.get(builder.step.activations)
+        self.send(builder, "AllGather", format_.nbytes(rows * attention.dims["head_size"]), "queries")
         builder.ops.append(attention)
-        self.send(builder, "AllGather", sums, "sums")
-        self.send(builder, "ReduceScatter", results, "combine")
+        self.gather_sums(builder, heads)
+        self.send(builder, "ReduceScatter", format_.nbytes(rows * attention.dims["v_head_size"]), "combine")
 
     def _gathered(self, builder: OperationBuilder, cached: Sequence[Tensor]) -> list[Tensor]:
         """Gather the cached keys and values of all chips."""
