@@ -19,7 +19,7 @@ from charts_to_draw import (
 )
 
 import roofline
-from roofline import chip, llm, sweep
+from roofline import chip, llm, sweep, train
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
 from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
@@ -40,6 +40,17 @@ def test_times_are_those_of_the_operations():
         binds = {part.op.where: part.bound_by for part in answer.ops}
         assert all(bar.part == binds[chart.y.names[bar.row]] for bar in chart.bars if chart.y.names[bar.row] in binds)
     assert time_by_operation(found).y.names == time_by_operation(found, phase="decode").y.names
+
+
+def test_the_bar_of_the_rest_says_what_binds_each_part_of_it():
+    found = train("llama-3-70b", on="h100:64", fsdp=16, tensor=4, checkpoint="full", batch_tokens="4M")
+    last = [bar for bar in time_by_operation(found).bars if "more" in bar.label]
+    assert {"tensor", "nvlink", "nic"} <= {bar.part for bar in last}
+    assert len({bar.series for bar in last}) == len(last)
+    ordered = sorted(found.bound.ops, key=lambda part: -float(part.lower))[15:]
+    for bar in last:
+        sent = sum(float(part.lower) for part in ordered if part.bound_by == bar.part)
+        assert bar.x1 - bar.x0 == pytest.approx(sent)
 
 
 def test_memory_is_stacked_part_on_part_against_the_capacity():

@@ -18,7 +18,7 @@ from typing import Any
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import EQUAL, SideBySide
-from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart
+from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart, with_the_rest
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
@@ -117,16 +117,13 @@ def _of_expectation(answer: Any) -> dict[str, Picture]:
 def _expected_kernels(answer: Any) -> Chart:
     """The expected time of each kernel by part, all its runs together, the longest first."""
     ordered = sorted(answer.expectation.kernels, key=lambda each: -float(each.value))
-    shown = ordered if len(ordered) <= MOST_ROWS else ordered[: MOST_ROWS - 1]
 
     def parts(each: Any) -> list[tuple[str, float]]:
         once = {part: float(time) for part, time in each.parts.items() if time} or {"its bound": float(each.value)}
         scale = float(each.value) / sum(once.values())
         return [(part, time * scale) for part, time in once.items()]
 
-    rows = [(each.run.name, parts(each)) for each in shown]
-    if rest := ordered[len(shown) :]:
-        rows.append((f"{len(rest)} more", [("all their parts", sum(float(each.value) for each in rest))]))
+    rows = with_the_rest([(each.run.name, parts(each)) for each in ordered])
     title, said = f"What to expect on {answer.machine.name}", answer.expectation.in_words()
     return bars_chart(rows, title=title, subtitle=said, label="expected time", unit="s", of="kernel")
 

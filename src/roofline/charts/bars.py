@@ -59,6 +59,23 @@ def left_out(rows: int, what: str) -> tuple[str, ...]:
     return (LeftOut(f"{MOST_ROWS} of {rows:,} {what} are drawn"),) if rows > MOST_ROWS else ()
 
 
+def with_the_rest(rows: Sequence[Row]) -> list[Row]:
+    """The first rows, and of those that have no room a last one: parts of one name together, the longest first.
+
+    >>> rows = [("a", [("hbm", 9.0)])] * 15 + [("b", [("nic", 1.0)]), ("c", [("hbm", 2.0)])]
+    >>> with_the_rest(rows)[-1]
+    ('2 more', [('hbm', 2.0), ('nic', 1.0)])
+    """
+    shown = list(rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS - 1])
+    left = rows[len(shown) :]
+    sizes: dict[str, float] = {}
+    for _, parts in left:
+        for part, size in parts:
+            sizes[part] = sizes.get(part, 0.0) + size
+    together = sorted(sizes.items(), key=lambda each: -each[1])
+    return [*shown, (f"{len(left):,} more", together)] if left else shown
+
+
 def bars_chart(
     rows: Sequence[Row],
     *,
@@ -124,6 +141,8 @@ def _colors(names: Iterable[str], kinds: Mapping[str, int]) -> dict[str, int]:
 def colors_of_resources(bound: Bound) -> dict[str, int]:
     """The colour of each resource that a bound uses, by what it is, whatever a machine calls it.
 
+    The first of a kind has it; another one, as the second of two networks, takes a colour that is left.
+
     >>> from roofline import bound
     >>> line = "h = bf16[64, 8192] * bf16[8192, 8192]; gelu(h)"
     >>> [sorted(colors_of_resources(bound(line, on=chip)).items()) for chip in ("v5e", "l4")]
@@ -132,14 +151,17 @@ def colors_of_resources(bound: Bound) -> dict[str, int]:
     main = main_level(bound.machine).name
     matrix = {unit.name for unit in bound.machine.units if unit.kind == "matrix"}
     kinds = {"wire": NETWORK, "hops": LATENCY}
-    return {
-        use.resource: (MATRIX if use.resource in matrix else OTHER_UNIT)
-        if use.quantity == "flops"
-        else (MAIN if use.resource == main else OTHER_MEMORY)
-        if use.quantity == "bytes"
-        else kinds.get(use.quantity, OTHER_MEMORY)
-        for use in bound.uses
-    }
+    found: dict[str, int] = {}
+    for use in bound.uses:
+        if use.quantity == "flops":
+            color = MATRIX if use.resource in matrix else OTHER_UNIT
+        elif use.quantity == "bytes":
+            color = MAIN if use.resource == main else OTHER_MEMORY
+        else:
+            color = kinds.get(use.quantity, OTHER_MEMORY)
+        if color not in found.values():
+            found.setdefault(use.resource, color)
+    return found
 
 
 def split_chart(

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound
-from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out
+from roofline.charts.bars import MOST_ROWS, Row, bars_chart, colors_of_resources, left_out, with_the_rest
 from roofline.charts.chart import Chart, draws
 from roofline.charts.roofline_charts import gathered_roofline, without_place
 from roofline.charts.size_charts import MOST_CURVES
@@ -79,16 +79,11 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
     name, bound = _phases(found, phase)[-1]
     _single(bound)
     ordered = sorted(bound.ops, key=lambda part: -float(part.lower))
-    shown = ordered if len(ordered) <= MOST_ROWS else ordered[: MOST_ROWS - 1]
-    rows: list[Row] = [(part.op.where, [(str(part.bound_by), float(part.lower))]) for part in shown if part.lower]
-    rest = ordered[len(shown) :]
-    if rest:
-        binds = str(max(rest, key=lambda part: float(part.lower)).bound_by)
-        rows.append((f"{len(rest)} more", [(binds, sum(float(part.lower) for part in rest))]))
+    rows = [(part.op.where, [(str(part.bound_by), float(part.lower))]) for part in ordered if part.lower]
     total = format_quantity(float(bound.op_by_op), "s")
     lower = format_quantity(float(bound.lower), "s")
     return bars_chart(
-        rows,
+        with_the_rest(rows),
         title=f"Time by operation: {found.model.name} {name} on {bound.target}",
         subtitle=f"{_sizes(name, bound)} · at best {lower} if all overlaps, {total} one after the other",
         label="time at best",
