@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,9 +101,9 @@ def test_a_row_says_what_this_network_does_not_reach(capsys: pytest.CaptureFixtu
 def test_an_array_of_sizes_goes_by_the_fastest_of_each() -> None:
     found = comm(REDUCE, on="h100:8", B=np.array([1, 8, 1000]), D=8192, algorithm="auto")
     assert found.algorithm == "direct or in-switch"
-    each = [comm(REDUCE, on="h100:8", B=n, D=8192, algorithm="auto").time for n in (1, 8, 1000)]
-    assert found.time.tolist() == each
-    assert found.to_dict()["crossing"] is None
+    each = [comm(REDUCE, on="h100:8", B=n, D=8192, algorithm="auto") for n in (1, 8, 1000)]
+    assert found.time.tolist() == [one.time for one in each]
+    assert found.to_dict()["crossing"] == pytest.approx([one.crossing for one in each])
 
 
 @pytest.mark.parametrize("on", ["h100:8", "v5e:8"])
@@ -484,6 +486,21 @@ def test_a_number_of_bytes_is_titled_by_its_collective_and_of_no_format(capsys: 
     assert run(capsys, "comm", "allreduce", "--bytes", "28GB", "--dtype", "fp32", "--on", "h100:8").startswith(
         "AllReduce_X(fp32"
     )
+
+
+def test_a_frame_over_sizes_has_a_row_a_size_and_algorithm_as_of_one_size(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"on": "a100:32", "mesh": {"X": 32}}
+    found = comm("AllReduce_X(bf16[N])", N=[512, 10**8], **asked)
+    frame = found.to_pandas()
+    assert frame["N"].tolist() == sorted([512, 10**8] * len(found.algorithms))
+    for row in frame.to_dict("records"):
+        alone = comm("AllReduce_X(bf16[N])", N=row["N"], algorithm=row["algorithm"], **asked)
+        assert (row["bytes"], row["time"]) == (alone.nbytes, pytest.approx(alone.time))
+        assert row["latency_bound_below"] == pytest.approx(alone.latency_bound_below)
+    found.save(tmp_path / "comm.csv")
+    assert len((tmp_path / "comm.csv").read_text(encoding="utf-8").splitlines()) == 1 + len(frame)
+    mixed = comm("AllReduce_{X,Y}(bf16[N])", N=[512, 10**8], on="v5e:16", mesh={"X": 4, "Y": 4})
+    assert mixed.latency_bound_below == pytest.approx([48e3, 768e3])
 
 
 def test_the_algorithm_taken_stands_first_and_limits_last(capsys: pytest.CaptureFixture[str]) -> None:

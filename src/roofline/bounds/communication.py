@@ -34,6 +34,8 @@ from roofline.answers import (
     measurable,
     on_several,
     plain_data,
+    plain_table,
+    whole,
 )
 from roofline.bounds.api import question
 from roofline.bounds.bound import Bound, measured_in_words, ratio
@@ -59,6 +61,7 @@ from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
+    Cell,
     Column,
     Headline,
     Row,
@@ -77,6 +80,10 @@ from roofline.work import Work
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
+
+
+#: The table of algorithms, by name.
+_ALGORITHMS = "algorithms"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +121,10 @@ class AlgorithmCost:
         At ``crossing`` bytes, the n½ of that model, it is twice :attr:`time`, and half of the bandwidth is reached.
         """
         return None if self.hop_time is None else self.wire_time + self.hop_time
+
+    def crossing(self, nbytes: Size) -> Size | None:
+        """Bytes of an array, of which this is the cost of ``nbytes``, that take as long as its hops: n½."""
+        return None if self.hop_time is None else ratio(self.hop_time * nbytes, self.wire_time)
 
     @property
     def sent_both_ways(self) -> Size:
@@ -356,6 +367,30 @@ class Communication(Comparable):
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more", timed=True)
         yield Fact("latency-bound below", self.crossing, "B")
 
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """A row an algorithm, with its ``time`` and n½, ``latency_bound_below``; over arrays, at each of their entries.
+
+        >>> found = comm("AllReduce_X(bf16[N])", on="v5e:8", mesh={"X": 8}, N=[4096, 2**27]).to_pandas()
+        >>> ring = found[found["algorithm"] == "two-way ring"]
+        >>> ring[["N", "bytes", "latency_bound_below"]].values.round().tolist()
+        [[4096.0, 8192.0, 411429.0], [134217728.0, 268435456.0, 411429.0]]
+        """
+        if is_symbol(self.time) or table not in (None, _ALGORITHMS):
+            return Comparable.plain_table(self, table)
+        varying = {name: size for name, size in self.bound.sizes.items() if is_array(size)}
+        names, rows, units = plain_table(_figures(self, as_data=True))
+        if not is_array(self.time):
+            return names, rows, units
+        import numpy as np
+
+        each = [np.broadcast_arrays(*varying.values(), *row) for row in rows]
+        sizes = len(varying)
+        entries = [
+            list(zip(*map(whole, cells[:sizes]), *(cell.ravel().tolist() for cell in cells[sizes:]), strict=True))
+            for cells in each
+        ]
+        return [*varying, *names], [list(row) for rows in zip(*entries, strict=True) for row in rows], units
+
     def explain(self) -> str:
         """The time of each link and of the hops, with the source of every figure."""
         return self.bound.explain()
@@ -533,10 +568,11 @@ def _over_switches(found: Communication) -> bool:
     return bool(axes) and all(part.topology == "switch" for axis in axes for part in axis.segments)
 
 
-def _figures(found: Communication) -> Table:
+def _figures(found: Communication, *, as_data: bool = False) -> Table:
     """A row an algorithm: bytes (of each tier where they differ), hops, their times, and how.
 
-    The one taken is bold and stands first, the others as they take longer.
+    The one taken is bold and stands first, the others as they take longer. A data frame has the array's bytes, the time
+    and n½ of each too.
     """
     links = tuple(dict.fromkeys(name for row in found.algorithms for name in row.sent_by_link))
     links = links if any(row.tiers_differ for row in found.algorithms) else ()
@@ -547,12 +583,20 @@ def _figures(found: Communication) -> Table:
         says = f"{row.says} ({row.limit})" if row.limit else row.says
         sent = [row.sent_by_link.get(link, 0) for link in links] or [row.sent]
         amounts = (*(Amount(each, "B") for each in sent), Amount(row.hops), Amount(row.wire_time, "s"))
-        rows.append(Row((row.algorithm, *amounts, hop_time, says), _tone(row, found)))
+        more = _more_data(row, found) if as_data else ()
+        rows.append(Row((row.algorithm, *amounts, hop_time, *more, says), _tone(row, found)))
+    names += ("time", "bytes", "latency_bound_below") if as_data else ()
     return Table(
         (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how")),
         rows,
-        "algorithms",
+        _ALGORITHMS,
     )
+
+
+def _more_data(row: AlgorithmCost, found: Communication) -> list[Cell]:
+    """The time of an algorithm, the bytes of the array, and n½."""
+    crossing = row.crossing(found.nbytes)
+    return [Amount(row.time, "s"), Amount(found.nbytes, "B"), "" if crossing is None else Amount(crossing, "B")]
 
 
 def _fastest_first(found: Communication) -> list[AlgorithmCost]:
@@ -572,7 +616,7 @@ def _formulas(found: Communication) -> Table:
         time = f"{row.wire_time}  ({row.limit})" if row.limit else f"{row.wire_time}"
         rows.append(Row((row.algorithm, Amount(row.hops), time), _tone(row, found)))
     columns = (Column("algorithm"), *figures("hops"), Column("bytes take, s", wrap="words"))
-    return Table(columns, rows, "algorithms")
+    return Table(columns, rows, _ALGORITHMS)
 
 
 def _tone(row: AlgorithmCost, found: Communication) -> Tone:
@@ -751,6 +795,8 @@ def comm(
         tuple(rows),
         latency_crossover(kind, over, laid.machine, algorithm=chosen, density=density, dtype=dtype)
         if chosen in names
+        else rows[-1].crossing(op.dims["bytes"])
+        if is_array(rows[-1].wire_time)
         else None,
         regimes(kind, over, laid.machine, density=density, dtype=dtype),
         op.dims["chips"],
