@@ -450,7 +450,8 @@ class Part(Answer):
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
     "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
-    "memory there": "capacity", "a step at best": "lower", "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
+    "memory there": "capacity", "a step at best": "lower", "a step op by op": "op_by_op", "a step at worst": "upper",
+    "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
     "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",
     "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",
     "tokens/s at best": "tokens_per_second", "each user": "tokens_per_second_per_user",

@@ -263,7 +263,7 @@ def test_columns_of_answers_side_by_side_have_the_names_of_attributes() -> None:
     assert frame["decode_bound_by"].tolist() == [answer.decode.bound_by for answer in served.answers]
     trained = roofline.train("llama-3-8b", on="h100:8,a100:8", batch_tokens=65536)
     frame = trained.to_pandas()
-    for name in ("lower", "most_mfu", "tokens_per_day"):
+    for name in ("lower", "op_by_op", "upper", "most_mfu", "tokens_per_day"):
         assert frame[name].tolist() == [getattr(answer, name) for answer in trained.answers]
 
 
@@ -353,8 +353,10 @@ def test_frames_of_all_answers_call_a_thing_by_one_name_and_give_its_unit() -> N
     plans = roofline.shard("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on="v5e:8", B=512, D=8192, F=32768)
     assert {"lower", "upper", "memory"} <= set(plans.to_pandas().columns)
     sent = roofline.comm("allreduce", bytes=1e9, on="h100:8").to_pandas()
-    assert sent.columns.tolist() == ["algorithm", "sent", "hops", "wire_time", "hop_time", "says"]
-    assert sent.attrs["units"] == {"sent": "B", "wire_time": "s", "hop_time": "s"}
+    amounts = ["bytes", "latency_bound_below"]
+    assert sent.columns.tolist() == ["algorithm", "sent", "hops", "wire_time", "hop_time", "time", *amounts, "says"]
+    times = dict.fromkeys(("wire_time", "hop_time", "time"), "s")
+    assert sent.attrs["units"] == {**dict.fromkeys(("sent", *amounts), "B"), **times}
     assert {"bytes", "kv_per_token"} <= set(roofline.model("llama-3-8b").to_pandas().columns)
     batches = roofline.llm("llama-3-8b", on="h100", batch=[1, 8], context=8192).to_pandas()
     assert batches.attrs["units"]["tokens_per_second"] == "token/s"

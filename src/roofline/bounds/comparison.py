@@ -82,6 +82,9 @@ _RATES = {
     "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes"),
 }
 
+#: Times where less overlaps than at best, as data and in words: they tell apart what has the same floor.
+_LESS_OVERLAPS = {"op_by_op": "op by op", "upper": "at worst"}
+
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
 
@@ -396,7 +399,7 @@ class SideBySide(Answer):
                 return f"{self.fastest} alone is timed whole"
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
-            return f"{self.even_in_words()}{self._where_none_can}"
+            return self.even_in_words()
         return f"{self.fastest} {self._lead}{where}{self._why()}"
 
     @property
@@ -419,11 +422,24 @@ class SideBySide(Answer):
         return _is_open(*([each for each, here in zip(of, fits, strict=True) if here] for of in (facts, parts)))
 
     def even_in_words(self) -> str:
-        """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole."""
+        """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole.
+
+        Of floors, who takes the least where less overlaps: op by op, or else at worst.
+
+        >>> from roofline import train
+        >>> steps = (train("llama-3-8b", on="h100:64", fsdp=64 // n, tensor=n, batch_tokens="4M") for n in (1, 8))
+        >>> compare(*steps, names=["data alone", "tensor too"]).even_in_words()
+        'all have the same floor; op by op data alone takes the least'
+        """
         fitting, whole = len(set(self.fitting)) > 1, any(self.untimed)
         those = f"those{self._whose}{' and that are timed whole' * whole}" if fitting else "those timed whole"
         same = "floor" if self.answers[0].is_floor else self.headline
-        return f"{those if fitting or whole else 'all'} have the same {same}"
+        said = f"{those if fitting or whole else 'all'} have the same {same}{self._where_none_can}"
+        slower = {NAMES_AS_DATA.get(name): name for name in self.facts}
+        found = ((how, self.best(slower[name])) for name, how in _LESS_OVERLAPS.items() if name in slower)
+        how, least = next(((how, best) for how, best in found if best), ("", ()))
+        takes = "takes" if len(least) == 1 else "take"
+        return f"{said}; {how} {' and '.join(least)} {takes} the least" if least else said
 
     def _cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""

@@ -273,6 +273,8 @@ class Training(Measurable, Comparable):
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
         yield Fact("a step at best", self.lower, "s", "less", timed=True)
+        yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True)
+        yield Fact("a step at worst", self.upper, "s", "less", timed=True)
         if self.expectation is not None:
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         if self.measured is not None:
