@@ -221,6 +221,24 @@ def test_a_picture_of_some_steps_says_how_many_there_are():
     assert "16 of 24 choices are drawn" in table.plot().notes
 
 
+def test_curves_of_throughput_end_where_memory_does() -> None:
+    asked = {"on": "h100:8", "tensor": 8, "batch": [16, 32, 64, 128, 256], "context": [8000, 32000]}
+    table = sweep("llama-3-70b", **asked, columns="tokens_per_second")
+    whole = sweep("llama-3-70b", **asked)
+    rates = {
+        (b, c): (b / t, f) for b, c, t, f in zip(*map(whole.plain, ("batch", "context", "lower", "fits")), strict=True)
+    }
+    chart = table.plot()
+    assert (chart.kind, chart.y.unit) == ("throughput", "token/s")
+    drawn = {(x, line.label): y for line in chart.lines for x, y in zip(line.x, line.y, strict=True)}
+    assert drawn == {(b, f"context = {c}"): pytest.approx(rate) for (b, c), (rate, fits) in rates.items() if fits}
+    assert chart.notes[0] == f"{len(drawn)} of 10 steps are drawn: {10 - len(drawn)} do not fit the memory"
+    assert table.plain("fits") == whole.plain("fits")
+    assert [cell.over for cell in table.plot("rate-map").cells].count(True) == 10 - len(drawn)
+    fitting = sweep("llama-3-70b", **{**asked, "batch": [8, 16]}, columns="throughput")
+    assert list(fitting) == ["batch", "context", "throughput"]
+
+
 def test_a_picture_of_a_sweep_says_what_is_the_same_in_all_and_leaves_out_what_does_not_fit() -> None:
     asked = {"on": "h200:2", "tensor": 2, "batch": range(1, 257), "context": 8000, "weights": ["fp8", "bf16"]}
     table = sweep("qwen3-32b", **asked)

@@ -32,6 +32,7 @@ MESSAGES = [
         ["plot", "llama-3-8b", "--on", "h100", "--batch", "8"],
         "is a model, and this is about a line of notation; its steps",
     ),
+    (["plot", "llama-3-8b", "--tensor", "8"], "its steps are drawn by roofline sweep llama-3-8b --on h100"),
     (
         ["formula", "llama-3-8b", "--on", "h100:n", "--n", "8"],
         "No such option '--n'; a number of chips is written n=8.",

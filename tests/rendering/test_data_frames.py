@@ -242,7 +242,7 @@ def test_a_sweep_of_steps_has_its_picture() -> None:
     assert [line.label for line in lines][:2] == ["h100, context = 1024", "h100, context = 8192"]
     alone = roofline.llm("llama-3-8b", on="a100", batch=64, context=8192)
     assert (lines[3].x[-1], lines[3].y[-1]) == (64, pytest.approx(alone.decode.lower))
-    with pytest.raises(InputError, match="one is of two rows or more with lower among the columns"):
+    with pytest.raises(InputError, match="one is of two rows or more with lower or throughput among the columns"):
         roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=1024, columns="memory").plot()
     chosen = roofline.sweep("llama-3-70b", on=["h100:2", "h200:4"], tensor=2, batch=64, context=8192)
     bars = chosen.plot().bars

@@ -182,14 +182,14 @@ def _of_sweep(table: Any) -> dict[str, Picture]:
 
 
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
-    from roofline.charts.size_charts import step_time_chart
+    from roofline.charts.size_charts import step_chart
 
     if len(table) < 2:
         return {}
-    if "lower" not in table.columns:
-        return with_heat_maps(table, {})
     varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
-    return with_heat_maps(table, {"time": partial(step_time_chart if varies else _bars_of_steps, table)})
+    curves = {"time": partial(step_chart if varies else _bars_of_steps, table)} if "lower" in table.columns else {}
+    rate = next((name for name in ("tokens_per_second", "throughput") if name in table.columns and varies), None)
+    return with_heat_maps(table, curves if rate is None else {**curves, "throughput": partial(step_chart, table, rate)})
 
 
 def _of_columns(table: Any) -> dict[str, Picture]:
@@ -536,7 +536,7 @@ _CALLED = {
 #: What draws an answer that has no picture of its own.
 _INSTEAD = {
     "ChipList": f"up to {MOST_POINTS} have: roofline.chips(…)[:5].plot()",
-    "StepSweep": "one is of two rows or more with lower among the columns, or of a column over two sizes",
+    "StepSweep": "one is of two rows or more with lower or throughput among the columns, or of a column over two sizes",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Evaluated": "one is over one size or two that vary",
     "Formula": "it has one at several values of a size, or of two: found(n=[16, 64, 256]).plot()",

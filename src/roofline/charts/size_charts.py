@@ -37,6 +37,7 @@ from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, log_axis, rising_axis, size_axis
 from roofline.errors import InputError, SizeError, did_you_mean
+from roofline.formulas.tables import UNITS
 from roofline.frozen import dataclass, replace
 from roofline.quantity import format_number, format_quantity
 from roofline.signatures import takes
@@ -448,12 +449,22 @@ def _over_size(
     )
 
 
-def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
-    """Draw the time at best of the steps of a sweep over the size with the most values, a curve for each of the rest.
+#: Columns of steps as pictures: title, axis, unit.
+_OF_STEPS = {
+    "lower": ("Time", "time of a step at best"),
+    "throughput": ("Throughput", "tokens a second of each chip at best"),
+    "tokens_per_second": ("Throughput", "tokens a second at best"),
+}
+
+
+def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light") -> Chart:
+    """Draw the steps of a sweep over the size with the most values, a curve for each of the rest.
+
+    The height is the time at best, or a rate of tokens: a ``column`` of the table. Curves end where memory does.
 
     >>> from roofline import sweep
     >>> table = sweep("llama-3-8b", on="h100", batch=[1, 8, 64], context=[1024, 8192])
-    >>> chart = step_time_chart(table)
+    >>> chart = step_chart(table)
     >>> [(line.label, line.x) for line in chart.lines]
     [('context = 1024', (1.0, 8.0, 64.0)), ('context = 8192', (1.0, 8.0, 64.0))]
     >>> chart.lines[1].y == tuple(table["lower"].tolist()[1::2])
@@ -462,29 +473,32 @@ def step_time_chart(table: StepSweep, *, theme: str = "light") -> Chart:
     over = max(table.sizes, key=lambda name: len(set(table[name].tolist())))
     names = list(table.columns)
     others = [name for name in names[: names.index(table.sizes[-1]) + 1] if name != over]
-    kept = {name: table.plain(name) for name in [*others, over, "lower", *["expected"] * ("expected" in names)]}
+    has_expected = column == "lower" and "expected" in names
+    kept = {name: table.plain(name) for name in [*others, over, column, *["expected"] * has_expected]}
     told = [name for name in others if len(set(map(str, kept[name]))) > 1]
     curves: dict[str, list[tuple[float, float]]] = {}
     expected: dict[str, list[tuple[float, float]]] = {}
     fits = table.plain("fits") if "fits" in table.columns else []
     drawn_all = not any(fits)
     for row in range(len(table)):
-        if kept["lower"][row] is not None and (drawn_all or fits[row] is not False):
-            label = ", ".join(_named(name, kept[name][row]) for name in told) or "lower"
+        if kept[column][row] is not None and (drawn_all or fits[row] is not False):
+            label = ", ".join(_named(name, kept[name][row]) for name in told) or column.replace("_", " ")
             label += f", {BY_WHAT_IS_TIMED}" * table.is_partial(row)
-            curves.setdefault(label, []).append((float(kept[over][row]), float(kept["lower"][row])))
-            if (value := kept.get("expected", kept["lower"])[row]) is not None:
+            curves.setdefault(label, []).append((float(kept[over][row]), float(kept[column][row])))
+            if (value := kept.get("expected", kept[column])[row]) is not None:
                 expected.setdefault(label, []).append((float(kept[over][row]), float(value)))
     same = [_named(name, kept[name][0]) for name in others if name not in told]
     unfit = sum(each is not None and not each for each in fits)
     lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
+    shown, axis = _OF_STEPS[column]
     found = _curves_of_points(
-        curves, over, "time of a step at best", "s", f"Time of {table.model.name} {table.phase} over {over}",
+        curves, over, axis, UNITS[column], f"{shown} of {table.model.name} {table.phase} over {over}",
         ", ".join(filter(None, [table.same_in_all, *same])),
         ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)), theme,
     )  # fmt: skip
     said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
-    found = replace(found, notes=(*said, *found.notes, *table.incomplete))
+    kind = "time" if column == "lower" else "throughput"
+    found = replace(found, kind=kind, notes=(*said, *found.notes, *table.incomplete))
     return _with_expected_steps(found, expected) if "expected" in kept else found
 
 

@@ -178,10 +178,13 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         name = error.option_name.lstrip("-")
         if any((read := open_shape(word)) and read[2] == name for word in words):
             return f"a number of chips is written {name}=8"
-        if said == _SIZES[0] and (model := _shipped_model(words)) and "--batch" not in known:
+        elsewhere = _elsewhere(error.option_name, commands)
+        takes_model = "--batch" in known or any(each.name == "model" for each in context.command.params)
+        is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
+        if is_of_steps and not takes_model and (model := _shipped_model(words)):
             steps = f"its steps are drawn by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg"
             return f"{model} is a model, and this is about a line of notation; {steps}"
-        return said or near or _elsewhere(error.option_name, commands)
+        return said or near or elsewhere
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "model":

@@ -75,6 +75,9 @@ COLUMNS = (
 #: Columns that follow from others.
 DERIVED = {"fits": ("memory",), "within": ("lower",), **dict.fromkeys(OF_TIME, ("lower",)), COST: ("lower", "memory")}
 
+#: Columns of steps that run: beside them stands which rows do not fit. A cost has no value there.
+OF_RUNS = frozenset({"lower", "op_by_op", "upper", "within", "utilisation", *OF_TIME} - {COST})
+
 #: The chips that a row's layout takes, where targets without a number of their own take different ones.
 CHIPS = "chips"
 
@@ -330,9 +333,10 @@ def sweep_steps(
     list. A training step takes ``microbatches`` as :func:`roofline.train` does: where none are given, as many as fit.
     Decode without a ``context`` is after the 4,096 tokens that :func:`roofline.llm` takes, or as many as the model can.
     ``columns`` are some of :data:`COLUMNS`; ``throughput`` is tokens a second for each chip, ``memory`` bytes of one
-    chip. ``price``, dollars of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``,
-    dollars of a million tokens where the step fits, and the cheapest row is named. ``tpot`` is the longest time a token
-    of decoding may take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept.
+    chip; where some of the times or rates are of steps that do not fit, ``fits`` stands beside them. ``price``, dollars
+    of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``, dollars of a million
+    tokens where the step fits, and the cheapest row is named. ``tpot`` is the longest time a token of decoding may
+    take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept.
     ``progress`` is told of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of
     the grid where ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
@@ -656,7 +660,11 @@ class StepTable(BlockTable):
     def in_memory(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """All rows of all choices that are possible; the others' are NaN."""
         self._noted, self._left_out, grid = Counter(), Counter(), prod(self.shape)
+        is_checked = "fits" not in self.columns and not OF_RUNS.isdisjoint(self.columns)
+        self.names += ("fits",) * is_checked
         table, done, impossible = self.all_columns(progress)
+        if is_checked and not (table["fits"] == 0).any():
+            del table["fits"]
         possible = [number for number in range(-(-done // grid)) if number not in impossible]
         if not possible:
             raise InputError(next(iter(self._left_out)))
