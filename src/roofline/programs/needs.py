@@ -11,15 +11,19 @@ which rule an operation has, and reads its parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from roofline.frozen import NamedTuple
 from roofline.programs import regions
-from roofline.programs.regions import NOTHING, WHOLE, Region
+from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
 from roofline.sizes import is_one, is_symbol, product
+
+#: A triangle has so many stairs.
+_STAIRS = 32
 
 
 class Asked(NamedTuple):
@@ -206,15 +210,42 @@ def multiplied(asked: Asked) -> Iterator[Region]:
     yield regions.aligned(regions.along(asked.region, columns, (len(out) - 2,)), second, columns)
 
 
-def batched(asked: Asked, own: int = 2) -> Iterator[Region]:
-    """Worked on matrix by matrix, or along as many of the last dimensions: whole ones of the batch."""
+def batched(asked: Asked, own: int = 2, half: str = "", diagonal: bool = True) -> Iterator[Region]:
+    """Worked on matrix by matrix, or along as many of the last dimensions: whole ones of the batch.
+
+    Of the first operand's matrices the ``lower`` or ``upper`` triangle, where one is named.
+    """
     before = max(map(len, asked.ins)) - own
     out = asked.outs[0][:before]
-    for shape in asked.ins:
+    for place, shape in enumerate(asked.ins):
         many = max(0, len(shape) - own)
         given = regions.aligned(regions.each(asked.region, lambda box: [box[:before]]), shape[:many], out)
+        if half and not place:
+            facts = shape[:many], shape[-1], half == "upper", diagonal
+            yield regions.each(given, lambda box, facts=facts: triangle(box, *facts))
+            continue
         last = regions.box_of(shape[many:])
         yield regions.each(given, lambda box, last=last: [(*box, *last)])
+
+
+def triangle(
+    batch: Box, many: Sequence[int], n: int, upper: bool, diagonal: bool = True, rows: Edges | None = None
+) -> list[Box] | None:
+    """The triangle of n·n matrices, ``batch`` of so ``many``, or of ``rows`` that depend on each other alone.
+
+    Of more rows than stairs the largest staircase inside it, which has 1/32 less; None for all triangles, which the
+    operation counts itself.
+
+    >>> triangle((), (), 9, upper=False, rows=(0, 3, 1))
+    [((0, 1, 1), (0, 1, 1)), ((1, 2, 1), (0, 2, 1)), ((2, 3, 1), (0, 3, 1))]
+    """
+    first, last, _ = rows or (0, n, 1)
+    if (*batch, (first, last, 1)) == regions.box_of((*many, n)):
+        return None
+    if is_symbol(first) or is_symbol(last):
+        return [(*batch, (0, n, 1), (0, n, 1))]
+    ends, own = np.unique(np.linspace(first, last, _STAIRS + 1).astype(int)).tolist(), int(diagonal)
+    return [(*batch, (a, b, 1), (b - own, last, 1) if upper else (first, a + own, 1)) for a, b in pairwise(ends)]
 
 
 def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]) -> Iterator[Region]:

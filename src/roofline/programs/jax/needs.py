@@ -409,7 +409,10 @@ _RULES: dict[str, needs.Rule] = {
         (*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), needs.alike
     ),
     "fft": lambda each: needs.along(each, range(-len(each.facts["fft_lengths"]) % len(each.ins[0]), len(each.ins[0]))),
-    "cholesky": needs.batched, "triangular_solve": needs.batched,
+    "cholesky": lambda each: needs.batched(each, half="lower"),
+    "triangular_solve": lambda each: needs.batched(
+        each, half="lower" if each.facts["lower"] else "upper", diagonal=not each.facts["unit_diagonal"]
+    ),
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import pairwise
 from math import prod
 from typing import Any, TypeAlias
 
@@ -21,6 +20,7 @@ from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
+from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
@@ -35,8 +35,6 @@ Places: TypeAlias = "dict[Stretches, None] | None"
 _MOST_STRETCHES = 256
 #: Masks of more elements are not looked at.
 _LARGEST_MASK = 2**22
-#: A triangle is needed in so many steps.
-_STAIRS = 32
 
 
 class NeededBytes(NamedTuple):
@@ -451,31 +449,34 @@ def _scattered_by_mask(each: Asked) -> Iterator[Region]:
 
 def _solved(each: Asked) -> Iterator[Region]:
     """The columns of B that the result has, and of a triangular matrix what its rows depend on."""
-    matrix, known, out, call = *each.ins[:2], each.outs[0], each.facts
+    matrix, known, out, call, region = *each.ins[:2], each.outs[0], each.facts, each.region
     if call.name == "cholesky_solve":
         matrix, known = known, matrix
-    if len(known) != len(out) or len(matrix) < 2:
-        return
-    left = call.get("left", True)
-    axis, n = len(out) - (2 if left else 1), matrix[-1]
+    is_vector = len(out) == len(matrix) - 1  # B holds one right side of each matrix, which is a column of its own
+    if is_vector:
+        region, known, out = regions.each(region, lambda box: [(*box, (0, 1, 1))]), (*known, 1), (*out, 1)
+    left, n = call.get("left", True), matrix[-1]
+    axis, is_upper = len(out) - (2 if left else 1), bool(call.get("upper"))
     is_triangle = call.name == "linalg_solve_triangular"
-    below = is_triangle and bool(call.get("upper")) is left  # what comes later is needed for what comes before
-    asked = each.region if is_triangle else regions.along(each.region, out, (axis,))
+    below = is_triangle and is_upper is left  # what comes later is needed for what comes before
+    asked = region if is_triangle else regions.along(region, out, (axis,))
     asked = regions.up_to(asked, out, axis, below)
-    square = regions.each(asked, lambda box: _rows_of_triangle(box, axis, bool(call.get("upper")), n, is_triangle))
+    has_diagonal = not call.get("unitriangular", False)
+    if call.name == "_linalg_solve_ex":
+        square = regions.each(asked, lambda box: [(*box[:-2], (0, n, 1), (0, n, 1))])
+    else:
+        square = regions.each(
+            asked, lambda box: needs.triangle(box[:-2], out[:-2], n, is_upper, has_diagonal, box[axis])
+        )
     of_matrix = regions.aligned(square, matrix, (*out[:-2], n, n))
     of_known = regions.aligned(asked, known, out)
+    if is_vector:
+        of_known = regions.each(of_known, lambda box: [box[:-1]])
     yield from (of_known, of_matrix) if call.name == "cholesky_solve" else (of_matrix, of_known)
 
 
-def _rows_of_triangle(box: Any, axis: int, upper: bool, n: int, is_triangle: bool) -> list[Any]:
-    """The part of a matrix that a stretch of unknowns depends on, of a triangle in a staircase."""
-    first, last, _ = box[axis]
-    if not is_triangle:
-        return [(*box[:-2], (0, n, 1), (0, n, 1))]
-    ends = sorted({*np.linspace(first, last, _STAIRS + 1).astype(int).tolist()})
-    pairs = [((a, b, 1), (a, last, 1) if upper else (first, b, 1)) for a, b in pairwise(ends)]
-    return [(*box[:-2], *pair) for pair in pairs]
+def _one_triangle(each: Asked) -> Iterator[Region]:
+    return needs.batched(each, half="upper" if each.facts.get("upper", False) else "lower")
 
 
 def _running(each: Asked) -> Iterator[Region]:
@@ -572,8 +573,7 @@ def _attended(each: Asked) -> Iterator[Region]:
 
 #: Operations on each matrix of a batch.
 _OF_MATRICES = (
-    "linalg_inv_ex", "linalg_cholesky_ex", "cholesky", "cholesky_inverse", "_linalg_det", "linalg_matrix_exp",
-    "linalg_pinv", "linalg_householder_product",
+    "linalg_inv_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product",
 )  # fmt: skip
 
 _RULES: dict[str, needs.Rule] = {
@@ -591,7 +591,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(("index_put", "index_copy", "index_fill"), _replacing),
     **dict.fromkeys(("mv", "addmv"), _by_vector), **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _transformed),
-    **dict.fromkeys(_OF_MATRICES, needs.batched),
+    **dict.fromkeys(_OF_MATRICES, needs.batched), **dict.fromkeys(ONE_TRIANGLE, _one_triangle),
     **dict.fromkeys(("linalg_solve_triangular", "_linalg_solve_ex", "cholesky_solve"), _solved),
     "masked_scatter": _scattered_by_mask, "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
     **dict.fromkeys(("index_add", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),

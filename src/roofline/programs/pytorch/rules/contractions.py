@@ -193,14 +193,14 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
 
 
 #: Those that read one triangle of their matrix, which is symmetric or its factor.
-_ONE_TRIANGLE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex", "cholesky_inverse")
+ONE_TRIANGLE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex", "cholesky_inverse")
 
 
 @rule(*_OF_ONE)
 def factorised(call: Call) -> Priced:
     """One matrix, or a batch of them."""
     *batch, m, n = call.args[0].shape
-    reads = _triangular(call, call.args[0]) if call.name in _ONE_TRIANGLE else call.reads
+    reads = _triangular(call, call.args[0]) if call.name in ONE_TRIANGLE else call.reads
     return _counted(call, product(batch) * _OF_ONE[call.name](m, n), reads)
 
 
