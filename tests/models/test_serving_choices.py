@@ -962,3 +962,23 @@ def test_a_front_over_layouts_says_what_each_assumes_and_holds():
     assert sum("no hop latency is known" in line for line in found.assumptions) == 2
     copies = llm("llama-3-70b", on="h100:8", tensor=[1, 8], batch=[16], context=8192, front=True)
     assert "memory holds batches up to none with tensor 1, 200 with tensor 8" in str(copies.front)
+
+
+@pytest.mark.parametrize(("limit", "options"), [("20 ms", {}), ("8 ms", {"tensor": 2}), ("30 ms", {"form": "upper"})])
+def test_without_a_batch_the_largest_in_a_time_is_sought_after_each_context(limit, options):
+    asked = {"on": "a100:4" if "tensor" in options else "a100", **options}
+    found = llm("llama-3-8b", context=[2048, 8192], tpot=limit, **asked).front.within
+    for choice in found:
+        every = latency_throughput(
+            "llama-3-8b", batch=np.arange(1, 600), context=choice.context, tpot=limit, **asked
+        ).fitting
+        assert choice.batch == max(each.batch for each in every if each.time_per_token <= float(limit[:-3]) / 1e3)
+    assert [choice.context for choice in found] == [2048, 8192]
+
+
+def test_a_batch_that_is_given_and_one_that_no_time_allows_are_not_sought(capsys):
+    asked = {"on": "a100", "context": 2048}
+    assert llm("llama-3-8b", **asked).decode.sizes["batch"] == 1
+    assert "no choice takes 2 ms a token or less" in str(llm("llama-3-8b", tpot="2 ms", **asked).front)
+    assert main(["llm", "llama-3-8b", "--on", "a100", "--context", "2048", "--tpot", "20ms"]) == 0
+    assert "batch 95" in capsys.readouterr().out

@@ -472,7 +472,9 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
     if isinstance(expression, str):
         llm, formula = (call(each, expression.strip(), on="h100") for each in ("llm", "formula"))
         says = f"{llm} says from which batch on it is compute-bound and how many memory holds"
-        hint = f"{says}, with {spelled('fit', True)} the fewest chips; {formula} is its closed form"
+        limit, fewest = spelled("tpot", "20ms"), spelled("fit", True)
+        more = f"with {limit} the largest batch in that time, with {fewest} the fewest chips"
+        hint = f"{says}, {more}; {formula} is its closed form"
         refuse_model(expression, "a line of notation", hint)
     asked = question(expression, **arguments)
     refuse_idle(asked)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     "batch prompt context output on set tensor expert weights kv estimate measured tpot price fit advise explain json",
 )
 @argument("model", metavar="MODEL", values="model")
-@with_options(SEVERAL, option("batch", default="1"), options("prompt past context images image-size all-logits"))
+@with_options(SEVERAL, option("batch"), options("prompt past context images image-size all-logits"))
 @with_options(SERVED, SHARING, option("algorithm", multiple=False), FORMATS, ESTIMATE, EXPECT)
 @with_options(options("measured output tpot chunk fit advise price power draft accept draft-by draft-weights"))
 @with_options(options("prefill-on prefill-tensor prefill-batch prefill-link pool form"))
@@ -131,6 +131,7 @@ def _asked(described: Model, options: dict[str, Any]) -> tuple[dict[str, Any], d
     """The arguments of the question that options ask, and the picture they ask for; options lose all."""
     pictured = images(options, described) | ({"logits": "all"} if options.pop("all_logits") else {})
     sizes = crossed_sizes({name: _size(name, options.pop(name)) for name in ("batch", "prompt", "past", "context")})
+    sizes["batch"] = 1 if sizes["batch"] is None and options["tpot"] is None else sizes["batch"]
     picture = taken(options, PICTURE_NAMES)
     options |= {name: _size(name, options[name]) for name in ("output", "chunk")}
     options["prefill_link"] = options.pop("link")

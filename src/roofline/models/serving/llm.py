@@ -343,8 +343,8 @@ def llm(model: list[Any] | tuple[Any, ...], *, on: Any, **options: Any) -> SideB
 def llm(model: Model | str, *, on: list[Any] | tuple[Any, ...], **options: Any) -> SideBySide: ...
 @overload
 def llm(
-    model: Model | str, *, on: str | Machine, batch: Size = 1, prompt: Size | None = None, context: Size | None = None,
-    **options: Any,
+    model: Model | str, *, on: str | Machine, batch: Size | None = None, prompt: Size | None = None,
+    context: Size | None = None, **options: Any,
 ) -> Serving | Any: ...  # fmt: skip
 @measurable  # type: ignore[misc]  # several models come one by one
 @on_several
@@ -353,7 +353,7 @@ def llm(
 def llm(
     model: Model | str,
     *,
-    batch: Size = 1,
+    batch: Size | None = None,
     prompt: Size | None = None,
     context: Size | None = None,
     output: int | None = None,
@@ -386,7 +386,8 @@ def llm(
     What else is asked stands under ``further`` by its key, and in what the answer says: ``generation`` (``output``),
     ``chunked`` (``chunk``), ``speculation`` (``draft``), ``disaggregation`` (``prefill_on``), ``cost`` (``price``,
     ``power``), ``fewest`` (``fit``) and ``advice`` (``advise``). Of several batches, contexts or numbers of chips
-    ``front`` shows those that no other beats, and ``tpot`` the one that makes the most of a chip within that time:
+    ``front`` shows those that no other beats, and ``tpot`` the one that makes the most of a chip within that time.
+    Without a ``batch`` that is sought, after each context; else a batch that is not given is 1:
 
     >>> llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192, tpot="20 ms").front.within
     (ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...),)
@@ -426,9 +427,15 @@ def llm(
         hint = f"leave {spelled('host_kv')} or {spelled('fit')} out"
         raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
     is_usual = prompt is None and context is None and not fit
-    sizes = {"batch": batch, "prompt": prompt, "context": described.usual_length if is_usual else context}
+    sizes = {
+        "batch": 1 if batch is None else batch,
+        "prompt": prompt,
+        "context": described.usual_length if is_usual else context,
+    }
     limit = None if tpot is None else parse(tpot, "s")
     asked = ServingQuestion(described, sizes, arguments, {**wanted, "tpot": limit})
+    if batch is None and limit is not None and prompt is None and not fit and phase != "prefill":
+        sizes |= _sought(asked, limit)
     is_front = tpot is not None or front
     memory_alone = fit and prompt is None and context is None
     _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)
@@ -450,10 +457,22 @@ def llm(
     return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), **each))
 
 
+def _sought(asked: ServingQuestion, limit: float) -> dict[str, Any]:
+    """Batches up to the largest that takes the time given, each with each context."""
+    from roofline.models.serving.pareto import batches_in_time
+
+    context = asked.sizes["context"]
+    batch = batches_in_time(asked.model, context=context, tpot=limit, form=asked.wanted["form"], **asked.decoding)
+    if not is_several(context):
+        return {"batch": batch}
+    contexts = array_of("context", context).ravel()
+    return {"batch": batch.repeat(len(contexts)), "context": contexts.reshape(1, -1).repeat(len(batch), 0).ravel()}
+
+
 def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:
     """Whether choices of decoding are asked for: several batches, contexts or tensor ways, and no prefill."""
     lists = {name for name, value in arguments.items() if name in OPTIONS and is_several(value)}
-    many = lists == {"tensor"} or is_several(sizes["batch"]) or is_several(sizes["context"])
+    many = lists == {"tensor"} or sizes["batch"] is None or is_several(sizes["batch"]) or is_several(sizes["context"])
     return many and lists <= {"tensor"} and sizes["prompt"] is None
 
 

@@ -34,7 +34,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes
-from roofline.sizes import Size, check, is_symbol
+from roofline.sizes import Size, array_of, check, is_symbol
 from roofline.statements import without
 
 #: Rows of choices that are shown, and kinds of choices whose largest batch is said.
@@ -328,6 +328,34 @@ def latency_throughput(
         "" if needed is None else needed.level, tuple(without(said, ("fit",))), gaps, most_time,
         largest=tuple(largest),
     )  # fmt: skip
+
+
+def batches_in_time(model: Model, *, context: Size, tpot: float, **options: Any) -> Any:
+    """Batches to choose from: the largest of each context and layout that fits and takes ``tpot`` a token, powers of 2.
+
+    A step takes longer and more memory the larger its batch. What is known not to do and what does close in together.
+
+    >>> from roofline.models import load
+    >>> batches_in_time(load("llama-3-8b"), context=2048, tpot=0.02, on="a100").tolist()
+    [1, 2, 4, 8, 16, 32, 64, 95]
+    """
+    contexts = np.unique(array_of("context", context))
+    does: dict[tuple[int, int], int] = {}
+    fails: dict[tuple[int, int], int] = {}
+    powers = batches = 2 ** np.arange(FAR_BATCH.bit_length())
+    while len(batches):
+        many, after = (each.ravel() for each in np.meshgrid(batches, contexts))
+        for choice in latency_throughput(model, batch=many, context=after, **options).choices:
+            each = choice.context, choice.tensor
+            if choice.fits is not False and choice.time_per_token <= tpot:
+                does[each] = max(does.get(each, 0), choice.batch)
+            else:
+                fails[each] = min(fails.get(each, choice.batch), choice.batch)
+        between = [np.linspace(does[each] + 1, fails[each] - 1, 32) for each in does if each in fails]
+        between = [each.astype(np.int64) for each in between if each[0] <= each[-1]]
+        batches = np.unique(np.concatenate(between)) if between else powers[:0]
+    largest = np.array([*does.values(), 1])
+    return np.unique([*powers[powers <= largest.max()], *largest])
 
 
 def _sized(machine: Machine, ways: int, several: bool) -> Machine:
