@@ -10,6 +10,7 @@ from torch._higher_order_ops.out_dtype import out_dtype
 from torch.nn.attention import bias
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+from roofline.errors import InputError
 from roofline.programs import trace
 from roofline.sections import Amount
 
@@ -424,3 +425,56 @@ def test_gradients_of_tensors_that_a_function_refers_to():
         assert found.macs() >= 2 * 8 * 64 * 32
     assert leaf.grad is None
     assert leaf.device.type == "cpu"
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("leaf", [torch.ones(64, 32, requires_grad=True), nn.Parameter(torch.ones(64, 32))])
+def test_functions_that_refer_to_a_tensor_with_a_gradient_are_transformed(leaf):
+    def product(x):
+        return x @ leaf
+
+    def loss(x):
+        return product(x).sum()
+
+    func, moved = torch.func, 4 * (8 * 64 + 64 * 32)
+    programs = [
+        (func.grad(loss), moved + 4 * 8 * 64),
+        (func.vmap(product), moved + 4 * 8 * 32),
+        (func.vmap(func.grad(loss)), moved + 4 * 8 * 64),
+        (lambda x: func.jvp(product, (x,), (x,))[1], moved + 4 * 8 * 32),
+        (lambda x: func.vjp(product, x)[1](product(x))[0], moved + 4 * 8 * 64),
+    ]
+    for program, most in programs:
+        assert 0 < trace(program, "fp32[8, 64]").bytes("minimal") <= most
+    plain = leaf.detach()
+    for transform in (func.jacfwd, func.jacrev, func.hessian):
+        of_leaf, of_plain = (trace(transform(lambda x, w=w: (x @ w).sum(0)), "fp32[2, 64]") for w in (leaf, plain))
+        assert of_leaf.bytes("minimal") == of_plain.bytes("minimal")
+
+
+def test_values_of_a_tensor_with_a_gradient_that_a_function_refers_to_are_known():
+    count, table = torch.tensor(3.0, requires_grad=True), torch.arange(-2.0, 6.0, requires_grad=True)
+    weight = torch.randn(64, 32, requires_grad=True)
+
+    def learns(x):
+        ((x * count.item()) @ weight).sum().backward()
+        return weight.grad
+
+    def rows(x):
+        return x[: int(count.data)] * 2
+
+    programs = [
+        (lambda x: x[: int(count.item())] * 2, 3 * 64 * 2),
+        (rows, 3 * 64 * 2),
+        (lambda x: x * float(count.detach()), 8 * 64 * 2),
+        (lambda x: x[: len(table.tolist())] * 2, 8 * 64 * 2),
+        (lambda x: x[: int(table.detach().numpy()[7])] * 2, 5 * 64 * 2),
+        (lambda x: x @ weight if weight.abs().max() < 100 else x, 8 * 64 + 64 * 32 + 8 * 32),
+        (learns, 8 * 64 + 64 * 32 + 64 * 32),
+    ]
+    for program, elements in programs:
+        assert trace(program, "fp32[8, 64]").bytes("minimal") == 4 * elements
+    assert trace(lambda x: x[table > 0], "fp32[8, 64]").ops[-1].writes[0].elements == 5 * 64
+    assert weight.grad is None
+    with pytest.raises(InputError, match="asks for the value"):
+        trace(lambda x: x * count.item() if x.sum() > 0 else x @ weight, "fp32[8, 64]")

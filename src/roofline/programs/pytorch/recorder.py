@@ -176,6 +176,10 @@ _DEVICE = torch.Tensor.device.__get__
 _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
 _GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
+#: Functions that ask a tensor for its values.
+_ASK_FOR_VALUES = frozenset(
+    {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__, torch.Tensor.__float__, torch.Tensor.__int__}
+)
 
 
 class Recorder:
@@ -188,9 +192,11 @@ class Recorder:
         recompute_attention: bool = True,
         float_constants: bool = True,
         backward: bool = False,
+        leaf_values: bool = False,
     ) -> None:
         self.locations = locations
         self.backward = backward
+        self.leaf_values = leaf_values
         self.device = device
         self.recompute_attention = recompute_attention
         self.open = OpenSizes(locations.line)
@@ -204,7 +210,7 @@ class Recorder:
         self._given: set[int] = set()
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
-        self._leaves: dict[int, Any] = {}
+        self.leaves: dict[int, Any] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -331,10 +337,11 @@ class Recorder:
         """The stand-in for a tensor with values that the program works out a gradient of; others as they are."""
         if not _is_leaf_with_values(tensor):
             return tensor
-        if id(tensor) not in self._leaves:
-            self._leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
+        if id(tensor) not in self.leaves:
+            with _outside():
+                self.leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
             self._keep.append(tensor)
-        return self._leaves[id(tensor)]
+        return self.leaves[id(tensor)]
 
     def wrapped_on_shapes(self, wrap: Any) -> Any:
         """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
@@ -344,7 +351,7 @@ class Recorder:
             return self.shape_of(tensor.detach()) if tensor.is_floating_point() and not wrapped else tensor
 
         def wrapping(tree: Any, level: int) -> Any:
-            with temporarily_clear_interpreter_stack(), torch._C.DisableTorchFunction(), _disable_current_modes():
+            with _outside():
                 tree = tree_map_only(torch.Tensor, shaped, tree)
             return wrap(tree, level)
 
@@ -627,7 +634,8 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
-        if any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
+        as_they_are = self.recorder.leaf_values or func in _ASK_FOR_VALUES
+        if not as_they_are and any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
             args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
         if func is torch.Tensor.to:  # data is where it should be
             args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
@@ -669,6 +677,13 @@ def _lists_as_tensors(index: Any) -> Any:
 def _is_backward() -> bool:
     """Whether gradients are worked out now."""
     return bool(torch._C._current_graph_task_id() != -1)
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """Outside of what watches a program and of functorch's transformations, where a stand-in is made."""
+    with temporarily_clear_interpreter_stack(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
 
 
 def _is_leaf_with_values(tensor: Any) -> bool:

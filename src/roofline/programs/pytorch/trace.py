@@ -25,7 +25,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from typing import Any
 from unittest import mock
@@ -90,15 +90,20 @@ def trace(
     given = (inputs, backward or input_gradients or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = standins.find_modules(program, inputs)
 
-    def once(float_constants: bool) -> Traced:
-        locations = LocationFinder(module_paths(roots)[0])
-        recorder = Recorder(locations, _device(device, roots), recompute_attention, float_constants, given[1])
-        return _traced(program, roots, recorder, *given, input_gradients)
+    def once(float_constants: bool = True, leaf_values: bool = False) -> Traced:
+        locations, told = LocationFinder(module_paths(roots)[0]), _device(device, roots)
+        recorder = Recorder(locations, told, recompute_attention, float_constants, given[1], leaf_values)
+        try:
+            return _traced(program, roots, recorder, *given, input_gradients)
+        except _GradientOfAConstant:
+            return once(False, leaf_values)
+        except InputError:
+            if recorder.leaves and not leaf_values:  # it may look at the values of a tensor that asks for a gradient
+                with suppress(InputError):
+                    return once(float_constants, True)
+            raise
 
-    try:
-        return once(float_constants=True)
-    except _GradientOfAConstant:
-        return once(float_constants=False)
+    return once()
 
 
 class _GradientOfAConstant(Exception):
