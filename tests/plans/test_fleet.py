@@ -39,6 +39,16 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
     assert trace.rates == pytest.approx((2.0, 2.0))
 
 
+@pytest.mark.parametrize("names", ["time,prompt,output", "time,rate"])
+def test_further_columns_are_not_read(names: str, tmp_path: Path) -> None:
+    values = "1," * names.count(",")
+    files = [tmp_path / "plain.csv", tmp_path / "further.csv"]
+    for file, more in zip(files, ("", ",id"), strict=True):
+        file.write_text(f"{names}{more}\n" + "".join(f"{n},{values[:-1]}{more}\n" for n in range(3)))
+    first, second = map(Trace.read, map(str, files))
+    assert first == second
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -55,6 +65,8 @@ def test_times_of_requests_are_gathered(tmp_path: Path) -> None:
         ("time,prompt\n0,inf\n1,8\n", "'inf' is not a number"),
         ("time,rtae\n0,1\n9,2\n", "no column rate, and one that is unknown: 'rtae'; did you mean 'rate'?"),
         ("time,foo\n0,1\n9,2\n", "unknown: 'foo'; columns are: time, rate, prompt, output"),
+        ("time,prompt,outputs\n0,64,8\n", "no column output, and one that is unknown: 'outputs'"),
+        ("time,rate,promt\n0,1,64\n", "no column prompt, and one that is unknown: 'promt'; did you mean 'prompt'?"),
         ("time\n0\n1e14\n", "spans 1e\\+14 s of requests"),
     ],
 )

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline.answers import attributes
-from roofline.errors import InputError, quoted, suggest
+from roofline.errors import InputError, did_you_mean, quoted, suggest
 from roofline.files import MOST_ROWS, as_text, read_bytes, table_rows
 from roofline.frozen import dataclass, replace
 from roofline.quantity import LEAST, MOST, format_amount, format_number
@@ -60,7 +60,7 @@ class Trace:
     def read(cls, path: str) -> Trace:
         """Read a CSV file: columns ``time`` (seconds) and ``rate``; or without rates, a row a request.
 
-        Columns ``prompt`` and ``output`` are tokens, of which the means are kept.
+        Columns ``prompt`` and ``output`` are tokens, of which the means are kept. Others are not read.
         """
         text = as_text(read_bytes(path, "table", hint="a CSV file with columns time and rate"), path)
         hint = "columns time (in seconds) and rate, or time alone"
@@ -69,9 +69,13 @@ class Trace:
         if "time" not in names:
             columns = ", ".join(filter(None, names)) or "nothing"
             raise InputError(f"{path} has no column time, its first line has {columns}", hint=hint)
-        if "rate" not in names and (other := next((name for name in names if name not in COLUMNS), None)) is not None:
-            near = suggest(other, COLUMNS, what="columns")
-            raise InputError(f"{path} has no column rate, and one that is unknown: {quoted(other)}", hint=near)
+        absent = [name for name in COLUMNS if name not in names]
+        meant = {name: did_you_mean(name, absent) for name in names if name and name not in COLUMNS}
+        for other, near in meant.items():
+            if near or len(absent) == len(COLUMNS) - 1:  # a further column, as an identifier, stands beside known ones
+                hint = suggest(other, absent if near else COLUMNS, what="columns")
+                wrong = f"{path} has no column {near or 'rate'}, and one that is unknown: {quoted(other)}"
+                raise InputError(wrong, hint=hint)
         if len(rows) < 2:
             raise InputError(f"{path} has no rows below its first line", hint=hint)
         times, rates, prompts, outputs = (
