@@ -769,6 +769,14 @@ def test_advice_takes_what_the_host_holds_into_the_chips_memory(more: dict[str, 
     assert "all weights in the chip's memory" not in [line.change for line in large]
 
 
+def test_advice_of_fewer_bits_says_whose_bytes_it_saves() -> None:
+    """The matrices of DeepSeek-V3 are in fp8 but for a few: fp8 weights change those, int4 weights change all."""
+    asked: dict[str, Any] = {"on": "h200:8", "tensor": 8, "batch": 8, "prompt": 4096, "phase": "prefill"}
+    lines = {line.change: line.reason for line in llm("deepseek-v3", **asked, advise=True).further["advice"]}
+    assert lines["fp8 weights"].startswith("those in more bits are 0.8% of the bytes")
+    assert lines["int4 weights"].startswith("weights are 97% of the bytes")
+
+
 def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:
     found = llm("llama-3-8b", on="h100", batch=8, context=4096, host_kv=True)
     assert found.full_from() is None

@@ -247,6 +247,12 @@ def _of_bytes(before: Bound, *roles: str, above: str = "") -> str:
     return f"{format_percent(share)} of the bytes{' from the host' * over}"
 
 
+def _narrowed(before: Bound, subject: str, *roles: str, above: str) -> str:
+    """The part of all bytes that these roles make; where some are as narrow as ``above``, that of the wider ones."""
+    every, wider = _of_bytes(before, *roles), _of_bytes(before, *roles, above=above)
+    return f"{subject} are {every}" if wider == every else f"those in more bits are {wider}"
+
+
 def _share(before: Bound, role: str, host: str | None = None, above: str = "") -> float:
     """The part of the bytes that tensors of one role make, by what operations read of them; of ``host`` its alone.
 
@@ -284,7 +290,7 @@ def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
     compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
-        reason = f"weights are {_of_bytes(before, 'weight', above=name)}"
+        reason = _narrowed(before, "weights", "weight", above=name)
         yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
 
 
@@ -294,11 +300,11 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
         computes, wide = before.kind == "compute-bound", _share(before, "weight", above=name)
-        why = f"attention multiplies in {name}" if computes else f"they are {_of_bytes(before, 'kv', above=name)}"
+        why = f"attention multiplies in {name}" if computes else _narrowed(before, "they", "kv", above=name)
         yield _with(asked, f"{name} keys and values", why, kv=name)
         is_full = before.footprint is not None and before.footprint.fits is False
         if name in stored and (is_full or (wide > LEAST_SHARE and not computes)):
-            reason = f"together they are {_of_bytes(before, 'kv', 'weight', above=name)}"
+            reason = f"together {_narrowed(before, 'they', 'kv', 'weight', above=name)}"
             yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
 
 
