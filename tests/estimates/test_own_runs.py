@@ -308,6 +308,19 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
     assert "outside the interval of 80% of their own constants, furthest runs[18]: " in said
 
 
+def test_each_row_of_a_table_is_of_the_kind_of_its_filled_cells(tmp_path: Path) -> None:
+    """A table of served runs and of steps by themselves says of each what a list of dicts says."""
+    served = [{"batch": n, "prompt": 1024, "output": 1024, "tpot_ms": ms} for n, ms in ((4, 9.1), (16, 11.2), (64, 15))]
+    steps = [{"batch": n, "context": 2048, "ms": ms} for n, ms in ((4, 9), (32, 11), (64, 13.5))]
+    names = ("batch", "prompt", "output", "tpot_ms", "context", "ms")
+    lines = [",".join(str(row.get(name, "")) for name in names) for row in (*served, *steps)]
+    (path := tmp_path / "both.csv").write_text("\n".join([",".join(names), *lines]))
+    ours, theirs = (calibrate_served(each, "llama-3.1-70b", **LAYOUT) for each in (path, [*served, *steps]))
+    assert ours.left_out == theirs.left_out == {}
+    assert ours.fitted[0].constants.values == theirs.fitted[0].constants.values
+    assert len(ours.assumptions) == 2
+
+
 @pytest.mark.parametrize(
     ("header", "said"),
     [

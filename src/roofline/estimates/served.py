@@ -602,6 +602,7 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
         raise InputError(f"measured on another chip, {other}", hint=f"rows of {machine.key}")
     if other := _other_model(row.get("model", ""), model):
         raise InputError(f"measured with another model, {other}", hint=f"rows of {model}")
+    row = {name: value for name, value in row.items() if value}
     form, missing = _form(row)
     if missing:
         raise InputError(f"the row lacks {in_a_row(missing)}", hint=COLUMNS)
