@@ -303,7 +303,7 @@ def test_what_training_holds_on_several_machines_says_what_to_ask(capsys: pytest
     assert main([*words, "--memory"]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "TrainingMemory" not in said
-    assert "one machine at a time; or in place of --memory a step with --batch-tokens 4M" in said
+    assert "one model and machine at a time; or in place of --memory a step with --batch-tokens 4M" in said
     assert main([*words, "--batch-tokens", "4M"]) == 0
     assert "memory" in capsys.readouterr().out
 

@@ -317,6 +317,8 @@ def _missing(text: str) -> InputError:
         stem = os.path.basename(text).removesuffix(".json").lower()
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
+    if re.search(r"[A-Za-z].*,|,.*[A-Za-z]", text):
+        return InputError(f"no model {text!r}", hint="one model here; llm and train put several side by side")
     plain = text.strip().lower()
     holding = [name for name, *_ in shipped_names() if len(plain) > 1 and plain in name.split("-")]
     if holding:

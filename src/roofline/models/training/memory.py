@@ -143,9 +143,9 @@ class TrainingMemory(Answer):
 
     @property
     def beside_others(self) -> str:
-        """What lets it stand beside others: one machine at a time, or a step."""
+        """What lets it stand beside others: one model and machine at a time, or a step."""
         step = f"a step with {spelled('batch_tokens', '4M')}, which says the memory on each"
-        return f"ask one machine at a time; or in place of {either('--memory', 'training_memory')} {step}"
+        return f"ask one model and machine at a time; or in place of {either('--memory', 'training_memory')} {step}"
 
     def one_line(self) -> str:
         """All of it, and chips."""
