@@ -639,14 +639,32 @@ FORMATS = ("weights", "activations", "kv")
 #: Machines side by side.
 MOST_MACHINES = 1000
 
+#: The first argument of a question, of which some take several: an answer is named by it alone.
+SUBJECTS = ("model", "expression")
+
 #: Words of a question of which it takes several, an answer for each.
 LISTED = ("model", *FORMATS, "policy")
 
 
-def on_several(ask: Function) -> Function:
+def models_in(model: Any) -> Any:
+    """Several models in a text as a list, one of a list by itself; anything else, as a file's name, as it is.
+
+    >>> models_in("llama-3-8b, qwen3-8b"), models_in(("llama-3-8b",)), models_in("llama-3-8b,")
+    (['llama-3-8b', 'qwen3-8b'], 'llama-3-8b', 'llama-3-8b')
+    >>> models_in("70,000,000,000")
+    '70,000,000,000'
+    """
+    if isinstance(model, list | tuple):
+        return model[0] if len(model) == 1 else list(model)
+    is_list = isinstance(model, str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
+    return models_in([each.strip() for each in model.split(",") if each.strip()]) if is_list else model
+
+
+def on_several(ask: Function, subject: str = "model", read: Callable[[Any], Any] = models_in) -> Function:
     """Let a question name several machines, ``on="h100,h200"`` or a list: the answers stand side by side.
 
-    A question of a model may name several models and formats too, and each several byte policies.
+    A question of a model may name several models and formats too, and each several byte policies. ``subject`` is the
+    first argument of a question that takes several of it, ``read`` finds several in one text.
 
     >>> from roofline import bound, llm
     >>> bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100,h200").fastest
@@ -658,12 +676,17 @@ def on_several(ask: Function) -> Function:
     >>> llm(["llama-3-8b", "qwen3-8b"], on="h100", context=8192).names
     ('h100 llama-3-8b', 'h100 qwen3-8b')
     """
-    formats = [name for name in LISTED if name in signature(ask).parameters]
+    parameters = signature(ask).parameters
+    formats = [name for name in dict.fromkeys((subject, *LISTED)) if name in parameters]
 
     @wraps(ask)
     def asked(*given: Any, **options: Any) -> Any:
-        if given and "model" in formats and isinstance(models := models_in(given[0]), list):
-            given, options = given[1:], {**options, "model": models}
+        if subject in parameters and (given or subject in options):
+            first = read(given[0] if given else options[subject])
+            if given and not isinstance(first, list):
+                given = (first, *given[1:])
+            else:
+                given, options = given[1:], {**options, subject: first}
         for name, value in options.items():
             check_itself(name, value)
         options = {name: of_python(value) for name, value in options.items()}
@@ -695,16 +718,11 @@ def machines_in(on: Any) -> Any:
     return [machines_in(each) for each in several] if described else several
 
 
-def models_in(model: Any) -> Any:
-    """Several models in a text as a list, one of a list by itself; anything else, as a file's name, as it is.
-
-    >>> models_in("llama-3-8b, qwen3-8b"), models_in(("llama-3-8b",)), models_in("70,000,000,000")
-    (['llama-3-8b', 'qwen3-8b'], 'llama-3-8b', '70,000,000,000')
-    """
-    if isinstance(model, list | tuple):
-        return model[0] if len(model) == 1 else list(model)
-    is_list = isinstance(model, str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
-    return [each.strip() for each in model.split(",") if each.strip()] if is_list else model
+def one_measured(measured: Any, answers: int) -> None:
+    """Refuse a measured time beside several answers: it is of one of them."""
+    if measured is not None and answers > 1:
+        hint = "name the machine, the model and the formats that it was measured with"
+        raise InputError(f"{spelled('measured')} is a time of one answer, and these are {answers}", hint=hint)
 
 
 def each_beside(
@@ -720,6 +738,7 @@ def each_beside(
     Of several batches or contexts there is a comparison at each: of two lists in pairs, or where they are ``crossed``
     of each with each.
     """
+    one_measured(options.get("measured"), len(machines) * len(chosen))
     priced = ({} if price is None else {"price": price} for price in price_of_each(options.get("price"), machines))
     laid_out = layout_of_each(options, machines)
     own = [
@@ -847,12 +866,12 @@ def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) 
     """
     given = {name: options.get(name) for name in formats}
     lists = {
-        name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name != "model" else value
+        name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name not in SUBJECTS else value
         for name, value in given.items()
     }
     listed = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
     words = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
-    several = {**words, **{name: listed[name] for name in ("model",) if name in listed}}
+    several = {**words, **{name: listed[name] for name in SUBJECTS if name in listed}}
     return [dict(zip(several, each, strict=True)) for each in product(*several.values())]
 
 
@@ -877,7 +896,7 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, Any]]) -> li
     """
 
     def said_of(name: str, value: Any) -> str:
-        return str(getattr(value, "name", value)) if name in ("model", "collective") else f"{name} {value}"
+        return str(getattr(value, "name", value)) if name in SUBJECTS else f"{name} {value}"
 
     said = [" ".join(said_of(name, value) for name, value in each.items()) for each in chosen]
     return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]

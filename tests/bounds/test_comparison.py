@@ -866,3 +866,19 @@ def test_several_models_stand_side_by_side_as_several_machines_do(capsys: pytest
     asked = ["llm", ",".join(models), "--on", ",".join(chips), "--batch", "8", "--context", "4096", "--json"]
     main(asked)
     assert json.loads(capsys.readouterr().out)["facts"]["a token at best"] == each
+    assert llm(model=",".join(models), on="h100", context=64).names == found.names[:2]
+    alone = llm(models[0], on="h100", context=64).time_per_token
+    for one in (llm(models[:1], on="h100", context=64), llm(model=f"{models[0]},", on="h100", context=64)):
+        assert one.time_per_token == alone
+    with pytest.raises(InputError, match="measured= is a time of one answer, and these are 2"):
+        train(models, on="h100:8", batch_tokens=65536, measured="10 s")
+    with pytest.raises(InputError, match="one model here; llm and train put several side by side"):
+        load(",".join(models))
+
+
+def test_several_collectives_stand_side_by_side_as_they_are_named_or_listed() -> None:
+    found = comm("all-gather,reduce_scatter 1GB", on="a100:8")
+    assert found.names == ("a100:8 all-gather 1GB", "a100:8 reduce_scatter 1GB")
+    listed = comm(["AllGather", "ReduceScatter"], bytes=1e9, on="a100:8")
+    each = [comm(name, bytes=1e9, on="a100:8").time for name in ("allgather", "reduce-scatter")]
+    assert [one.time for one in found.answers] == [one.time for one in listed.answers] == each

@@ -457,8 +457,12 @@ def test_lists_of_bytes_and_formats_stand_side_by_side(capsys: pytest.CaptureFix
     assert "dtype fp32" in capsys.readouterr().out
     assert main(["comm", "allreduce,alltoall", "--on", "h100:8", "--bytes", "1GB"]) == 0
     assert "h100:8 allreduce  h100:8 alltoall" in capsys.readouterr().out
+    assert main(["comm", "reduce-scatter,all_gather", "1GB", "--on", "h100:8"]) == 0
+    assert "h100:8 reduce-scatter 1GB  h100:8 all_gather 1GB" in capsys.readouterr().out
+    assert main(["comm", "dispatch,combine", "T=4096", "D=7168", "E=256", "k=8", "--on", "h100:32"]) == 0
+    assert capsys.readouterr().out.startswith("dispatch, combine  side by side")
     assert main([*line, "--bytes", "28GB,14GB", "--measured", "1s"]) == 2
-    assert "--measured is a time of one collective" in capsys.readouterr().err
+    assert "--measured is a time of one answer, and these are 2; name the machine" in capsys.readouterr().err
     assert main([*line, "--bytes", "1,000MB"]) == 2
     assert "has a comma" in capsys.readouterr().err
     assert main([*line, "--bytes", "28GB"]) == 0
@@ -474,7 +478,7 @@ def test_policies_of_a_line_stand_side_by_side(capsys: pytest.CaptureFixture[str
     assert "h100 policy each-op  h100 policy minimal" in shown
     assert "times the least" in shown
     assert main([*line, "each-op,minimal", "--measured", "1ms"]) == 2
-    assert "--measured is a time of one policy" in capsys.readouterr().err
+    assert "--measured is a time of one answer, and these are 2" in capsys.readouterr().err
     assert main([*line, "each-op,best"]) == 2
     assert "unknown byte policy 'best'" in capsys.readouterr().err
 

@@ -151,7 +151,7 @@ def test_side_by_side_no_option_is_dropped(capsys: pytest.CaptureFixture[str]) -
     assert main([*line, "--on", "h200", "--power", "700"]) == 0
     assert "kWh a million output tokens" in capsys.readouterr().out
     assert main([*line, "--kv", "bf16,fp8", "--measured", "9ms"]) == 2
-    assert "--measured is a time of one choice of formats" in capsys.readouterr().err
+    assert "--measured is a time of one answer, and these are" in capsys.readouterr().err
     assert main([*line, "--fit", "--view", "time"]) == 2
     assert "a picture is of a step, and --fit alone is of memory; add --context 8k" in capsys.readouterr().err
 

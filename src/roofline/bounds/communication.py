@@ -20,7 +20,9 @@ What nccl-tests measure is given in their words, the bandwidth of the buffer and
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
@@ -638,6 +640,26 @@ _LINES = {
 }
 
 
+#: Names of collectives, one or several, and behind them the bytes: ``all-gather, reduce_scatter 1GB``.
+NAMED = re.compile(r"\s*([A-Za-z][A-Za-z_-]*(?:\s*,\s*[A-Za-z][A-Za-z_-]*)*)\s*,?(?:\s+(\d.*))?\s*")
+
+
+def collectives_in(expression: Any) -> Any:
+    """Several collectives that are named in a text as a list; anything else as it is.
+
+    >>> collectives_in("allreduce, all-gather"), collectives_in("allreduce,allgather 1GB")
+    (['allreduce', 'all-gather'], ['allreduce 1GB', 'allgather 1GB'])
+    >>> collectives_in("AllGather_X(bf16[B_X, D])")
+    'AllGather_X(bf16[B_X, D])'
+    """
+    if isinstance(expression, list | tuple):
+        return expression[0] if len(expression) == 1 else list(expression)
+    named = NAMED.fullmatch(expression) if isinstance(expression, str) and "," in expression else None
+    if named is None:
+        return expression
+    return collectives_in([f"{name.strip()} {named[2] or ''}".strip() for name in named[1].split(",")])
+
+
 #: Collectives that begin with a part of the array on each chip, and with an array of full size on each.
 STARTS_FROM_PARTS = ("AllGather", "AllToAll", "Gather")
 _STARTS_FROM_COPIES = ("AllReduce", "ReduceScatter", "Reduce")
@@ -695,6 +717,8 @@ def _line(
 @overload
 def comm(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
 @overload
+def comm(expression: list[str] | tuple[str, ...], *, on: Any, **arguments: Any) -> SideBySide: ...
+@overload
 def comm(
     expression: str,
     *,
@@ -704,8 +728,8 @@ def comm(
     dtype: str = "bf16",
     **arguments: Any,
 ) -> Communication: ...
-@measurable
-@on_several
+@measurable  # type: ignore[misc]  # several collectives come one by one
+@partial(on_several, subject="expression", read=collectives_in)
 @estimable
 @takes(question, but=("flops", "intensity"))
 def comm(
@@ -723,6 +747,7 @@ def comm(
     AllReduce. With ``bytes`` it is a collective's name, over all chips of the target and in ``dtype``; the array has so
     many bytes, all shards together; ``"allreduce 500MB"`` says both. ``bytes_per_chip`` are those that each chip holds
     before: the array itself for an AllReduce or a ReduceScatter, its part of it for an AllGather or an AllToAll.
+    Several collectives, ``"allreduce,allgather"`` or a list, stand side by side.
     The rest is as in :func:`roofline.bound`: ``on``, ``mesh``, ``algorithm``, ``link``, ``wrap``, ``density``, sizes.
 
     ``"dispatch"`` and ``"combine"`` are the exchange of tokens with their experts: ``T`` tokens on each chip, ``D``
@@ -735,14 +760,16 @@ def comm(
     <Communication: dispatch over X by hierarchical: 1.59 ms on NVIDIA H100 SXM5 80GB>
     >>> comm("allreduce 1GB", on="a100:8")
     <Communication: AllReduce over X by two-shot: 5.83 ms on NVIDIA A100 SXM4 80GB>
+    >>> comm("reduce-scatter,all-gather 1GB", on="a100:8").names
+    ('a100:8 reduce-scatter 1GB', 'a100:8 all-gather 1GB')
     >>> comm("bf16[B, D_X] * bf16[D_X, F]", on="v5e:4", B=8, D=8, F=8)
     Traceback (most recent call last):
     roofline.errors.InputError: comm prices one collective, and this is none; as in AllGather_X(bf16[B_X, D]), ...
     """
     rounding: tuple[Assumption, ...] = ()
-    name, _, amount = expression.strip().partition(" ")
-    if bytes is None and name.isalpha() and amount.strip()[:1].isdigit():
-        expression, bytes = name, amount.strip()
+    named = NAMED.fullmatch(expression)
+    if bytes is None and named is not None and named[2]:
+        expression, bytes = named[1], named[2].strip()
     if isinstance(bytes, list | tuple | range) or is_array(bytes):
         hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
         raise InputError(f"{spelled('bytes')} takes one amount", hint=hint)

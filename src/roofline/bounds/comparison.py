@@ -277,10 +277,18 @@ class SideBySide(Answer):
 
     @property
     def subject(self) -> str:
-        """What the answers are about."""
-        several = dict.fromkeys(answer.subject for answer in self.answers)
+        """What the answers are about; where that is long, of each name the word that tells it apart."""
+        several: dict[str, list[str]] = {}
+        for name, answer in zip(self.names, self.answers, strict=True):
+            several.setdefault(answer.subject, name.split())
         said = ", ".join(several)
-        return said if len(several) == 1 or len(said) <= LONGEST_SUBJECT else f"{len(several)} questions"
+        if len(several) == 1 or len(said) <= LONGEST_SUBJECT:
+            return said
+        shared = set.intersection(*map(set, several.values()))
+        apart = [" ".join(word for word in words if word not in shared) for words in several.values()]
+        short = ", ".join(apart)
+        are_words = all(re.fullmatch(r"\w[\w.-]*", each) for each in apart) and len(short) <= LONGEST_SUBJECT
+        return short if are_words else f"{len(several)} questions"
 
     @property
     def is_one_work(self) -> bool:

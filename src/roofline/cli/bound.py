@@ -17,7 +17,6 @@ from roofline.cli.option_values import (
     targets,
 )
 from roofline.cli.output import is_kept, show, show_answer
-from roofline.errors import InputError
 from roofline.sections import BLANK, Sentences
 
 
@@ -48,9 +47,7 @@ def bound_command(words: tuple[str, ...], explain: bool, as_json: bool, **option
         return bound(line, sizes=sizes, **question_arguments(asked, sizes), **costs, **wanted)
 
     several = is_list(options["policy"])
-    if several and "measured" in wanted:
-        raise InputError("--measured is a time of one policy", hint="name one of them")
-    answer = on_each(options, ask)
+    answer = on_each(options, ask, measured=wanted.get("measured"))
     if as_json or several or len(targets(options["on"])) > 1 or (explain and not is_kept()):
         show_answer(answer, as_json, explain)
     else:

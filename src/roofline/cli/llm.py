@@ -86,11 +86,10 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     wanted, models = expectation_wanted(options), models_in(model)
     machines = targets(options["on"])
     if len(machines) * len(format_choices({**options, "model": models})) > 1:
-        if "measured" in wanted:
-            raise InputError("--measured is a time of one choice of formats", hint="name those that it was measured in")
         file, dark, width = (options[name] for name in ("file", "dark", "width"))
         each = {**options, "model": models}
-        found: Any = on_each(each, lambda of_one: _step_alone(load(of_one.pop("model")), of_one, wanted))
+        took = wanted.get("measured")
+        found: Any = on_each(each, lambda one: _step_alone(load(one.pop("model")), one, wanted), measured=took)
         if file is not None:
             if as_json:
                 raise InputError("--json and a picture are two answers", hint="give one of them")

@@ -107,11 +107,11 @@ def comm_command(
     roofline comm dispatch T=4096 D=7168 E=256 k=8 --dtype fp8 --on h100:32
     roofline comm "AllReduce_X(bf16[B, D] {U_X})" --on dgx-h100:1024 --sharp B=8192 D=8192
     """
-    from roofline.bounds.communication import comm
+    from roofline.bounds.communication import NAMED, collectives_in, comm
 
     expressions, sizes = split_words(words)
-    named = len(expressions) == 2 and expressions[0].isalpha() and expressions[1][:1].isdigit()
-    expression = " ".join(expressions) if named else one_expression(expressions)
+    joined = " ".join(expressions)
+    expression = joined if NAMED.fullmatch(joined) else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}
@@ -119,18 +119,15 @@ def comm_command(
     given |= {"dtype": dtype} if given or not_default("dtype") else {}
 
     wanted = expectation_wanted(options)
-    kinds = [name.strip() for name in expression.split(",")]
-    given |= {"collective": expression} if len(kinds) > 1 and all(kind.isalpha() for kind in kinds) else {}
-    lists = [name for name, text in given.items() if is_list(text)]
-    if lists and "measured" in wanted:
-        raise InputError("--measured is a time of one collective", hint="give one number of bytes, and one format")
+    lists = ["expression", *(name for name, text in given.items() if is_list(text))]
+    given["expression"] = collectives_in(expression)
 
     def ask(asked: dict[str, Any]) -> Any:
         one = {name: asked.pop(name) for name in given}
         chosen = {**target_arguments(asked), **convention_arguments(asked)}
-        return comm(one.pop("collective", expression), sizes=sizes, **one, **chosen, **wanted)
+        return comm(sizes=sizes, **one, **chosen, **wanted)
 
-    show_answer(on_each({**options, **given}, ask, *lists), as_json, explain)
+    show_answer(on_each({**options, **given}, ask, *lists, measured=wanted.get("measured")), as_json, explain)
 
 
 @command_named("scaling")

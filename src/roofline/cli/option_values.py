@@ -58,14 +58,19 @@ def targets(words: Sequence[str]) -> list[str | None]:
     return list(dict.fromkeys(found)) or [None]
 
 
-def on_each(options: dict[str, Any], ask: Callable[[dict[str, Any]], Any], *lists: str) -> Any:
+def on_each(
+    options: dict[str, Any], ask: Callable[[dict[str, Any]], Any], *lists: str, measured: str | None = None
+) -> Any:
     """The answer to a question, or where several machines or formats were named one for each, side by side.
 
     ``ask`` answers with the options of one machine, which it may use up. ``lists`` are other options that may be lists.
+    A time that was ``measured`` is of one answer.
     """
-    from roofline.answers import LISTED, each_beside, format_choices
+    from roofline.answers import LISTED, each_beside, format_choices, one_measured
 
-    return each_beside(targets(options["on"]), format_choices(options, (*LISTED, *lists)), options, ask, crossed=True)
+    machines, chosen = targets(options["on"]), format_choices(options, (*LISTED, *lists))
+    one_measured(measured, len(machines) * len(chosen))
+    return each_beside(machines, chosen, options, ask, crossed=True)
 
 
 def crossed_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
