@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
 from roofline.hardware import chip
 from roofline.models import load, serve_bound
+from roofline.models.blocks.feed_forward import touched_experts, touched_on_a_chip
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.fit import fewest
+from roofline.ops.collectives.routing import TopKRouting
 
 
 @pytest.mark.parametrize(
@@ -29,15 +32,25 @@ def test_experts_over_all_chips_of_a_rack(name: str, held: int, copies: int) -> 
     assert found.footprint.parts["weights"] >= model.weight_bytes() / 72
 
 
-@pytest.mark.parametrize(("chips", "busiest"), [(144, 2), (128, 2), (320, 1), (192, 256 / 192)])
-def test_the_busiest_chip_sets_the_time_of_experts_that_chips_do_not_divide(chips: int, busiest: float) -> None:
-    """Of 288 places 32 hold second copies: 224 experts have one, so some of the 144 chips hold two of these."""
+@pytest.mark.parametrize(("chips", "read"), [(144, 2), (128, 2), (320, 1), (192, 2)])
+def test_copies_make_the_rows_of_experts_even_and_each_expert_is_read_somewhere(chips: int, read: int) -> None:
     found = serve_bound("deepseek-v3", "decode", on=f"h800:{chips}", expert=chips, batch=128 * chips, context=64)
     up = next(op.op for op in found.ops if op.op.name == "experts.up_proj")
-    one = 2 * 128 * chips * 8 / 256 * 2048 * 7168  # FLOPs of an expert for all tokens
-    assert up.work.total("flops") == pytest.approx(busiest * one)
+    assert up.work.total("flops") == pytest.approx(2 * 128 * 8 * 2048 * 7168)
     weights = next(tensor for tensor in up.reads if tensor.role == "weight")
-    assert weights.traffic_elements == pytest.approx(busiest * 2048 * 7168, rel=1e-3)
+    assert weights.traffic_elements == pytest.approx(read * 2048 * 7168, rel=1e-3)
+    sent = [op.op.reads[0].dims[0] for op in found.ops if op.op.name.endswith("all_to_all")]
+    assert max(sent) == pytest.approx(128 * TopKRouting(256, 8, 4, 8).expected_units(chips))
+
+
+@pytest.mark.parametrize(("count", "chips"), [(4, 3), (3, 4), (3, 2), (5, 2)])
+def test_some_chip_reads_as_many_experts_as_touched_ones_over_chips(count: int, chips: int) -> None:
+    """Every choice of one expert by five tokens: the mean of ⌈touched ÷ chips⌉ is no less."""
+    touched = [len({*chosen}) for chosen in product(range(count), repeat=5)]
+    mean, most = (sum(numbers) / len(touched) for numbers in (touched, [-(-many // chips) for many in touched]))
+    assert mean == pytest.approx(touched_experts(count, 1, 5))
+    assert mean / chips - 1e-9 <= touched_on_a_chip(count, chips, mean) <= most + 1e-9
+    assert touched_on_a_chip(count, chips, count) == -(-count // chips)
 
 
 @pytest.mark.parametrize(

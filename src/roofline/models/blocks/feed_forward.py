@@ -29,7 +29,7 @@ from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.ops.contraction import contraction
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.ops.reduction import SOFTMAX_PER_ELEMENT
-from roofline.sizes import Size, ceil_div, exact_div, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, maximum, minimum, product
 from roofline.work import Tensor, Work
 
 #: Activations by the name configurations give them → the elementwise function that prices them.
@@ -214,23 +214,6 @@ class ExpertExchange:
         return f"{said}, and once to each node" if passed_on else said
 
 
-def busiest_part(count: int, units: Size) -> tuple[Size, Size]:
-    """The part of all rows that the busiest of so many units gets, as a ratio; the mean for an open number of them.
-
-    Each unit has ⌈count ÷ units⌉ places, and those left over take second copies, which share an expert's rows. At least
-    2·count − units·⌈count ÷ units⌉ experts have one copy, and some unit has as many of these as they are on average:
-
-        part = max(1 ÷ units, (⌈2·count ÷ units⌉ − ⌈count ÷ units⌉) ÷ count)
-
-    >>> busiest_part(256, 64), busiest_part(256, 144), busiest_part(150, 144), busiest_part(256, 320)
-    ((1, 64), (2, 256), (1, 144), (1, 256))
-    """
-    if not isinstance(units, int):
-        return 1, units
-    whole = ceil_div(2 * count, units) - ceil_div(count, units)
-    return (whole, count) if whole * units > count else (1, units)
-
-
 def touched_experts(experts: int, top_k: int, tokens: Size, skew: Sequence[float] | None = None) -> Size:
     """Experts that a batch of tokens is expected to touch, each token choosing ``top_k`` of them.
 
@@ -243,6 +226,24 @@ def touched_experts(experts: int, top_k: int, tokens: Size, skew: Sequence[float
         return experts * (1 - ((experts - top_k) / experts) ** tokens)
     total = sum(skew)
     return _touched_of([share / total for share in skew], top_k, tokens)
+
+
+def touched_on_a_chip(count: int, chips: Size, touched: Size) -> Size:
+    """Experts that some chip reads at least, wherever copies lie, of so many ``touched`` ones of ``count``.
+
+    Of x touched experts some chip reads ⌈x ÷ chips⌉. For an expected x that is at least the largest convex function
+    below it ::
+
+        max(x ÷ chips, c − (count − x) ÷ (count − (c − 1)·chips)),    c = ⌈count ÷ chips⌉
+
+    >>> touched_on_a_chip(150, 144, 150), touched_on_a_chip(150, 144, 36), touched_on_a_chip(8, 16, 8)
+    (2, 0.25, 1)
+    """
+    mean = exact_div(touched, chips)
+    if not isinstance(chips, int) or count % chips == 0:
+        return mean
+    most = ceil_div(count, chips)
+    return maximum(mean, most - exact_div(count - touched, count - (most - 1) * chips))
 
 
 def _touched_of(shares: Sequence[float], top_k: int, tokens: Size) -> Size:
@@ -268,7 +269,8 @@ class MixtureOfExperts(Block):
         ``added``          name of a trained vector that is added to what the experts give
         ``idle``           further experts that return their input (LongCat); ``top_k`` is the average of the others
         ``names``          the router, the experts and the shared expert
-        ``ways``           chips that hold whole experts: the busiest has ⌈count ÷ ways⌉ of them
+        ``ways``           chips that hold whole experts: one has ⌈count ÷ ways⌉ of them, the busiest under a skew;
+                           without one, rows are even, as further copies of some experts can make them
         ``exchange``       how these chips send each other tokens, if they do
     """
 
@@ -418,10 +420,9 @@ class MixtureOfExperts(Block):
             most, rows = tokens * busiest * self.ways, every * busiest
             touched = _touched_of(shares, self.top_k, every)
         else:
-            part, of = busiest_part(self.count, self.ways)
-            most = exact_div(tokens * self.top_k * self.ways * part, of)
-            rows = exact_div(every * self.top_k * part, of)
-            touched = exact_div(touched_experts(self.count, self.top_k, every, step.skew) * part, of)
+            most, rows = tokens * self.top_k, exact_div(every * self.top_k, self.ways)
+            touched = touched_experts(self.count, self.top_k, every, step.skew)
+            touched = touched_on_a_chip(self.count, self.ways, touched)
         if exchange is None:
             found = self._applied(builder, x, rows, touched, module, tokens * self.top_k)
             return weighted(builder, found, chosen, rows, tokens, module)
@@ -430,7 +431,7 @@ class MixtureOfExperts(Block):
             found = self._applied(builder, x, rows, touched, module, rows)
             found = exchange.send(builder, "combine", found, tokens * self.top_k, most)
             return weighted(builder, found, chosen, tokens * self.top_k, tokens, module)
-        picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()))
+        picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()), even=step.skew is None)
         there = exact_div(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
         x = exchange.send(

@@ -39,6 +39,7 @@ class TopKRouting:
     Receivers are in ``groups`` that lie together, and those of one row are in ``taken`` of them. ``skew`` gives each
     receiver's share of the rows: a row never goes twice to the same one, and the busiest unit sets the time. ``copies``
     neighbouring chips have each row before it is sent. A unit is one of equal parts of the chips: a chip, a node, all.
+    ``even`` says that chips may hold copies of receivers, which share rows so that units get as many without a skew.
 
     >>> skewed = TopKRouting(8, 2, skew=(3, 3, 1, 1, 1, 1, 1, 1))
     >>> round(skewed.expected_units(4), 2), round(skewed.expected_units(4, busiest=True), 2)    # 4 times the first's
@@ -54,6 +55,7 @@ class TopKRouting:
     groups: int = 1
     skew: tuple[float, ...] = ()
     copies: int = 1
+    even: bool = False
 
     def __post_init__(self) -> None:
         row, pool = f"a row goes to {self.chosen} of {self.count} receivers", self.count * self.taken // self.groups
@@ -80,7 +82,7 @@ class TopKRouting:
             hits = [self.hit_probability(part) for part in parts]
             return units * max(hits) if busiest else sum(hits)
         alike = Counter(map(self._by_group, parts))
-        if busiest and self.count < units:  # some units have a receiver and the others none
+        if busiest and self.count < units and not self.even:  # some units have a receiver and the others none
             return units * max(map(self.uniform_hit_probability, alike))
         return sum(times * self.uniform_hit_probability(own) for own, times in alike.items())
 
