@@ -399,13 +399,13 @@ def format_percent(fraction: Any, decimals: int | None = None) -> str:
 def format_count(number: int) -> str:
     """Write a large count as people say it.
 
-    >>> format_count(6738415616), format_count(124439808), format_count(768)
-    ('6.74B', '124M', '768')
+    >>> format_count(6738415616), format_count(124439808), format_count(423186)
+    ('6.74B', '124M', '423,186')
     """
     for factor, letter in ((10**12, "T"), (10**9, "B"), (10**6, "M")):
         if number >= factor:
             return f"{number / factor:.3g}{letter}"
-    return str(number)
+    return f"{number:,}"
 
 
 def typed(amount: Any) -> str:

@@ -324,6 +324,9 @@ def test_each_row_of_warm_data_takes_its_time_at_its_own_level(on: str) -> None:
             assert getattr(rows, field)[index] == pytest.approx(getattr(alone, field), rel=1e-12)
         assert {name: time[index] for name, time in rows.times.items() if time[index]} == pytest.approx(alone.times)
         assert rows.bound_by[index] == alone.bound_by
+    shown = str(bound(line, on=on, over="warm", B=np.array([40_000, 50_000]), **sizes)).split()
+    assert "hbm" in shown
+    assert not {"smem", "l2", "vmem"} & set(shown)  # levels that hold the data of no row
 
 
 def test_warm_data_says_where_its_level_has_no_bandwidth() -> None:

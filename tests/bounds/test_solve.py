@@ -86,6 +86,7 @@ def test_tiles_and_windows_go_to_bisection() -> None:
     assert found.verdict == "always memory-bound"
     tiled = solve(MATMUL, "B", on="v5e", tile=(512, 512, 128), D=8192, F=8192)
     assert tiled.method == "bisection"
+    assert ("found by", "bisection") in list(tiled.pairs())
     low, high = (
         bound(MATMUL, on="v5e", tile=(512, 512, 128), B=b, D=8192, F=8192).kind for b in (tiled.pick - 1, tiled.pick)
     )

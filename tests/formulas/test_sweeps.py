@@ -406,6 +406,11 @@ def test_the_command_prices_the_steps_of_a_model(capsys: pytest.CaptureFixture[s
     asked = ["sweep", "qwen3-32b", "--on", "h100", "--batch", "16,128", "--context", "2048", "--tensor", "1,2"]
     assert main([*asked, "--price", "2.5"]) == 0
     assert "cheapest  $0.2149 a million tokens (4.65M for a dollar): tensor 2, batch 128" in capsys.readouterr().out
+    for price, said in (("25000", "$2,149 a million tokens (465 for a dollar):"), ("0", "$0 a million tokens: ")):
+        assert main([*asked, "--price", price]) == 0
+        assert f"cheapest  {said}" in capsys.readouterr().out
+    assert main([*asked, "--price", "1e9"]) == 0
+    assert "for a dollar" not in capsys.readouterr().out
     assert main(["sweep", "bf16[B] + bf16[B]", "--on", "h100", "B=1,2", "--price", "2"]) == 2
     assert "--price is about a model, and this is a line of notation" in capsys.readouterr().err
 

@@ -831,7 +831,8 @@ def _resources(answer: Bound) -> Table:
     The bar gives way first where a terminal is narrow. Formulas are long: they go over several lines.
     """
     if is_array(answer.lower):
-        times = [Row((name, Amount(time, "s"))) for name, time in answer.times.items()]
+        taken = {name: time for name, time in answer.times.items() if (time.any() if is_array(time) else time)}
+        times = [Row((name, Amount(time, "s"))) for name, time in taken.items()]
         return Table((Column("resource"), *figures("time")), times, "resources", headed=False)
     wrap = "words" if is_symbol(answer.lower) else "never"
     columns = (

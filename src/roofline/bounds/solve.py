@@ -264,7 +264,7 @@ class Solution(AboutQuestion, NoTime):
             steps = "; ".join(f"{a} → {b} at {format_number(v)}" for v, a, b in self.flips[:MOST_FLIPS])
             yield "changes", steps + (f"; … ({len(self.flips)} in all)" if len(self.flips) > MOST_FLIPS else "")
         if self.method != "closed form":
-            yield "self by", self.method
+            yield "found by", self.method
         if self.question.conventions.plan is not None:
             yield "plan", str(self.question.conventions.plan)
         if self.collectives:

@@ -386,12 +386,13 @@ def why_no_rate(answer: Bound | OpBound, machine: Machine) -> str:
     """Why no FLOP/s can be given for an answer or an operation; empty where they can."""
     if not (answer.flops.any() if is_array(answer.flops) else answer.flops):
         return "has no FLOPs"
-    parts = answer.ops if isinstance(answer, Bound) else (answer,)
-    places = {key.place for part in parts for key in part.op.work if key.quantity == "flops"}
-    counted = "matrix" if "matrix" in places else "vector"
-    if not any(use.quantity == "flops" and use.place == counted for use in answer.uses):
-        return f"has FLOPs that {machine.name} has no peak for"
-    return ""
+    if isinstance(answer, Bound):
+        has_rate = answer.attainable is not None
+    else:
+        places = {key.place for key in answer.op.work if key.quantity == "flops"}
+        counted = "matrix" if "matrix" in places else "vector"
+        has_rate = any(use.quantity == "flops" and use.place == counted for use in answer.uses)
+    return "" if has_rate else f"has FLOPs that {machine.name} has no peak for"
 
 
 def without_output(expression: str) -> str:

@@ -197,8 +197,8 @@ class StepSweep(Columns):
         row = {name: self[name][at] for name in before}
         named = ", ".join(f"{name} {v if isinstance(v, str) else format(v, ',')}" for name, v in row.items())
         cost = float(self[COST][at])
-        tokens = format_count(int(MILLION / cost))
-        return [("cheapest", f"${format_number(cost)} a million tokens ({tokens} for a dollar){open_}: {named}")]
+        tokens = f" ({format_count(int(MILLION / cost))} for a dollar)" if 0 < cost <= MILLION else ""
+        return [("cheapest", f"${format_number(cost)} a million tokens{tokens}{open_}: {named}")]
 
     def first(self) -> Iterator[Section]:
         """Of several choices of chips, layouts and formats the cheapest row of each, the least first."""
