@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from roofline.counts import BINARY as _BINARY
@@ -47,6 +47,9 @@ UNITS: dict[str, tuple[str, str]] = {
     "USD/h": ("a price per hour", "3.50 USD/h"),
     "": ("a plain number", "0.8"),
 }
+
+#: Figures that differ by less than this share are as good as each other.
+EQUAL = 0.002
 
 _SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 _LONG_TIMES = {
@@ -406,6 +409,15 @@ def format_count(number: int) -> str:
         if number >= factor:
             return f"{number / factor:.3g}{letter}"
     return f"{number:,}"
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Words as a sentence has them.
+
+    >>> in_a_row(["m"]), in_a_row(["m", "n", "k"])
+    ('m', 'm, n and k')
+    """
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def typed(amount: Any) -> str:

@@ -808,6 +808,19 @@ def test_what_decides_is_said_of_the_time_that_is_compared() -> None:
     assert "all are memory-bound, and of those with the most memory bandwidth it moves the fewest bytes" in said
 
 
+def test_chips_that_are_as_fast_lead_alike() -> None:
+    line = "bf16[8192, 8192] @ bf16[8192, 8192]"
+    found = bound(line, on="h100,gh200,a100")
+    said = " ".join(str(found).split())
+    reason = "all are compute-bound, and they have the most matrix bf16 FLOP/s"
+    assert f"h100 and gh200 alike have the lowest floor: {reason}" in said
+    assert "times the least 1x* 1x* 3.17x" in said
+    alike = llm("llama-3-8b", on="h200,h200-nvl,a100", context=[1024, 4096], price=2)
+    assert "h200 and h200-nvl alike have the lowest floor" in str(alike)
+    assert "h200 and h200-nvl alike have the lowest $ a million output tokens" in str(alike)
+    assert "h200 and h200-nvl alike are the cheapest: $" in " ".join(str(alike.each[0]).split())
+
+
 def test_expected_times_stand_with_their_intervals() -> None:
     line = "bf16[4096, 4096] * bf16[4096, 4096]"
     alone = bound(line, on="a100", estimate=True).expectation

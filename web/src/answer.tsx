@@ -133,6 +133,9 @@ function WholeAnswer() {
     to prompts of {count(before)}, batch {count(sizes.batch)}: <span id="whole" data-seconds={total}>{quantity(total, "s")}</span>, the first token after {quantity(start, "s")}</p>;
 }
 
+/** Times and costs of at most so many times the least are as good as it. */
+const ALIKE = 1.002;
+
 /** Machines side by side: the same step, the fastest marked, and above which price another is cheaper. */
 function Beside() {
   const untimed = untimedApart(beside.value.map((i) => page.value!.steps[i]));
@@ -159,11 +162,11 @@ function Beside() {
       <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ / 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
-          <td>{part(each)}{quantity(each.times.lower, "s")}{able.includes(each) && !open && each.times.lower === best ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / best).toFixed(2)}×</td>
+          <td>{part(each)}{quantity(each.times.lower, "s")}{able.includes(each) && !open && each.times.lower <= best * ALIKE ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / best).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={runs(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!runs(each) && <><br />does not {fits(each) ? "run" : "fit"}</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{runs(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{part(each)}{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && able.includes(each) && cost(each) === least && !cheaper && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
+          <td>{runs(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{part(each)}{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && able.includes(each) && cost(each) <= least * ALIKE && !cheaper && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
       {all.filter((each) => each.untimed.length).map((each) => <p class="alert">not ranked: {each.of.on}: {each.untimed.join("; ")}</p>)}
       {chips && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);

@@ -42,7 +42,16 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
 from roofline.hardware.machine import Machine
-from roofline.quantity import UNITS, format_amount, format_count, format_number, format_percent, format_range
+from roofline.quantity import (
+    EQUAL,
+    UNITS,
+    format_amount,
+    format_count,
+    format_number,
+    format_percent,
+    format_range,
+    in_a_row,
+)
 from roofline.sections import (
     BLANK,
     Amount,
@@ -67,9 +76,6 @@ from roofline.statements import LEAST, MOST, untimed_apart, untimed_parts, witho
 #: Marks the best of a row.
 MARK = "*"
 
-#: Figures that differ by less than this share are as good as each other.
-EQUAL = 0.002
-
 #: The figures of the headline over the least of them.
 TIMES_THE_LEAST = "times the least"
 
@@ -78,8 +84,8 @@ FACTS = "comparison"
 
 #: What the fact of the rate that binds begins with, its words, and what the fastest of as much of it does.
 _RATES = {
-    "compute-bound": ("matrix", "", "computes the least"),
-    "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes"),
+    "compute-bound": ("matrix", "", "computes the least", "compute the least"),
+    "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes", "move the fewest bytes"),
 }
 
 #: Times where less overlaps than at best, as data and in words: they tell apart what has the same floor.
@@ -272,7 +278,7 @@ class SideBySide(Answer):
         out = [f"; {each[0].upper()} on {who}" for who, each in zip(self.names, self.obstacles, strict=True) if each]
         out += [f"; NOT RANKED: {who}" for who, gaps in zip(self.names, self.untimed, strict=True) if gaps]
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
-        first = f"{self.fastest} {self._lead} of " if ranks else ""
+        first = f"{self.lead} of " if ranks else ""
         return f"SideBySide: {first}{', '.join(self.names)}{''.join(out)}"
 
     @property
@@ -351,16 +357,16 @@ class SideBySide(Answer):
 
     def ratio_cells(self) -> list[Cell]:
         """How many times the least each takes, the least marked."""
-        mark = "" if self._more or not self.best(self.headline) else MARK
+        best = () if self._more else self.best(self.headline)
         least = self._least
         parts = self.partial.get(self.headline, (None,) * len(self.names))
         return [
-            Amount(times, "", f"{format_number(times, 3)}x{mark if times == 1 else ''}")
+            Amount(times, "", f"{format_number(times, 3)}x{MARK if who in best else ''}")
             if times is not None
             else ""
             if part is None or least is None
             else Amount(float(part.value) / least, "", f"{_side(part)} {format_number(float(part.value) / least, 3)}x")
-            for times, part in zip(self.times_the_best, parts, strict=True)
+            for who, times, part in zip(self.names, self.times_the_best, parts, strict=True)
         ]
 
     def assumption_sections(self) -> Iterator[Section]:
@@ -408,14 +414,21 @@ class SideBySide(Answer):
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return self.even_in_words()
-        return f"{self.fastest} {self._lead}{where}{self._why()}"
+        return f"{self.lead}{where}{self._why()}"
 
     @property
-    def _lead(self) -> str:
-        """What the best has of the headline, as a verb."""
+    def lead(self) -> str:
+        """Who has the best of the headline, in words: the fastest, and those that are as good."""
         if self.answers[0].is_floor:
-            return "has the lowest floor"
-        return f"{'allows the most' if self._more else 'takes the fewest'} {self.headline}"
+            return _alike(self._leaders, "has the lowest floor", "have the lowest floor")
+        verbs = ("allows the most", "allow the most") if self._more else ("takes the fewest", "take the fewest")
+        return _alike(self._leaders, *(f"{verb} {self.headline}" for verb in verbs))
+
+    @property
+    def _leaders(self) -> tuple[str, ...]:
+        """The fastest, and those that are as good."""
+        found = best_of(self.names, self._in_the_running(self.facts[self.headline]))
+        return found if self.fastest in found else (str(self.fastest),)
 
     def may_be_beaten(self, name: str) -> bool:
         """Whether an answer that is not timed whole may be better in a fact than all others: its timed part is.
@@ -455,11 +468,13 @@ class SideBySide(Answer):
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
             where = _TIMED_WHOLE if name.startswith("$") and self.may_be_beaten(name) else ""
             if name.startswith("$") and len(found) > 1:
-                least, at = min((float(fact.value), at) for fact, at in found)
-                chips = getattr(self.answers[at], "chips", 1)
-                count = f" on {chips:,} chips" if chips > 1 else ""
+                least = min(float(fact.value) for fact, _ in found)
+                first = [at for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
+                counts = {getattr(self.answers[at], "chips", 1) for at in first}
+                count = f" on {max(counts):,} chips" if len(counts) == 1 and counts != {1} else ""
                 amount = f"${format_number(least)} {name.removeprefix('$ ')}"
-                yield f"{self.names[at]} is the cheapest{where}{count}: {amount}"
+                who = _alike([self.names[at] for at in first], "is the cheapest", "are the cheapest")
+                yield f"{who}{where}{count}: {amount}"
             lacking = [self.names[at] for at, fact in enumerate(facts) if fact is None and self.fitting[at]]
             if name.startswith("$") and found and lacking:
                 given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
@@ -469,14 +484,17 @@ class SideBySide(Answer):
         """What decides, where the same binds everywhere and the fastest has the most of it, alone or with others."""
         kinds = {getattr(_first_timed(answer), "kind", None) for answer in self.answers}
         said = kinds.pop() if len(kinds) == 1 else None
-        begins, of, fewest = _RATES.get(said or "", ("", "", ""))
+        begins, of, *fewest = _RATES.get(said or "", ("", "", "", ""))
         rates = [name for name in self.facts if begins and name.startswith(begins)]
         counts = {getattr(answer, "chips", 1) for answer in self.answers}
         most = self.best(rates[0]) if len(rates) == 1 and len(counts) == 1 else ()
-        if self.fastest not in most:
+        first = self._leaders
+        if not {*first} <= {*most}:
             return ""
-        rate = of or f"{rates[0]} FLOP/s"
-        decides = f"it has the most {rate}" if len(most) == 1 else f"of those with the most {rate} it {fewest}"
+        rate, several = of or f"{rates[0]} FLOP/s", len(first) > 1
+        who, has = ("they", "have") if several else ("it", "has")
+        is_all = len(first) == len(most)
+        decides = f"{who} {has} the most {rate}" if is_all else f"of those with the most {rate} {who} {fewest[several]}"
         return f": all are {said}, and {decides}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
@@ -950,7 +968,11 @@ class SideBySideBySize(Answer):
         prices = [name for name in self.each[0].facts if name.startswith("$")]
         said = [[[f"{by}{_lead(each)}" for by, each in one.of_each_policy()] for one in self.each]]
         said += [
-            [[f"{who} has the lowest {name}" for who in one.best(name)[:1]] for one in self.each] for name in prices
+            [
+                [_alike(who, f"has the lowest {name}", f"have the lowest {name}") for who in [one.best(name)] if who]
+                for one in self.each
+            ]
+            for name in prices
         ]
         return [line for each in said for line in self._in_runs(each)]
 
@@ -1024,6 +1046,15 @@ class SideBySideBySize(Answer):
         }
 
 
+def _alike(names: Sequence[str], one: str, several: str) -> str:
+    """Who is the best, with the verb of one or that of several.
+
+    >>> _alike(["h200"], "is the cheapest", "are the cheapest"), _alike(["a", "b", "c"], "leads", "lead")
+    ('h200 is the cheapest', 'a, b and c alike lead')
+    """
+    return f"{in_a_row(names)} alike {several}" if len(names) > 1 else f"{names[0]} {one}"
+
+
 def _lead(one: SideBySide) -> str:
     """Who has the lowest floor of those that it fits on."""
     if not any(one.fitting):
@@ -1031,7 +1062,7 @@ def _lead(one: SideBySide) -> str:
     if one.is_even:
         return one.even_in_words()
     where = _TIMED_WHOLE if one.ranked and one.may_be_beaten(one.headline) else ""
-    return "no time is known" if one.fastest is None else f"{one.fastest} has the lowest floor{where}"
+    return "no time is known" if one.fastest is None else f"{one.lead}{where}"
 
 
 def _with_obstacle(cell: Cell, obstacle: tuple[str, str] | None) -> Cell:

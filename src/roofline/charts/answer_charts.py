@@ -17,7 +17,7 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.bounds.bound import Bound
-from roofline.bounds.comparison import EQUAL, SideBySide
+from roofline.bounds.comparison import SideBySide
 from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart, with_the_rest
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import with_heat_maps
@@ -27,7 +27,7 @@ from roofline.charts.roofline_charts import program_roofline, roofline_chart, wh
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
-from roofline.quantity import format_amount, format_count, format_percent
+from roofline.quantity import EQUAL, format_amount, format_count, format_percent
 from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_number, is_symbol
 from roofline.statements import BY_WHAT_IS_TIMED

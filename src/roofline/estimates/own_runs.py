@@ -32,6 +32,7 @@ from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.quantity import in_a_row
 from roofline.signatures import spelled
 
 #: Units of times by the word in a column's name, and the other words that such a name may have.
@@ -185,15 +186,6 @@ def _places(places: Sequence[str]) -> str:
     words = [each.removeprefix("line ") if lines else each for each in known[:NAMED]]
     words += [f"{len(known) - NAMED:,} more"] if len(known) > NAMED else []
     return f" ({'lines ' if lines else ''}{in_a_row(words)})"
-
-
-def in_a_row(words: Sequence[str]) -> str:
-    """Words as a sentence has them.
-
-    >>> in_a_row(["m"]), in_a_row(["m", "n", "k"])
-    ('m', 'm, n and k')
-    """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def by_kind(

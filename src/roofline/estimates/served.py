@@ -49,7 +49,6 @@ from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
-    in_a_row,
     left_out,
     no_columns,
     other_chip,
@@ -69,7 +68,7 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
 from roofline.models.training.answer import Training
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import format_number, format_quantity, in_a_row
 from roofline.sections import Section, Sentences
 from roofline.signatures import either, spelled, takes
 from roofline.statements import Assumption

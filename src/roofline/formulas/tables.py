@@ -13,7 +13,7 @@ from typing import Any
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import EQUAL, format_amount, format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
 from roofline.statements import LEAST, MOST, by_what_is_timed
@@ -272,9 +272,6 @@ _SIGNS = {
 #: The most rows of which the fastest choice at each size is named, and the most sizes that are named one by one.
 MOST_RANKED, MOST_NAMED = 20_000, 12
 
-#: Times that differ by less than this share are as good as each other.
-AS_FAST = 0.002
-
 
 def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
     """Which of several choices has the lowest floor of those that fit and are timed whole, and at which sizes.
@@ -310,7 +307,7 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     part = "" if table.untimed else by_what_is_timed(getattr(table, "incomplete", ()))
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, times in found.items():
-        least = [who for who, time in times.items() if time <= (1 + AS_FAST) * min(times.values())]
+        least = [who for who, time in times.items() if time <= (1 + EQUAL) * min(times.values())]
         alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
         if size in parts:
             alike = f"{alike} of those timed whole" if least and parts[size] < min(times.values()) else alike or NO_TIME

@@ -17,7 +17,6 @@ from typing import Any
 from roofline.answers import Answer, Part, attributes, chosen_table, figures_of, plain_data, plain_table, price_of_each
 from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
-from roofline.bounds.comparison import EQUAL
 from roofline.counts import typed_size
 from roofline.errors import InputError, suggest
 from roofline.estimates.served import refuse_unmeasured
@@ -63,7 +62,7 @@ from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, S
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import Figure, figure, format_amount, format_number, format_percent
+from roofline.quantity import EQUAL, Figure, figure, format_amount, format_number, format_percent
 from roofline.sections import (
     BLANK,
     Amount,
