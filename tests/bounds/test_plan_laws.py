@@ -253,6 +253,21 @@ def test_uneven_sizes_are_padded_only_where_that_is_asked_for() -> None:
     assert any("padded" in said for said in padded.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "nbytes"),
+    [
+        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B_X, F]", "ReduceScatter", 4 * 3 * 64 * 2),
+        ("relu(bf16[B_X, F]) -> bf16[B, F]", "AllGather", 4 * 3 * 64 * 2),
+        ("relu(bf16[B_X, D]) -> bf16[B, D_X]", "AllToAll", 4 * 3 * 4 * 17 * 2),
+    ],
+)
+def test_what_is_padded_is_sent_with_its_padding(text: str, kind: str, nbytes: int) -> None:
+    """Each of 4 chips has 3 rows of 9, and gets as many rows of each other chip's sums: 12 rows are sent."""
+    sizes = {label: size for label, size in {"B": 9, "D": 65, "F": 64}.items() if label in text}
+    found = bound(text, on="v5e:4", uneven="pad", plan=kind, **sizes)
+    assert [part.op.dims["bytes"] for part in found.ops if part.op.kind == "collective"] == [nbytes]
+
+
 def test_a_symbolic_number_of_chips_gives_the_threshold_as_a_formula() -> None:
     found = solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "D", on="v5e", mesh={"X": "n"})
     forms = {crossing.algorithm: str(crossing.form) for crossing in found.by_algorithm}

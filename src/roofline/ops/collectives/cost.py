@@ -134,11 +134,14 @@ def collective(
     axes: Sequence[MeshAxis],
     *,
     out: Tensor | None = None,
+    sent: Tensor | None = None,
     algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
     name: str = "",
 ) -> Op:
     """Make the operation of a collective on ``x``, the part of the array that one chip holds before it.
+
+    ``sent`` is that part where it is padded to be sent, so that each chip gets a part of the same size.
 
     It reads ``x`` and writes ``out``: one chip's part after it, by default ``x`` with its first dimension scaled by
     the number of chips (AllGather) or divided by it (ReduceScatter). Of an AllToAll that sends a share, that share of
@@ -150,12 +153,15 @@ def collective(
     (Work(wire/X: 25165824, hops/X: 3), (2048, 8192))
     """
     chips = product(axis.size for axis in axes)
-    nbytes = x.traffic_bytes * chips if kind in ("AllGather", "Gather", "AllToAll") else x.traffic_bytes
+    part = (sent or x).traffic_bytes
+    nbytes = part * chips if kind in ("AllGather", "Gather", "AllToAll") else part
     name = name or f"{kind}_{{{','.join(axis.name for axis in axes)}}}"
     out = out or _result(kind, x, chips)
     if kind == "AllToAll" and (isinstance(density, TopKRouting) or not is_one(density)):
         one_of = (1 / density.chosen, density.sent_share(chips)) if isinstance(density, TopKRouting) else (density,) * 2
-        x, out = (replace(t, touched=t.elements * part, average=True) for t, part in zip((x, out), one_of, strict=True))
+        x, out = (
+            replace(t, touched=t.elements * share, average=True) for t, share in zip((x, out), one_of, strict=True)
+        )
     return price_collective(
         name, (x,), (out,), kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )

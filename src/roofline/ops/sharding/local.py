@@ -348,6 +348,7 @@ class _Build:
             self.tensor(held, dtype, role),
             over,
             out=self.tensor(out, dtype, role),
+            sent=Tensor(held.name, self.padded(held.layout, out.layout), dtype) if self.place.uneven == "pad" else None,
             algorithm=self.place.algorithm,
             density=self.place.density,
             name=name,
@@ -367,6 +368,16 @@ class _Build:
     def dims(self, layout: Layout) -> tuple[Size, ...]:
         """Local sizes of a layout."""
         return tuple(self.local(label, layout) for label in layout.labels)
+
+    def padded(self, before: Layout, after: Layout) -> tuple[Size, ...]:
+        """Local sizes before a move; those that it splits further with the padding that makes their parts equal."""
+        axes = {each: [axis for axis in after.over(each) if axis not in before.over(each)] for each in before.labels}
+        return tuple(
+            self.local(label, after) * product(self.place.mesh[axis].size for axis in more)
+            if more
+            else self.local(label, before)
+            for label, more in axes.items()
+        )
 
     def local(self, label: str, layout: Layout) -> Size:
         """One chip's part of a label's size."""
