@@ -460,8 +460,11 @@ class Serving(Comparable):
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
             alone = f"from {flips['matrices']:,}{each}"
-        full = self.full_from()
-        memory = f"; memory holds batches up to about {full:,}" if full and self.memory.fits is True else ""
+        memory, full = "", self.full_from()
+        if full and self.memory.fits is True:
+            decoding = replace(self, prefill=None).full_from() or full
+            memory = f"; memory holds batches up to about {decoding:,}"
+            memory += f" ({full:,} with all their prompts in one prefill)" if full < decoding else ""
         return [f"compute-bound {whole}; the matrices alone {alone}{memory}"]
 
     def _attention_against_ridge(self) -> str:
