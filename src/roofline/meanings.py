@@ -213,7 +213,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         ),
         "batch": "Sequences; a list or range gives a table.",
         "algorithm": "Of the collectives: auto, two-shot, in-switch …",
-        "tpot": "Longest time a token may take (20ms): the best of several batches, or the largest.",
+        "tpot": "Longest time a token may take (20ms): best of batches, or the largest.",
         "price": "Of a chip for an hour: cost of a million tokens; of several 3.5,6 or h200=3.5,b200=6.",
     },
     "measure": {

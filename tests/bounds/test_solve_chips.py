@@ -94,7 +94,7 @@ def test_a_size_may_follow_the_one_that_is_solved_for() -> None:
 def test_a_size_may_follow_one_that_is_open() -> None:
     answer = bound("bf16[B, D] * bf16[D, F]", on="h100", F="4*D")
     assert str(answer.flops) == "8*B*D**2"
-    with pytest.raises(SizeError, match="size F is a formula of E, which has no value; sizes are: B, D, F"):
+    with pytest.raises(SizeError, match="size F is a formula of E, which has no value; sizes are: B, D"):
         bound("bf16[B, D] * bf16[D, F]", on="h100", F="4*E")
     with pytest.raises(SizeError, match="size D has no value; a table needs numbers"):
         sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 2], F=8)

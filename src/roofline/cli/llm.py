@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> None:
     """The floor of serving a model on one chip or several: prefill and decode, and whether it fits.
 
-    MODEL is a shipped name (see 'roofline model'), a config.json or its folder, or several: A,B. A batch of several
-    sizes shows latency against throughput. In tables layers.1-35:2 is every second of 1 to 35.
+    MODEL is a shipped name (see 'roofline model'), a config.json or its folder, or several: A,B. A list of batches
+    shows latency against throughput; layers.1-35:2 is every second of 1 to 35.
 
     \b
     roofline llm llama-2-13b --on a100 --batch 8 --prompt 1024 --context 1536
