@@ -112,7 +112,7 @@ MEANINGS = {
     "combine": "Format in which experts' results are sent back.",
     "gradients": "Format of gradients (default: as weights).",
     "moments": "Format of optimizer states.",
-    "master": "Second copy of weights, or none.",
+    "master": "Second copy of weights in a format that is not theirs, or none.",
     "saved_activations": "Format that activations wait in (default: their own).",
     "formats": "Formats to choose from: bf16, fp8, 'fp8 kv fp8', int4 …",
     "flops": "Raw work: FLOPs, as a number or a formula of named sizes.",

@@ -525,6 +525,15 @@ def test_no_second_copy_is_said_by_a_word_as_in_a_command():
         roofline.train(7e9, on="h100", batch_tokens=4096)
 
 
+def test_weights_in_the_format_of_their_second_copy_have_none() -> None:
+    """GPT-2 is stored in fp32: weights, gradients and two moments of 4 bytes each, as PyTorch trains in fp32."""
+    found = train("gpt2", on="h100", batch_tokens=8192)
+    assert sum(found.memory.parts[part] for part in ("weights", "gradients", "optimizer")) == 16 * 124_439_808
+    assert "adam; weights fp32, gradients fp32, moments fp32" in found.bound.assumptions
+    assert roofline.train(1e9, on="h100", memory=True, weights="fp32", gradients="fp32").bytes_per_parameter == 16
+    assert roofline.train(1e9, on="h100", memory=True, master="bf16").bytes_per_parameter == 12
+
+
 def test_several_steps_are_asked_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "llama-3-8b", "--batch-tokens", "1Mi,4Mi", "--sequence", "4Ki,8Ki", "--json"]
     assert main([*words, "--on", "h100:64"]) == 0

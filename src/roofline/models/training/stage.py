@@ -83,7 +83,11 @@ def check_trained(**formats: str | None) -> None:
 class Formats:
     """What is kept of each parameter while it is trained, and in which formats.
 
-    ``master`` is a second copy of the weights for the optimizer; ``gradients`` and ``master`` may be ``none``.
+    ``master`` is a second copy of the weights for the optimizer, and there is none where the weights themselves have
+    that format; ``gradients`` and ``master`` may be ``none``.
+
+    >>> str(Formats("fp32", "fp32")), sum(Formats("fp32", "fp32").states(10**9).values()) / 1e9
+    ('adam; weights fp32, gradients fp32, moments fp32', 16.0)
     """
 
     weights: str = "bf16"
@@ -91,6 +95,12 @@ class Formats:
     moments: str = "fp32"
     master: str | None = "fp32"
     optimizer: str = "adam"
+
+    @property
+    def second_copy(self) -> str | None:
+        """Format of a copy of the weights in another format than theirs."""
+        names = {dtypes.get(each).name for each in (self.weights, self.master) if each not in (None, "none")}
+        return self.master if len(names) > 1 else None
 
     def states(self, parameters: Size, shards: Size = 1, zero: int = 3) -> dict[str, Size]:
         """Bytes of weights, gradients and optimizer states on one of ``shards`` chips that share them by ZeRO stage.
@@ -112,11 +122,12 @@ class Formats:
         return {
             "weights": held(self.weights, 3),
             "gradients": held(self.gradients, 2),
-            "optimizer": moments + held(self.master, 1),
+            "optimizer": moments + held(self.second_copy, 1),
         }
 
     def __str__(self) -> str:
-        named = {name: getattr(self, name) for name in ("weights", "gradients", "moments", "master")}
+        named = {name: getattr(self, name) for name in ("weights", "gradients", "moments")}
+        named["master"] = self.second_copy
         said = (f"{name} {dtype}" for name, dtype in named.items() if dtype not in (None, "none"))
         return f"{self.optimizer}; {', '.join(said)}"
 
