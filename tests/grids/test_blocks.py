@@ -76,6 +76,29 @@ def test_reductions_equal_brute_force_however_rows_are_cut_and_merged(seed: int)
     }
 
 
+def test_rows_that_are_timed_in_part_are_not_ranked_and_are_told_apart_in_files(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"tensor": 8, "batch": [1, 16, 64], "context": 8192}
+    chips, keep = ["mi300x:8", "h100:8"], "top=4,front,histogram=lower"
+    kept = sweep_steps("llama-3-70b", on=chips, keep=keep, block_rows=2, **asked)
+    alone = sweep_steps("llama-3-70b", on="h100:8", keep=keep, **asked)
+    for name in ("top", "front"):
+        assert kept[name].plain("lower") == alone[name].plain("lower")
+        assert set(kept[name].plain("on")) == {"h100:8"}
+    assert sum(kept["histogram"].plain("rows")) == 6
+    (said,) = kept.to_dict()["not_ranked"]
+    assert said.startswith("mi300x:8: not timed: hops at tensor")
+    assert f"not ranked  {said}" in str(kept)
+    alike = sweep_steps("llama-3-70b", on="mi300x:8", weights=["bf16", "fp8"], keep="top=9", **asked)
+    assert (len(alike["top"]), alike.to_dict()["not_ranked"]) == (6, [])
+    table = sweep_steps("llama-3-70b", on=chips, **asked)
+    gaps = table.to_dict()["columns"]["incomplete"]
+    assert [bool(each) for each in gaps] == [True] * 3 + [False] * 3
+    table.save(tmp_path / "rows.csv")
+    head, *rows = (tmp_path / "rows.csv").read_text().splitlines()
+    assert head.endswith(",incomplete")
+    assert ["not timed: hops" in row for row in rows] == [bool(each) for each in gaps]
+
+
 def test_a_histogram_has_sixteen_bins_an_octave_and_counts_names() -> None:
     values = np.geomspace(1e-9, 1e9, 5000)
     state = Histogram("lower").reduced({"lower": values}, np.arange(5000))

@@ -159,7 +159,7 @@ class Sweep(Columns):
         }
         return {
             **(several if machines[1:] else heading("roofline/sweep/1", machines[0], self.question.expression)),
-            "columns": {name: self.plain(name) for name in self.columns},
+            "columns": self.plain_columns(),
             **attributes(self, "assumptions", "incomplete"),
         }
 
@@ -379,7 +379,7 @@ class LineTable(BlockTable):
         return {
             "assumes": tuple(map(str, line.asked.particular(line.sample.assumptions))),
             "incomplete": (
-                *map(str, line.sample.incomplete),
+                *line.sample.incomplete,
                 *(f"some rows have no figures: {why}" for why in line.failed),
             ),
         }

@@ -95,6 +95,12 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """Whether times of a row are those of a part of its work, and so are not ranked among the others."""
         return bool(self.untimed and self.untimed[index // self.rows_of_a_choice])
 
+    @property
+    def gaps_of_rows(self) -> dict[str, list[str]]:
+        """The column ``incomplete`` of files and data: what is not timed of a row, where only some are timed whole."""
+        each = ("; ".join(self.untimed[row // self.rows_of_a_choice]) for row in range(len(self)))
+        return {"incomplete": list(each)} if self.untimed else {}
+
     def first(self) -> Iterator[Section]:
         """The answer that a table gives, above it."""
         return iter(())
@@ -164,7 +170,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
                 return pyarrow.array(self.flat(name))
             return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes.codes.reshape(-1)), list(codes.names))
 
-        return pyarrow.table({name: column(name) for name in self})
+        return pyarrow.table({**{name: column(name) for name in self}, **self.gaps_of_rows})
 
     @property
     def units(self) -> dict[str, str]:
@@ -174,24 +180,28 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def to_pandas(self, table: str | None = None, *, columns: Sequence[str] | None = None) -> Any:
         """The table, ``"rows"``, as a data frame of pandas, or some ``columns``; ``attrs["units"]`` has the units.
 
-        Columns of a formula are worked out when they are asked for, so that few of them are quicker than all. Where
-        only some rows are timed whole, ``incomplete`` is a column too: what is not timed of a row.
+        Columns of a formula are worked out when they are asked for, so that few of them are quicker than all. There is
+        a column ``incomplete`` as in :meth:`save`.
         """
         chosen_table(table, ("rows",))
         frame = _library("pandas").DataFrame({name: self.flat(name) for name in (self if columns is None else columns)})
-        if self.untimed:
-            frame["incomplete"] = ["; ".join(self.untimed[row // self.rows_of_a_choice]) for row in range(len(self))]
+        for name, gaps in self.gaps_of_rows.items():
+            frame[name] = gaps
         frame.attrs |= {"units": self.units, "incomplete": list(getattr(self, "incomplete", ()))}
         return frame
 
     def to_polars(self) -> Any:
         """The table as a data frame of polars."""
-        return _library("polars").DataFrame({name: self.flat(name) for name in self})
+        return _library("polars").DataFrame({**{name: self.flat(name) for name in self}, **self.gaps_of_rows})
 
     def plain(self, name: str) -> list[Any]:
         """One column as a list: whole sizes as ints, figures as floats or None, codes as names, what fits as bools."""
         kind = int if name in self.whole else bool if name in YES_NO else lambda value: value
         return [None if value != value else kind(value) for value in self.flat(name).tolist()]
+
+    def plain_columns(self) -> dict[str, list[Any]]:
+        """All columns as lists, and what is not timed of each row where only some are timed whole."""
+        return {**{name: self.plain(name) for name in self.columns}, **self.gaps_of_rows}
 
     def rows(self, most: int) -> list[list[Cell]]:
         """The first rows, figures with their units."""
@@ -222,7 +232,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     ) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
-        In ``.csv`` the head has the units, and what is the same in all rows is a column too.
+        In ``.csv`` the head has the units, and what is the same in all rows is a column too. Where only some rows are
+        timed whole, ``incomplete`` is one: what is not timed of a row.
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
         chosen_table(table, ("rows",))
@@ -326,16 +337,25 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
 
 
 def not_ranked_said(table: Columns, choices: Sequence[str]) -> list[tuple[str, str]]:
-    """The choices that are not timed whole, with what is left out."""
+    """The choices of a table that are not timed whole, with what is left out."""
     every = {name: table.plain(name)[:: table.rows_of_a_choice] for name in choices} if table.untimed else {}
-    told = {name: values for name, values in every.items() if len(set(values)) > 1}
+    return [("not ranked", line) for line in choices_not_ranked(every, table.untimed)]
+
+
+def choices_not_ranked(choices: Mapping[str, Sequence[Any]], untimed: Sequence[Sequence[str]]) -> list[str]:
+    """Which choices are not timed whole, and what is left out.
+
+    >>> choices_not_ranked({"on": ["h100:8", "mi300x:8"], "tensor": [8, 8]}, [[], ["not timed: hops"]])
+    ['mi300x:8: not timed: hops']
+    """
+    told = {name: values for name, values in choices.items() if len(set(values)) > 1}
     found: dict[str, dict[str, None]] = {}
-    for number, gaps in enumerate(table.untimed):
+    for number, gaps in enumerate(untimed):
         row = ((name, values[number]) for name, values in told.items())
         who = " ".join(str(value) if name == "on" else f"{name} {value}" for name, value in row)
         for line in gaps:
             found.setdefault(line, {})[who] = None
-    return [("not ranked", f"{', '.join(who)}: {line}") for line, who in found.items()]
+    return [f"{', '.join(who)}: {line}" for line, who in found.items()]
 
 
 def _cell(name: str, value: Any, is_partial: bool = False) -> Cell:
@@ -375,14 +395,11 @@ def write_table(table: Columns, path: str) -> None:
 def _csv(table: Columns, path: str) -> None:
     import csv
 
-    same = {name: value for name, value in table.same.items() if name not in table.columns}
-    names = [*same, *table.columns]
+    same, columns = {name: v for name, v in table.same.items() if name not in table.columns}, table.plain_columns()
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(with_units(names, table.units))
-        writer.writerows(
-            (*same.values(), *row) for row in zip(*(table.plain(name) for name in table.columns), strict=True)
-        )
+        writer.writerow(with_units([*same, *columns], table.units))
+        writer.writerows((*same.values(), *row) for row in zip(*columns.values(), strict=True))
 
 
 def in_one_cell(value: Any) -> Any:
@@ -403,6 +420,7 @@ def _npz(table: Columns, path: str) -> None:
 
     flat = {name: table.flat(name) for name in table.columns}
     plain = {name: column.astype(str) if column.dtype == object else column for name, column in flat.items()}
+    plain |= {name: np.asarray(gaps) for name, gaps in table.gaps_of_rows.items()}
     np.savez_compressed(path, **plain)
 
 

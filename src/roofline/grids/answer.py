@@ -24,15 +24,25 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import is_left_over, read_json, replaced, write_text
-from roofline.formulas.tables import REMARKS, UNITS, YES_NO, Columns
+from roofline.formulas.tables import ANSWERS, REMARKS, UNITS, YES_NO, Columns, choices_not_ranked
 from roofline.frozen import dataclass
-from roofline.grids.blocks import BLOCK_ROWS, BlockTable, Reduced, Reducing, RowBlock, row_parts
+from roofline.grids.blocks import (
+    BLOCK_ROWS,
+    UNTIMED,
+    BlockTable,
+    Reduced,
+    Reducing,
+    RowBlock,
+    kept_as,
+    row_parts,
+)
 from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.progress import stopped
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Headline, Section, Sentences
 from roofline.signatures import either, optional, spelled
+from roofline.sizes import Codes
 
 SCHEMA = "roofline/grid-manifest/1"
 
@@ -166,7 +176,7 @@ class KeptTable(Columns):
 
     def to_dict(self) -> dict[str, Any]:
         """The table under its columns' names: equal-length lists."""
-        return {name: self.plain(name) for name in self.columns}
+        return self.plain_columns()
 
     def one_line(self) -> str:
         """Its rows and columns."""
@@ -197,9 +207,8 @@ class ReducedGrid(Answer):
         return tuple(text for name, text in self.remarks() if name == "incomplete")
 
     def remarks(self) -> list[tuple[str, str]]:
-        """What was assumed, left out and not timed."""
-        found = [("assumes", line) for line in self.said.get("assumes", ())]
-        found += [("incomplete", line) for line in self.said.get("incomplete", ())]
+        """What was not ranked, assumed, left out and not timed."""
+        found = [(name, line) for name in ("not ranked", "assumes", "incomplete") for line in self.said.get(name, ())]
         where = "are left out" if not self.rows_kept else "are in no reduction" if self.tables else "are among them"
         found += [("incomplete", f"{rows:,} rows {where}: {why}") for why, rows in sorted(self.left_out.items())]
         if self.done < self.blocks:
@@ -210,13 +219,15 @@ class ReducedGrid(Answer):
     def sections(self) -> Iterator[Section]:
         """What was kept, table by table; what was left out."""
         yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} block{'s' * (self.blocks != 1)}")
+        said = [(name, Sentences([f"{name}  {line}"], REMARKS[name], indent=0)) for name, line in self.remarks()]
+        if said[:1] and said[0][0] in ANSWERS:
+            yield from (BLANK, *(each for name, each in said if name in ANSWERS))
         for table in self.tables.values():
             yield from (BLANK, Sentences([table.title], "strong", indent=0), *table.sections())
         if self.folder:
             held = [f"rows in {self.folder}/rows", *(f"{self.folder}/{name}.parquet" for name in self.tables)]
             yield from (BLANK, Sentences([f"wrote {', '.join(held[not self.rows_kept :])}"], indent=0))
-        for name, line in self.remarks():
-            yield Sentences([f"{name}  {line}"], REMARKS[name], indent=0)
+        yield from (each for name, each in said if name not in ANSWERS)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/grid/1``)."""
@@ -225,6 +236,7 @@ class ReducedGrid(Answer):
             **attributes(self, "of", "rows", "blocks", "done", "folder"),
             "tables": {name: table.to_dict() for name, table in self.tables.items()},
             "left_out": dict(self.left_out),
+            "not_ranked": list(self.said.get("not ranked", ())),
             "assumptions": list(self.said.get("assumes", ())),
             "incomplete": list(self.incomplete),
         }
@@ -311,11 +323,12 @@ def reduce_grid(
             else list(found.left_out)
         )
         raise InputError(f"no row is left to keep: {'; '.join(why)}")
-    tables = {each.name: _table(table, each, found.states[each.name]) for each in keep.reductions if found.states}
+    states, remarks = _ranked(table, keep, found)
+    tables = {each.name: _table(table, each, states[each.name]) for each in keep.reductions if states}
     if folder is not None:
         folder.finish(tables, blocks if done == len(blocks) else [])
     path = None if folder is None else folder.path.rstrip("/")
-    return ReducedGrid(of, table.rows, len(blocks), done, tables, found.left_out, found.said, path, keep.rows)
+    return ReducedGrid(of, table.rows, len(blocks), done, tables, found.left_out, remarks, path, keep.rows)
 
 
 def _reduced(
@@ -353,6 +366,26 @@ def _reduced(
             raise
         stopped(done, done + len(left), "blocks")
     return found, done
+
+
+def _ranked(
+    table: BlockTable, keep: KeepRequest, found: Reduced
+) -> tuple[Mapping[str, State], Mapping[str, tuple[str, ...]]]:
+    """What is kept of rows that are ranked, those timed whole unless all choices lack the same; what is said of all."""
+    import numpy as np
+
+    said = {name: lines for name, lines in found.said.items() if not name.startswith(UNTIMED)}
+    gaps = dict(sorted((int(n.split()[1]), lines) for n, lines in found.said.items() if n.startswith(UNTIMED)))
+    states, apart = dict[str, State](), len(set(gaps.values())) > 1
+    if apart:
+        labels = table.labels(np.array(list(gaps)))
+        choices = {name: v.decode() if isinstance(v, Codes) else v.tolist() for name, v in labels.items()}
+        said["not ranked"] = tuple(choices_not_ranked(choices, list(gaps.values())))
+    for each in keep.reductions if found.states else ():
+        part = found.states.get(kept_as(each, True), {})
+        rest = {name: values[:0] for name, values in part.items()} if apart else part
+        states[each.name] = found.states.get(each.name, rest)
+    return states, said
 
 
 def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:

@@ -26,9 +26,10 @@ from typing import Any
 from roofline.errors import RooflineError, SizeError, load_extra
 from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
-from roofline.grids.reductions import KeepRequest, State
+from roofline.grids.reductions import Histogram, KeepRequest, RowReduction, State
 from roofline.signatures import either
 from roofline.sizes import MOST_ROWS, Codes
+from roofline.statements import untimed_parts
 
 #: Rows of a block where nothing is said: a task of about a second, which no scheduler is busy with.
 BLOCK_ROWS = 10_000_000
@@ -247,11 +248,10 @@ class Reduced:
 
     def merged(self, other: Reduced, keep: KeepRequest) -> Reduced:
         """Both together; what was said first stays first."""
-        states = dict(self.states or other.states)
-        if self.states and other.states:
-            states = {
-                each.name: each.merged(self.states[each.name], other.states[each.name]) for each in keep.reductions
-            }
+        states = {**self.states, **other.states}
+        for each in keep.reductions:
+            for name in {each.name, kept_as(each, True)} & self.states.keys() & other.states.keys():
+                states[name] = each.merged(self.states[name], other.states[name])
         counts = dict(self.left_out)
         for reason, count in other.left_out.items():
             counts[reason] = counts.get(reason, 0) + count
@@ -292,7 +292,11 @@ class Reducing:
         impossible = isinstance(prepared, str)
         if impossible:
             left_out[prepared] = block.stop - block.start
-        said = {} if impossible else self.table.remarks(prepared, block.choice)
+        said = {} if impossible else dict(self.table.remarks(prepared, block.choice))
+        gaps = untimed_parts(said.get("incomplete", ()))
+        if not impossible:
+            said[f"{UNTIMED} {block.choice}"] = tuple(gaps)
+        as_named = {each: kept_as(each, bool(gaps)) for each in self.keep.reductions}
         with RowsFile(self, block) as file:
             for start, sizes in self.table.chunks(block):
                 if impossible and not self.keep.rows:
@@ -304,12 +308,13 @@ class Reducing:
                 if not fine.all():
                     columns = {name: rows_of(values, fine) for name, values in columns.items()}
                     rows = rows[fine]
-                for each in self.keep.reductions:
-                    before = states.get(each.name)
+                for each, name in as_named.items():
+                    before = states.get(name)
                     found = each.reduced(columns, rows, before)
-                    states[each.name] = found if before is None else each.merged(before, found)
+                    states[name] = found if before is None else each.merged(before, found)
         states = {name: self._with_columns(prepared, block, state) for name, state in states.items()}
-        return Reduced(states, block.stop - block.start, left_out, said)
+        plain = {name: tuple(map(str, lines)) for name, lines in said.items()}
+        return Reduced(states, block.stop - block.start, left_out, plain)
 
     @property
     def _looked_at(self) -> tuple[str, ...]:
@@ -338,6 +343,20 @@ class Reducing:
         else:
             found = self.table.flat(prepared, block.choice, sizes, every)
         return {**{name: _storable(values) for name, values in found.items()}, **state}
+
+
+#: What is said of each choice, by its number: what is not timed of it.
+UNTIMED = "untimed"
+
+
+def kept_as(reduction: RowReduction, is_partial: bool) -> str:
+    """The name of what is kept of rows that are timed whole, or in part: which are not ranked among the others.
+
+    >>> from roofline.grids.reductions import Top
+    >>> kept_as(Top(3, "lower"), True), kept_as(Histogram("lower"), True)
+    ('untimed top-lower', 'histogram-lower')
+    """
+    return f"{UNTIMED} {reduction.name}" if is_partial and not isinstance(reduction, Histogram) else reduction.name
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:

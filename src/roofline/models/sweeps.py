@@ -270,7 +270,7 @@ class StepSweep(Columns):
             "model": self.model.name,
             "phase": self.phase,
             "same": dict(self.same),
-            "columns": {name: self.plain(name) for name in self.columns},
+            "columns": self.plain_columns(),
             **attributes(self, "assumptions", "incomplete"),
         }
 
@@ -646,7 +646,7 @@ class StepTable(BlockTable):
 
     def remarks(self, prepared: Compiled, choice: int) -> dict[str, tuple[str, ...]]:
         """What is not timed."""
-        return {"incomplete": tuple(map(str, prepared.incomplete))}
+        return {"incomplete": tuple(prepared.incomplete)}
 
     def labels(self, choices: Any) -> dict[str, Any]:
         """Chips, layouts and formats of each row."""
