@@ -32,7 +32,7 @@ MESSAGES = [
     (["model", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json, .txt or .csv"),
     (
         ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--columns", "time_per_token", "-o", "x.svg"],
-        "there is no picture of these steps; one is of two rows or more with lower among the",
+        "there is no picture of these steps; one is of two rows or more with lower or throughput among the",
     ),
     (["bound", "mlp.onnx", "--on", "h100"], "mlp.onnx is a program; roofline trace mlp.onnx prices its operations"),
     (["sweep", "model.py:build", "--on", "h100", "batch=1,2"], "model.py:build is a program; roofline trace model.py:"),
