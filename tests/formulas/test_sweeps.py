@@ -585,7 +585,7 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
     assert dict(grid.remarks())["fastest"].startswith("h100:2 tensor 2 chips 2 of those timed whole")
     assert grid.asked_in(4) == {"on": "mi300x", "tensor": 2, "batch": 1, "context": 4096}
     kept = sweep_steps("qwen3-32b", on=["h100:2", "mi300x"], tensor=[2, 1], keep="top=8", **sizes)["top"]
-    assert sorted(kept.plain("chips")) == [1, 1, 2, 2, 2, 2, 2, 2]
+    assert sorted(kept.plain("chips")) == [1, 1, 2, 2, 2, 2]  # two rows of mi300x are timed in part
     for on in (["h100:2", "mi300x:2"], ["mi300x"], ["h100", "mi300x"]):
         tensor = [2, 1] if len(on) == 1 or ":" in on[1] else 1
         assert "chips" not in sweep_steps("qwen3-32b", on=on, tensor=tensor, **sizes)
