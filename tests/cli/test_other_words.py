@@ -22,6 +22,7 @@ MESSAGES = [
         ["bound", "bf16[8, 8] @ bf16[8, 8]", "--on", "h100", "--took", "2us"],
         "what it takes in reality is --measured 60us",
     ),
+    ([*LLM, "--fit", "--tpot", "20ms", "--batch", "8"], "--tpot chooses among several steps, and --fit is about one"),
     (["measure", "--fast"], "a measurement of ten seconds is --quick"),
     (["accuracy", "h100", "--kind", "attention"], "a kind of kernel is --op"),
     (["llm", "llama-3-8b", "--on", "h100", "--max-batch"], "what holds a model, and with how much left, is --fit"),

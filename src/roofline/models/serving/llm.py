@@ -498,6 +498,9 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
     if is_front and beside is not None:
         wrong = f"choices are of batches, contexts and {spelled('tensor')}, and {spelled(beside)} has several values"
         raise InputError(wrong, hint=f"give {spelled(beside)} one value, or leave the limit and the front out")
+    if tpot is not None and asked.wanted["fit"]:
+        wrong = f"{spelled('tpot')} chooses among several steps, and {spelled('fit')} is about one"
+        raise InputError(wrong, hint="leave one of them out")
     if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
         hint = f"give several batches, contexts or numbers of chips, as in {spelled('batch', '1:256:*2')}"
         raise InputError(f"{spelled('tpot')} chooses among steps of decoding, and this is one", hint=hint)
