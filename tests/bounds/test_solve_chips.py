@@ -114,7 +114,11 @@ def test_a_chain_leaves_the_layout_of_what_is_halfway_open() -> None:
 def test_hops_without_a_latency_are_no_hops_in_no_time() -> None:
     found = comm("AllReduce_X(bf16[B, D] {U_X})", on="mi300x:8", B=1024, D=1024)
     assert (found.row.hops, found.row.hop_time, found.time) == (2, None, found.row.wire_time)
-    assert found.bound.incomplete == ("not timed: hops at X (2 hops); AMD MI300X has no figure for it",)
+    said = "not timed: hops at X (2 hops); AMD MI300X has no figure for it: setting mi300x.xgmi.latency gives it one"
+    assert found.bound.incomplete == (said,)
+    for name in ("mi300x.xgmi.latency", "mi300x.xgmi.hop", "hop"):
+        timed = comm("AllReduce_X(bf16[B, D] {U_X})", on="mi300x:8", B=1024, D=1024, set={name: 1e-6})
+        assert (timed.row.hop_time, timed.bound.incomplete) == (pytest.approx(2e-6), ())
 
 
 def test_too_many_axes_of_open_sizes_are_no_shape() -> None:

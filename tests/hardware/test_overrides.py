@@ -298,3 +298,9 @@ def test_a_figure_may_be_said_by_what_it_is() -> None:
         override(chip("v5e"), {"nic": "1.2x"})
     reached = override(h100, {"tensor.achievable.bf16": "80%"})
     assert reached.units[0].achievable["bf16"].value == 0.8
+
+
+def test_what_can_be_set_names_the_latency_of_each_link_and_nothing_twice() -> None:
+    names = settable_figures(chip("h100:16"))
+    assert {"nvlink.latency", "nic.latency"} <= {*names}
+    assert len(names) == len({*names})

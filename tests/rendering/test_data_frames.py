@@ -319,7 +319,8 @@ def test_frames_of_one_answer_joined_rank_none_that_is_timed_in_part() -> None:
     assert frame.sort_values("time_per_token")["on"].tolist() == ["h200:2", "mi300x:2"]
     several = roofline.llm("llama-3-8b", on="mi300x:2", batch=[1, 8], **asked).to_pandas()
     table = roofline.sweep("llama-3-8b", on="mi300x:2", batch=[1, 8], **asked).to_pandas()
-    said = ["not timed: hops at tensor (65 hops); AMD MI300X has no figure for it"]
+    own = "setting mi300x.xgmi.latency gives it one"
+    said = [f"not timed: hops at tensor (65 hops); AMD MI300X has no figure for it: {own}"]
     assert table.attrs["incomplete"] == several.attrs["incomplete"] == said
     assert several["incomplete"].tolist() == 2 * said
 

@@ -257,8 +257,14 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
         else f" ({amount})"
     )
     kind = "latency" if key.quantity == "hops" else "rate"
-    named = {"flops": f"{key.place}.{key.dtype}", "hops": "link.latency"}.get(key.quantity)
-    own = f": {named} gives it one" if named and not machine.vendor else ""  # a machine of the user's own figures
+    named = ""
+    if key.quantity == "hops":
+        over = machine.mesh.segment(key.place) if machine.mesh is not None else None
+        whose = f"setting {machine.key}." if machine.vendor else ""
+        named = f"{whose}{'link' if over is None else over.link}.latency"
+    elif key.quantity == "flops" and not machine.vendor:  # a machine of the user's own figures
+        named = f"{key.place}.{key.dtype}"
+    own = f": {named} gives it one" if named else ""
     return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it{own}")
 
 

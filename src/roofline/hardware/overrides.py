@@ -6,7 +6,8 @@
 ``bf16`` ``fp8`` …             peak on the unit that lists it, else on the main unit, which gains it
 ``peak`` ``peak.bf16``         every dtype of the main unit; one dtype of it
 ``mxu.bf16`` ``vector.fp32``   one dtype of a unit, by its name or kind; ``mxu.clock`` its clock
-``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's; ``link.latency``
+``link`` ``nvlink``            bandwidth of a link, or ``spec`` for the data sheet's
+``hop`` ``nvlink.latency``     latency of a hop, of the link within a node or of one by its name
 ``link.duplex`` ``ib.unit``    what a link carries both ways together; what all chips of one unit have
 ``spine.node``                 what all chips of one node have
 ``h100.hbm``                   the same, with a name of the machine before it
@@ -83,6 +84,9 @@ _LEVEL_PARTS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "achievabl
 
 _LINK_PARTS = {"bandwidth": "B/s", "latency": "s", "achievable": "", "duplex": "B/s", "unit": "B/s", "node": "B/s"}
 
+#: What the time of a hop of a link is called.
+_HOP_WORDS = ("latency", "hop")
+
 #: The source of a plain number that a caller set.
 GIVEN = "given by the caller"
 
@@ -154,7 +158,8 @@ def _meant_by_memory(main: Memory, value: Any) -> str:
 
 def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     found = find_level(machine, head)
-    if found is None and head not in LEVEL_NAMES:
+    of_link = part in {*_LINK_PARTS, *_HOP_WORDS} - {*_LEVEL_PARTS} and find_link(machine, head) is not None
+    if of_link or (found is None and head not in LEVEL_NAMES):
         return None
     part = _known_part(head, part or "bandwidth", _LEVEL_PARTS)
     level = found or Memory(head, link=head in LINK_LEVELS)
@@ -180,13 +185,14 @@ def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
 
 
 def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
+    head, part = ("link", "latency") if head in _HOP_WORDS and not part else (head, part)
     found = find_link(machine, head)
     creatable = (
         NETWORK_LINKS if any(link.topology != "network" for link in machine.links) else NETWORK_LINKS + SCALE_UP_LINKS
     )
     if found is None and head not in creatable:
         return None
-    part = _known_part(head, part or "bandwidth", _LINK_PARTS)
+    part = _known_part(head, "latency" if part in _HOP_WORDS else part or "bandwidth", _LINK_PARTS)
     link = found or Link(head, topology="network" if head in NETWORK_LINKS else "")
     figure = _given(machine, f"{link.name}.{part}", key, value, _LINK_PARTS[part])
     if part in ("duplex", "unit", "node"):
@@ -383,15 +389,16 @@ def settable_figures(machine: Machine) -> list[str]:
     """
     levels = [memory.name for memory in machine.memories]
     peaks = [f"{unit.name}.{dtype}" for unit in machine.units for dtype in unit.peaks]
-    return [
+    every = [
         *levels,
         *(f"{name}.capacity" for name in levels),
         *peaks,
-        *dict.fromkeys(path.partition(".")[2] for path in peaks),
+        *(path.partition(".")[2] for path in peaks),
         *(unit.name for unit in machine.units),
-        *(link.name for link in machine.links),
+        *(name for link in machine.links for name in (link.name, f"{link.name}.latency")),
         *("peak", "memory", "bandwidth", "capacity", "link", "matrix", "vector", "power"),
     ]
+    return list(dict.fromkeys(every))
 
 
 def _unknown(machine: Machine, key: str) -> HardwareError:
