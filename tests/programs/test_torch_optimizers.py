@@ -63,3 +63,52 @@ def test_an_optimizer_for_captured_graphs_runs_on_the_device_it_is_told():
     layer = nn.Linear(100, 100, bias=False)
     found = trace(layer, "fp32[1, 100]", optimizer=lambda p: torch.optim.Adam(p, capturable=True), device="cuda")
     assert found.only(phase="optimizer").bytes("minimal") == pytest.approx(7 * 4 * SIZE, abs=20)
+
+
+@pytest.mark.parametrize(("name", "moments"), MOMENTS.items())
+def test_an_optimizer_of_a_tensor_that_a_function_refers_to_reads_its_moments(name, moments):
+    """The weight and what the optimizer keeps are read and written once; it and the weight are left as they were."""
+    layer, leaf = nn.Linear(100, 100, bias=False), torch.ones(100, 100, requires_grad=True)
+    options = {"lr": 0.1, "momentum": 0.9} if name == "SGD" else {}
+
+    def steps_of(weight, optimizer):
+        def step(x):
+            optimizer.zero_grad()
+            (x @ weight).sum().backward()
+            optimizer.step()
+
+        return step
+
+    for weight in (leaf, layer.weight, nn.Parameter(torch.ones(100, 100))):
+        optimizer = getattr(torch.optim, name)([weight], **options)
+        state, weight.grad = dict(optimizer.state), torch.ones(100, 100)
+        found = trace(steps_of(weight, optimizer), "fp32[1, 100]")
+        assert found.bytes("minimal") == pytest.approx(4 * (100 + 2 * SIZE * (1 + moments)), abs=20)
+        assert weight.grad.sum() == SIZE
+        assert dict(optimizer.state) == state
+        assert optimizer.param_groups[0]["params"] == [weight]
+
+
+def test_gradients_of_a_modules_parameters_that_were_listed_outside():
+    layer = nn.Linear(100, 100, bias=False)
+    listed = list(layer.parameters())
+    found = trace(lambda x: torch.autograd.grad(layer(x).sum(), listed), "fp32[1, 100]")
+    assert found.bytes("minimal") == 4 * (100 + 2 * SIZE)
+
+
+def test_an_optimizer_that_an_object_or_a_default_holds_reads_its_moments():
+    class Trainer:
+        def __init__(self):
+            self.layer = nn.Linear(100, 100, bias=False)
+            self.optimizer = torch.optim.AdamW(self.layer.parameters())
+
+        def step(self, x):
+            self.optimizer.zero_grad()
+            self.layer(x).sum().backward()
+            self.optimizer.step()
+
+    trainer = Trainer()
+    for program in (trainer.step, lambda x: trainer.step(x), lambda x, step=trainer.step: step(x)):
+        assert trace(program, "fp32[1, 100]").bytes("minimal") == pytest.approx(4 * (100 + 6 * SIZE), abs=20)
+        assert not trainer.optimizer.state
+        assert trainer.layer.weight.grad is None

@@ -18,9 +18,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
-from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roofline.errors import InputError, RooflineError
@@ -38,6 +37,7 @@ from roofline.programs.pytorch.tensors import (
     is_open,
     layout_of,
     map_tensors,
+    outside,
     tensors_in,
 )
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places
@@ -211,6 +211,7 @@ class Recorder:
         self._standins: dict[int, Any] = {}
         self._keep: list[Any] = []
         self.leaves: dict[int, Any] = {}
+        self.met_leaves = False
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -337,8 +338,9 @@ class Recorder:
         """The stand-in for a tensor with values that the program works out a gradient of; others as they are."""
         if not _is_leaf_with_values(tensor):
             return tensor
+        self.met_leaves = True
         if id(tensor) not in self.leaves:
-            with _outside():
+            with outside():
                 self.leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
             self._keep.append(tensor)
         return self.leaves[id(tensor)]
@@ -351,7 +353,7 @@ class Recorder:
             return self.shape_of(tensor.detach()) if tensor.is_floating_point() and not wrapped else tensor
 
         def wrapping(tree: Any, level: int) -> Any:
-            with _outside():
+            with outside():
                 tree = tree_map_only(torch.Tensor, shaped, tree)
             return wrap(tree, level)
 
@@ -677,13 +679,6 @@ def _lists_as_tensors(index: Any) -> Any:
 def _is_backward() -> bool:
     """Whether gradients are worked out now."""
     return bool(torch._C._current_graph_task_id() != -1)
-
-
-@contextmanager
-def _outside() -> Iterator[None]:
-    """Outside of what watches a program and of functorch's transformations, where a stand-in is made."""
-    with temporarily_clear_interpreter_stack(), torch._C.DisableTorchFunction(), _disable_current_modes():
-        yield
 
 
 def _is_leaf_with_values(tensor: Any) -> bool:

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
+from unittest import mock
 
 import torch
 from torch.fx.experimental.symbolic_shapes import is_nested_int
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from roofline.errors import InputError
 from roofline.programs.api import Spec, check_values, closed_over, globals_named, stated_values
 from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name
+from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name, outside
 from roofline.sizes import Size, is_symbol, product
 
 TORCH_DTYPES = {
@@ -80,12 +82,18 @@ def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = 
 
 @contextmanager
 def standing_in(
-    roots: Mapping[str, Any], optimizers: list[Any], declare: Callable[[Any, str, str], None]
+    roots: Mapping[str, Any],
+    optimizers: list[Any],
+    declare: Callable[[Any, str, str], None],
+    made: dict[int, Any],
+    leaf_of: Callable[[Any], Any],
 ) -> Iterator[None]:
-    """Give every module stand-ins for its parameters and buffers; put its own back at the end."""
-    made: dict[int, Any] = {}
+    """Give every module stand-ins for its parameters and buffers; put its own back at the end.
+
+    ``made``     the stand-ins, by what they stand for
+    ``leaf_of``  the stand-in for a parameter of an optimizer that is no module's
+    """
     undo: list[tuple[dict[str, Any], str, Any]] = []
-    groups: list[tuple[Any, list[Any], Any]] = []
     try:
         for prefix, root in roots.items():
             for path, module in root.named_modules():
@@ -109,22 +117,52 @@ def standing_in(
                             for held in (standin, *_held(standin).values(), *_local(standin), *_local(tensor)):
                                 declare(held, role, f"{where}.{name}" if where else name)
                         table[name] = made[id(tensor)]
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                groups.append((group, group["params"], optimizer.state))
-                group["params"] = [made.get(id(p), p) for p in group["params"]]
-            groups.append((optimizer, optimizer.state, None))
-            optimizer.state = type(optimizer.state)(dict)
-            prepared(optimizer, declare)
-        yield
+        with _optimizers_standing_in(optimizers, declare, made, leaf_of):
+            yield
     finally:
         for table, name, tensor in reversed(undo):
             table[name] = tensor
-        for holder, value, _ in groups:
-            if isinstance(holder, dict):
-                holder["params"] = value
-            else:
-                holder.state = value
+
+
+@contextmanager
+def _optimizers_standing_in(
+    optimizers: list[Any],
+    declare: Callable[[Any, str, str], None],
+    made: Mapping[int, Any],
+    leaf_of: Callable[[Any], Any],
+) -> Iterator[None]:
+    """Give optimizers, also those found at their first step, stand-ins; one that a program makes itself has them."""
+    met: dict[int, Any] = {}
+    undo: list[tuple[Any, Any, list[list[Any]]]] = []
+    initialise = torch.optim.Optimizer.__init__
+
+    def make(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        met[id(optimizer)] = optimizer
+        initialise(optimizer, *args, **kwargs)
+
+    def meet(optimizer: Any, *_: Any) -> None:
+        if id(optimizer) in met:
+            return
+        met[id(optimizer)] = optimizer
+        undo.append((optimizer, optimizer.state, [group["params"] for group in optimizer.param_groups]))
+        with outside():
+            for group in optimizer.param_groups:
+                group["params"] = [made[id(p)] if id(p) in made else leaf_of(p) for p in group["params"]]
+            optimizer.state = type(optimizer.state)(dict)
+            prepared(optimizer, declare)
+
+    hook = register_optimizer_step_pre_hook(meet)
+    try:
+        for optimizer in optimizers:
+            meet(optimizer)
+        with mock.patch.object(torch.optim.Optimizer, "__init__", make):
+            yield
+    finally:
+        hook.remove()
+        for optimizer, state, parameters in undo:
+            optimizer.state = state
+            for group, own in zip(optimizer.param_groups, parameters, strict=False):
+                group["params"] = own
 
 
 @contextmanager
@@ -154,7 +192,7 @@ def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
         return
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     hooks = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    if hooks or any(type(p) is not torch.nn.Parameter or not p.is_meta for p in parameters):
+    if hooks or any(type(p) not in (torch.Tensor, torch.nn.Parameter) or not p.is_meta for p in parameters):
         return
     optimizer.state = type(optimizer.state)(dict)
     kept = [p.grad for p in parameters]

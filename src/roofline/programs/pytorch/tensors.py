@@ -7,14 +7,16 @@ Of views of one storage it is known which bytes each reaches, so that an operati
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import le, lt
 from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline import dtypes
 from roofline.frozen import replace
@@ -54,6 +56,13 @@ def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
 def holds_integers(value: Any) -> bool:
     """Whether a result holds whole numbers, which have no gradient."""
     return not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in(value))
+
+
+@contextmanager
+def outside() -> Iterator[None]:
+    """Outside of what watches a program and of functorch's transformations, where a stand-in is made."""
+    with temporarily_clear_interpreter_stack(), torch._C.DisableTorchFunction(), _disable_current_modes():
+        yield
 
 
 def is_open(value: Any) -> bool:

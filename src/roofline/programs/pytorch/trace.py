@@ -98,7 +98,7 @@ def trace(
         except _GradientOfAConstant:
             return once(False, leaf_values)
         except InputError:
-            if recorder.leaves and not leaf_values:  # it may look at the values of a tensor that asks for a gradient
+            if recorder.met_leaves and not leaf_values:  # it may look at values of a tensor with a gradient
                 with suppress(InputError):
                     return once(float_constants, True)
             raise
@@ -126,7 +126,8 @@ def _traced(
     declare = recorder.identities.declare
     with ExitStack() as stack:
         stack.enter_context(standins.restoring_attributes(roots))
-        stack.enter_context(standins.standing_in(roots, standins.find_optimizers(program), declare))
+        optimizers = standins.find_optimizers(program)
+        stack.enter_context(standins.standing_in(roots, optimizers, declare, recorder.leaves, recorder.leaf_of))
 
         def made(value: Any, label: str) -> Any:
             return standins.make_input(value, sizes or {}, recorder.open, declare, label)
