@@ -221,7 +221,8 @@ class ReducedGrid(Answer):
         yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} block{'s' * (self.blocks != 1)}")
         said = [(name, Sentences([f"{name}  {line}"], REMARKS[name], indent=0)) for name, line in self.remarks()]
         if said[:1] and said[0][0] in ANSWERS:
-            yield from (BLANK, *(each for name, each in said if name in ANSWERS))
+            yield BLANK
+            yield from (each for name, each in said if name in ANSWERS)
         for table in self.tables.values():
             yield from (BLANK, Sentences([table.title], "strong", indent=0), *table.sections())
         if self.folder:
