@@ -51,7 +51,7 @@ MESSAGES = [
     ([*LLM, "--chips", "8", "--prompt", "8"], "--chips '8' is not a machine file; a number of chips stands behind the"),
     ([*LLM, "--slo", "20ms"], "No such option '--slo'; the longest time a token may take is --tpot."),
     (
-        [*LLM, "--context", "9", "--tpot", "20ms"],
+        [*LLM, "--context", "9", "--tpot", "20ms", "--batch", "8"],
         "--tpot chooses among steps of decoding, and this is one; give several",
     ),
     ([*TRAIN, "--batch-size", "8"], "a batch is --batch-tokens, in tokens."),
