@@ -30,6 +30,7 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "B=0"], "size B is 0; a size is a whole number of at least 1"),
     (["formula", MATMUL, "--on", "v5e", "B=0", "D=8", "F=8"], "size B is 0; a size is a whole number of at least 1"),
     (["model", "-o", "x.svg"], "cannot be saved as 'x.svg'; end the name in .html, .json, .txt or .csv"),
+    (["comm", "all-reduce", "--on", "h100:8"], "the bytes of all-reduce are missing; as in --bytes 1GB"),
     (
         ["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,8", "--columns", "time_per_token", "-o", "x.svg"],
         "there is no picture of these steps; one is of two rows or more with lower or throughput among the",

@@ -678,6 +678,12 @@ def _all_axes(arguments: Mapping[str, Any]) -> Mapping[str, Size]:
 _ROUNDING_SHOWN = 1e-3
 
 
+def _kind_named(name: str) -> str | None:
+    """The collective that a name means in any spelling: ``allreduce``, ``all-reduce``, ``all_reduce``."""
+    known = {kind.lower(): kind for kind in _LINES}
+    return known.get("".join(letter for letter in name.lower() if letter.isalpha()))
+
+
 def _line(
     name: str, nbytes: Any, per_chip: Any, dtype: str, arguments: dict[str, Any]
 ) -> tuple[str, tuple[Assumption, ...]]:
@@ -686,8 +692,7 @@ def _line(
     ``per_chip`` are the bytes that each chip holds before, where they are given instead. Chips have whole elements, of
     an AllToAll for each other; where that makes the array larger it is said.
     """
-    known = {kind.lower(): kind for kind in _LINES}
-    kind = known.get("".join(letter for letter in name.lower() if letter.isalpha()))
+    kind = _kind_named(name)
     if kind is None:
         hint = suggest(name, list(_LINES), what="collectives that bytes can be given for")
         raise InputError(f"{quoted(name)} is no collective's name", hint=hint)
@@ -784,6 +789,8 @@ def comm(
         expression, rounding = _line(expression, bytes, bytes_per_chip, dtype, arguments)
     elif dtype != "bf16":
         raise InputError(f"{spelled('dtype')} is of bytes, and a line says its own formats", hint="leave it out")
+    elif named is not None and _kind_named(expression) is not None:
+        raise InputError(f"the bytes of {expression.strip()} are missing", hint=f"as in {spelled('bytes', '1GB')}")
     asked = question(expression, **arguments)
     if exchange is not None:
         asked = asked.vary(density=exchange.routing)
