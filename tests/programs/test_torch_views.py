@@ -266,6 +266,19 @@ def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
     assert _bytes(again, torch.empty(16, 64), torch.empty(5, 64), policy="minimal") == 4 * 64 * (11 + 5 + 16 + 1)
 
 
+@pytest.mark.parametrize("last", [64, 32])
+def test_a_part_that_is_read_between_two_writes_is_given_back(last):
+    def program(x, y):
+        made = torch.empty(256, 64)
+        made[:64] = x
+        seen = made[:64].sum()
+        made[:last] = y[:last]
+        return made[:64], seen
+
+    moved = _bytes(program, torch.empty(64, 64), torch.empty(64, 64), policy="minimal")
+    assert moved == 4 * 64 * (64 + last + 64) + 4
+
+
 def test_inputs_that_are_updated_in_place_are_written():
     def step(parameter, gradient, mean):
         mean.mul_(0.9).add_(gradient, alpha=0.1)

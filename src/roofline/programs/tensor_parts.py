@@ -440,13 +440,17 @@ def given_back(
     read = {t.ident for op in ops for t in op.reads} & results
     asked = read | parts.keys()
     ops = without_unused(ops, results | parts.keys(), stacked) if results or parts else ops
-    last = {t.ident: place for place, op in enumerate(ops) for t in op.writes if t.ident in asked and t.touched is None}
+    written = [(t, place) for place, op in enumerate(ops) for t in op.writes if t.ident in asked]
+    last = {t.ident: place for t, place in written if t.ident in parts}
+    last |= {t.ident: place for t, place in written if t.touched is None}
 
     def kept(place: int, tensor: Tensor) -> Tensor:
         part = parts.get(tensor.ident)
         if part is not None:
-            is_last = last.get(tensor.ident) == place
-            return replace(tensor, given=_in_format(part, tensor.dtype)) if is_last else tensor
+            if tensor.given is not None or last[tensor.ident] != place:
+                return tensor
+            amount = _in_format(part, tensor.dtype)
+            return replace(tensor, given=amount if tensor.touched is None else minimum(amount, tensor.touched))
         stays = tensor.ident in read and last.get(tensor.ident, place) == place and tensor.given is None
         if stays and tensor.role == "gradient":
             return replace(tensor, given=tensor.traffic_elements)
