@@ -307,6 +307,9 @@ def test_an_answer_without_explain_says_which_have_it() -> None:
     found = roofline.train("llama-3-8b", on="h100", tokens=1e12)
     with pytest.raises(AttributeError, match=r"a TokenBudget has no explain\(\): .*of comm, llm and training steps"):
         found.explain()
+    program = roofline.programs.traced.Traced("mlp", ())
+    with pytest.raises(AttributeError, match=r"a Traced has no compare\(\): .*bound\(on='h100'\)\.compare\(\)"):
+        program.compare(program)
 
 
 def test_an_argument_of_another_function_is_told() -> None:

@@ -348,6 +348,8 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: roofline.layout("llama-3-8b", on="h100:8"), "llama-3-8b is a model, and this is about one tensor; what"),
     (lambda: roofline.comm("allreduce", bytes=[1e6, 1e8], on="h100:8"), "bytes= takes one amount; a line takes sev"),
+    (lambda: roofline.comm("allreduce", bytes="1kB:1GB:*10", on="h100:8"), "bytes= takes one amount; a line takes sev"),
+    (lambda: roofline.plan("llama-3-8b", on="h100", rate=4, context=8192), "did you mean 'prompt' and 'output'?"),
     (
         lambda: within("bounds.comparison", "compare")(roofline.chip("h100"), roofline.chip("v5p")),
         "machines are no answers; roofline.chips('h100', 'v5p') compares them",

@@ -242,7 +242,9 @@ class Answer(ABC):
 
         def __getattr__(self, name: str) -> Any:
             if name in ONLY_SOME:
-                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {ONLY_SOME[name]}")
+                of = f"; bound(on=…) of it is one, as in bound(on='h100').{name}()"
+                hint = ONLY_SOME[name] + of * callable(getattr(type(self), "bound", None))
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {hint}")
             if name in _TIME_WORDS:
                 there = [each for each in _TIMES if each in dir(type(self))]
                 hint = f"its times are {', '.join(there)}" if there else "table() has its times"

@@ -365,6 +365,7 @@ _MEANT = {
     "optimizer": "optim using",
     "checkpoint": "recompute remat recomputation activation_checkpointing gradient_checkpointing",
     "microbatches": "grad_accum gradient_accumulation gradient_accumulation_steps micro_batch",
+    "prompt and output": "context seq seq_len seqlen sequence_length seq_length ctx context_length max_model_len",
 }
 
 
@@ -373,9 +374,12 @@ def meant(name: str, known: Container[str]) -> str:
 
     >>> meant("tp", ["tpot", "tensor"]), meant("seq_len", ["context"]), meant("seq_len", ["sequence"]), meant("x", [])
     ("did you mean 'tensor'?", "did you mean 'context'?", "did you mean 'sequence'?", '')
+    >>> meant("context", ["prompt", "output"])
+    "did you mean 'prompt' and 'output'?"
     """
-    found = (argument for argument, words in _MEANT.items() if argument in known and name.lower() in words.split())
-    return next((f"did you mean {argument!r}?" for argument in found), "")
+    each = ((told.split(" and "), words.split()) for told, words in _MEANT.items())
+    found = (several for several, words in each if all(one in known for one in several) and name.lower() in words)
+    return next((f"did you mean {' and '.join(map(repr, several))}?" for several in found), "")
 
 
 def unknown_argument(name: str, known: Collection[str]) -> InputError:

@@ -489,6 +489,8 @@ def wrong_kind(
     theme is ['dark'], and takes text; light or dark
     >>> print(wrong_kind({"files": ["a.toml", 3]}, {"files": "Sequence[str]"}))
     files is ['a.toml', 3], and takes a list of text; Machine file or folder over the catalog
+    >>> print(wrong_kind({"fsdp": [8, 16]}, {"fsdp": "int | None"}, function="training_question"))
+    fsdp is [8, 16], and takes a whole number; one at a time; roofline.sweep(phase='train') takes several
     >>> wrong_kind({"image_size": (1024, 768)}, {"image_size": "tuple[int, int] | None"})
     >>> wrong_kind({"policy": "min", "batch": 8}, {"policy": "str", "batch": "int"})
     """
@@ -497,7 +499,10 @@ def wrong_kind(
         if not _is_any_of(value, annotation):
             words = " or ".join(dict.fromkeys(filter(None, map(_in_words, _alternatives(annotation)))))
             said, option = " ".join(quoted(value).split()), spelled(name).rstrip("=")
-            return InputError(f"{option} is {said}, and takes {words}", hint=_meaning(name, function).rstrip("."))
+            several = function == "training_question" and "int" in _alternatives(annotation) and _are_numbers(value)
+            grid = f"one at a time; {call('sweep', phase='train')} takes several" if several else ""
+            hint = grid or _meaning(name, function).rstrip(".")
+            return InputError(f"{option} is {said}, and takes {words}", hint=hint)
     return None
 
 

@@ -87,7 +87,7 @@ def test_rows_that_are_timed_in_part_are_not_ranked_and_are_told_apart_in_files(
     assert sum(kept["histogram"].plain("rows")) == 6
     (said,) = kept.to_dict()["not_ranked"]
     assert said.startswith("mi300x:8: not timed: hops at tensor")
-    assert f"not ranked  {said}" in str(kept)
+    assert f"not ranked {said}" in " ".join(str(kept).split())
     alike = sweep_steps("llama-3-70b", on="mi300x:8", weights=["bf16", "fp8"], keep="top=9", **asked)
     assert (len(alike["top"]), alike.to_dict()["not_ranked"]) == (6, [])
     table = sweep_steps("llama-3-70b", on=chips, **asked)

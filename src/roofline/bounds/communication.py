@@ -719,6 +719,13 @@ def _line(
     return _LINES[kind].format(A=",".join(axes), dtype=dtype), tuple(said)
 
 
+def _refuse_several(option: str, amount: Any) -> None:
+    """Refuse a list, an array or a range such as ``1kB:1GB:*10`` where one amount is taken."""
+    if isinstance(amount, list | tuple | range) or is_array(amount) or (isinstance(amount, str) and ":" in amount):
+        hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
+        raise InputError(f"{spelled(option)} takes one amount", hint=hint)
+
+
 @overload
 def comm(expression: str, *, on: list[Any] | tuple[Any, ...], **arguments: Any) -> SideBySide: ...
 @overload
@@ -775,9 +782,8 @@ def comm(
     named = NAMED.fullmatch(expression)
     if bytes is None and named is not None and named[2]:
         expression, bytes = named[1], named[2].strip()
-    if isinstance(bytes, list | tuple | range) or is_array(bytes):
-        hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
-        raise InputError(f"{spelled('bytes')} takes one amount", hint=hint)
+    for option, given in (("bytes", bytes), ("bytes_per_chip", bytes_per_chip)):
+        _refuse_several(option, given)
     by_bytes = (bytes is not None or bytes_per_chip is not None) and dtype == "bf16"
     exchange = _token_exchange(expression, dtype, arguments)
     if exchange is not None:

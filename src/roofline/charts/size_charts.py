@@ -407,7 +407,7 @@ def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "l
     marks = _one_in_detail(*curves.values()) if len(curves) == 1 else _side_by_side(curves)
     bounds = ("lower", "upper") if len(curves) == 1 else ("solid", "dotted")
     said = f"{bounds[0]}: everything overlaps; {bounds[1]}: nothing does"
-    return _over_size("time", ("Time", "time at best", "s"), curves, marks, said, title=title, theme=theme)
+    return _over_size("time", ("Time", "time", "s"), curves, marks, said, title=title, theme=theme)
 
 
 def _some(curves: Mapping[str, Series]) -> list[Series]:
@@ -510,7 +510,7 @@ def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[flo
             x, y = zip(*points, strict=True)
             more.append(Line(f"expected: {line.label}", x, y, "resource", line.series, line.dash, "expected"))
     values = [value for line in (*chart.lines, *more) for value in line.y]
-    y_axis = rising_axis(values, chart.y.scale, chart.y.label, chart.y.unit)
+    y_axis = rising_axis(values, chart.y.scale, chart.y.label.removesuffix(" at best"), chart.y.unit)
     return replace(chart, marks=(*chart.marks, *more), y=y_axis)
 
 

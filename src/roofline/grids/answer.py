@@ -209,8 +209,9 @@ class ReducedGrid(Answer):
     def remarks(self) -> list[tuple[str, str]]:
         """What was not ranked, assumed, left out and not timed."""
         found = [(name, line) for name in ("not ranked", "assumes", "incomplete") for line in self.said.get(name, ())]
-        where = "are left out" if not self.rows_kept else "are in no reduction" if self.tables else "are among them"
-        found += [("incomplete", f"{rows:,} rows {where}: {why}") for why, rows in sorted(self.left_out.items())]
+        where = "left out" if not self.rows_kept else "in no reduction" if self.tables else "among them"
+        for why, rows in sorted(self.left_out.items()):
+            found.append(("incomplete", f"{rows:,} {'row is' if rows == 1 else 'rows are'} {where}: {why}"))
         if self.done < self.blocks:
             again = "; the same command goes on" if self.folder else ""
             found.append(("incomplete", f"stopped after {self.done:,} of {self.blocks:,} blocks{again}"))

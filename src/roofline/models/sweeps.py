@@ -668,7 +668,8 @@ class StepTable(BlockTable):
         possible = [number for number in range(-(-done // grid)) if number not in impossible]
         if not possible:
             raise InputError(next(iter(self._left_out)))
-        said = [f"{rows:,} rows have no figures: {why}" if rows else why for why, rows in self._left_out.items()]
+        have = {rows: "row has" if rows == 1 else "rows have" for rows in self._left_out.values()}
+        said = [f"{rows:,} {have[rows]} no figures: {why}" if rows else why for why, rows in self._left_out.items()]
         said += [stopped(done, self.rows, "rows")] if done < self.rows else []
         notes = tuple((name, f"{rows:,} of {done:,} rows: {why}") for (name, why), rows in self._noted.items() if rows)
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
