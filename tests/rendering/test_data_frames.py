@@ -434,3 +434,23 @@ def test_rates_of_a_formula_at_arrays_have_their_units() -> None:
     found = roofline.formula("bf16[B, D] * bf16[D, F]", on="h100")(B=64, D=8, F=8, W_hbm=[1e12, 2e12])
     assert found.to_pandas().attrs["units"]["W_hbm"] == "B/s"
     assert "2 TB/s" in str(found)
+
+
+def test_facts_of_answers_side_by_side_say_what_is_not_timed_and_what_cures_it() -> None:
+    asked: dict[str, Any] = {"on": ["h100:8", "mi300x:8"], "tensor": 8, "context": 1024}
+    frame = roofline.llm("llama-3-8b", **asked).to_pandas("facts")
+    (said,) = frame.attrs["incomplete"]
+    assert frame["incomplete"].tolist()[1] == said
+    assert frame["time_per_token"].isna().tolist() == list(map(bool, frame["incomplete"])) == [False, True]
+    cure = said.partition(" figure for it: setting ")[2].removesuffix(" gives it one")
+    frame = roofline.llm("llama-3-8b", set={cure: "1 us"}, **asked).to_pandas("facts")
+    assert frame["time_per_token"].notna().all()
+    assert (frame["incomplete"].notna().any(), frame.attrs["incomplete"]) == (False, [])
+
+
+def test_columns_of_what_is_expected_come_with_the_estimate() -> None:
+    asked: dict[str, Any] = {"on": "h100", "B": [1, 8], "D": 64, "F": 64}
+    with pytest.raises(InputError, match="estimate=True adds expected, low and high"):
+        roofline.sweep("bf16[B, D] * bf16[D, F]", columns="lower,expected", **asked)
+    with pytest.raises(InputError, match="estimate=True adds expected, low and high"):
+        roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], context=1024, columns="lower,low")

@@ -140,6 +140,11 @@ class SideBySide(Answer):
         return () if any(self.untimed) else untimed_parts(self._gaps[0])
 
     @property
+    def incomplete(self) -> tuple[str, ...]:
+        """What is not timed of any of them."""
+        return tuple(dict.fromkeys(line for gaps in self._gaps for line in gaps))
+
+    @property
     def _gaps(self) -> list[Sequence[str]]:
         return [getattr(answer, "incomplete", ()) for answer in self.answers]
 
@@ -525,9 +530,7 @@ class SideBySide(Answer):
         fits = [here if is_known or not here else None for here, is_known in zip(self.fitting, known, strict=True)]
         if any(each is not None for each in fits):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
-        gaps = ["; ".join(getattr(each, "incomplete", ())) for each in self.answers]
-        if any(gaps):
-            cells["incomplete"] = gaps
+        cells["incomplete"] = ["; ".join(gaps) if self.incomplete else None for gaps in self._gaps]
         columns = [Column("on"), *(Column(name, meaning=_as_data(name)) for name in cells)]
         return Table(columns, list(map(Row, zip(self.names, *cells.values(), strict=True))), "facts")
 

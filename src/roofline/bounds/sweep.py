@@ -33,7 +33,7 @@ from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
 from roofline.sections import Headline
-from roofline.signatures import either, listed_names, takes
+from roofline.signatures import either, listed_names, spelled, takes
 from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
 from roofline.statements import untimed_apart
 
@@ -259,10 +259,17 @@ def _asked(
     wanted = columns if columns is not None else [c for c in DEFAULT_COLUMNS if c not in meaningless]
     unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
-        raise InputError(f"no column {unknown[0]!r}", hint=suggest(unknown[0], COLUMNS, what="columns", limit=20))
+        raise InputError(f"no column {unknown[0]!r}", hint=column_hint(unknown[0], COLUMNS))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
     return asked, axes, formulas, sorted(wanted, key=lambda name: name == "bound_by")
+
+
+def column_hint(name: str, known: Sequence[str]) -> str:
+    """What would be right in place of a column that a table has not; an estimate adds its columns to all others."""
+    if name in ("expected", "low", "high"):
+        return f"{spelled('estimate', True)} adds expected, low and high to the columns that are named"
+    return suggest(name, known, what="columns", limit=20)
 
 
 # Arguments of a question that may be text without being a size.

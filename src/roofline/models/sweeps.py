@@ -22,9 +22,10 @@ import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.cost import COST, MILLION, chip_hours
+from roofline.bounds.sweep import column_hint
 from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
-from roofline.errors import HardwareError, InputError, SizeError, suggest
+from roofline.errors import HardwareError, InputError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers, not_ranked_said
 from roofline.frozen import dataclass, field
@@ -423,7 +424,7 @@ def _check_parts(table: StepTable, parts: Sequence[str]) -> None:
 
 
 def _no_column(name: str, known: Sequence[str]) -> InputError:
-    return InputError(f"no column {name!r}", hint=suggest(name, known, what="columns", limit=20))
+    return InputError(f"no column {name!r}", hint=column_hint(name, known))
 
 
 def _time_limit(phase: str, given: Mapping[str, Any]) -> float | None:
