@@ -266,13 +266,13 @@ def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]
 def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterator[Region]:
     """Attention: rows of the queries, all keys or those that these rows have ``seen``, columns of the values.
 
-    Of rows that see one key alone its values are the result, whatever the scores are.
+    Of rows that see one key of several its values are the result, whatever the scores are.
     """
     (queries, keys, values, *masks), out = asked.ins, asked.outs[0]
 
     def is_copy(box: Any) -> bool:
         found = (0, keys[-2], 1) if seen is None else seen(box[-2])
-        return is_one(found[1] - found[0] if isinstance(found, tuple) else len(found))
+        return not is_one(keys[-2]) and is_one(found[1] - found[0] if isinstance(found, tuple) else len(found))
 
     scored = regions.each(asked.region, lambda box: [] if is_copy(box) else [box])
 
