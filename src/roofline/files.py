@@ -324,6 +324,15 @@ def write_text(
         file.write(text)
 
 
+def toml_key(name: str) -> str:
+    """Write a key of TOML: bare where it is of ASCII letters, digits, - and _, else in quotes.
+
+    >>> print(toml_key("mi300x-8"), toml_key("chipé 1.5"))
+    mi300x-8 "chipé 1.5"
+    """
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
 def toml_value(value: Any, form: str = "") -> str:
     """Write a value as TOML on one line: text, truth, a list, a table, or a number in a form.
 
@@ -337,8 +346,7 @@ def toml_value(value: Any, form: str = "") -> str:
     if isinstance(value, str):  # the escapes of TOML's basic strings are those of JSON
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        pairs = ((name if name.isidentifier() else toml_value(name), item) for name, item in value.items())
-        return f"{{ {', '.join(f'{name} = {toml_value(item)}' for name, item in pairs)} }}"
+        return f"{{ {', '.join(f'{toml_key(name)} = {toml_value(item)}' for name, item in value.items())} }}"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(toml_value, value))}]"
     return format(value, form)

@@ -90,6 +90,8 @@ def test_rows_that_are_timed_in_part_are_not_ranked_and_are_told_apart_in_files(
     assert f"not ranked {said}" in " ".join(str(kept).split())
     alike = sweep_steps("llama-3-70b", on="mi300x:8", weights=["bf16", "fp8"], keep="top=9", **asked)
     assert (len(alike["top"]), alike.to_dict()["not_ranked"]) == (6, [])
+    nobody = sweep_steps("llama-3-70b", on=["mi300x:8", "mi325x:8"], tensor=8, batch=[1, 2], context=1024, keep="top=3")
+    assert (len(nobody["top"]), len(nobody.to_dict()["not_ranked"])) == (3, 2)
     table = sweep_steps("llama-3-70b", on=chips, **asked)
     gaps = table.to_dict()["columns"]["incomplete"]
     assert [bool(each) for each in gaps] == [True] * 3 + [False] * 3

@@ -330,6 +330,19 @@ def test_the_floor_writes_what_is_added_up_once():
     assert trace(passed, "fp32[100, 16]", ends, backward=True).macs() == 2 * 100 * 16 * 32
 
 
+def test_a_tensor_whose_values_are_looked_at_has_them_again_afterwards():
+    weight = torch.ones(4, 4, requires_grad=True)
+
+    def program(x):
+        with torch.no_grad():
+            weight.mul_(0.5)
+        weight.data.mul_(0.5)
+        return x @ weight if weight.abs().max() < 100 else x
+
+    assert trace(program, "fp32[8, 4]").macs() == 8 * 4 * 4
+    assert bool((weight == 1).all())
+
+
 def test_distributions_do_not_look_at_values():
     layer = nn.Linear(64, 32, bias=False)
 

@@ -373,7 +373,7 @@ def _reduced(
 def _ranked(
     table: BlockTable, keep: KeepRequest, found: Reduced
 ) -> tuple[Mapping[str, State], Mapping[str, tuple[str, ...]]]:
-    """What is kept of rows that are ranked, those timed whole unless all choices lack the same; what is said of all."""
+    """What is kept of rows that are ranked, those timed whole unless there are none; what is said of all."""
     import numpy as np
 
     said = {name: lines for name, lines in found.said.items() if not name.startswith(UNTIMED)}
@@ -384,9 +384,9 @@ def _ranked(
         choices = {name: v.decode() if isinstance(v, Codes) else v.tolist() for name, v in labels.items()}
         said["not ranked"] = tuple(choices_not_ranked(choices, list(gaps.values())))
     for each in keep.reductions if found.states else ():
-        part = found.states.get(kept_as(each, True), {})
-        rest = {name: values[:0] for name, values in part.items()} if apart else part
-        states[each.name] = found.states.get(each.name, rest)
+        part, whole = found.states.get(kept_as(each, True), {}), found.states.get(each.name, {})
+        is_empty = not any(len(values) for values in whole.values())
+        states[each.name] = part if part and is_empty else whole
     return states, said
 
 

@@ -36,7 +36,7 @@ from typing import Any, NoReturn, TypeVar
 
 from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, did_you_mean, quoted, suggest
-from roofline.files import MOST_TABLES, toml_value
+from roofline.files import MOST_TABLES, toml_key, toml_value
 from roofline.frozen import Frozen, replace
 from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
@@ -692,11 +692,12 @@ def _chip_lines(machine: Machine) -> Iterator[str]:
     if machine.shape or machine.pooled > 1 or machine.unit or machine.over or machine.use_achievable:
         hint = "save the chip alone, and ask with the rest: on='mine.toml:8', unit='vector'"
         raise HardwareError(f"a machine file holds one chip, and {machine!r} is more than its figures", hint=hint)
-    head = f"chip.{machine.key}"
+    head = f"chip.{toml_key(machine.key)}"
     own = ("name", "vendor", "aliases", "match", "cores", "core", "registers", "tdp", "notes")
     tables: list[tuple[str, Mapping[str, Any]]] = [
         (f"[{head}]", {**{name: getattr(machine, name) for name in own}, "price": machine.prices}),
-        *((f"[{head}.unit.{unit.name}]", {**unit._asdict(), "name": "", "peak": unit.peaks}) for unit in machine.units),
+        *((f"[{head}.unit.{toml_key(each.name)}]", {**each._asdict(), "name": "", "peak": each.peaks})
+          for each in machine.units),
         *((f"[[{head}.memory]]", {"level": each.name, **each._asdict(), "name": ""}) for each in machine.memories),
         *((f"[[{head}.link]]", link._asdict()) for link in machine.links),
         *((f"[[{head}.alternates]]", {"of": each.of, **each.figure._asdict(), "rejected": each.rejected})
@@ -711,7 +712,7 @@ def _chip_lines(machine: Machine) -> Iterator[str]:
 def _written(name: str, value: Any) -> list[str]:
     """Write a field of a part of a chip, of figures by format one line each; nothing of what is not known."""
     if isinstance(value, Frozen):
-        return [line for key, figure in value.items() for line in _written(f"{name}.{key}", figure)]
+        return [line for key, figure in value.items() for line in _written(f"{name}.{toml_key(key)}", figure)]
     if isinstance(value, Reduction):
         value = value._asdict() if value.dtypes else True
     alone = isinstance(value, Figure) and value.basis == "given"  # the note of its unit is not its own

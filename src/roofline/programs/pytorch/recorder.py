@@ -212,6 +212,7 @@ class Recorder:
         self._keep: list[Any] = []
         self.leaves: dict[int, Any] = {}
         self.met_leaves = False
+        self._values_of_leaves: dict[int, tuple[Any, Any]] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -344,6 +345,17 @@ class Recorder:
                 self.leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
             self._keep.append(tensor)
         return self.leaves[id(tensor)]
+
+    def remember(self, tensor: Any) -> None:
+        """Keep the values of a tensor of the caller's that the program runs on as it is."""
+        if _is_leaf_with_values(tensor) and id(tensor) not in self._values_of_leaves:
+            with outside():
+                self._values_of_leaves[id(tensor)] = (tensor, tensor.detach().clone())
+
+    def give_back(self) -> None:
+        """Give the tensors that were remembered the values that they had."""
+        for tensor, values in self._values_of_leaves.values():
+            tensor.data.copy_(values)
 
     def wrapped_on_shapes(self, wrap: Any) -> Any:
         """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
@@ -637,6 +649,8 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
         as_they_are = self.recorder.leaf_values or func in _ASK_FOR_VALUES
+        for tensor in tensors_in((args, kwargs)) if self.recorder.leaf_values else ():
+            self.recorder.remember(tensor)
         if not as_they_are and any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
             args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
         if func is torch.Tensor.to:  # data is where it should be

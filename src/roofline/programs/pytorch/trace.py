@@ -102,6 +102,8 @@ def trace(
                 with suppress(InputError):
                     return once(float_constants, True)
             raise
+        finally:
+            recorder.give_back()
 
     return once()
 
