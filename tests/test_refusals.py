@@ -743,6 +743,10 @@ def test_what_is_no_number_of_its_kind_is_named() -> None:
         ),
         (lambda: roofline.sweep(LINE, on="h100", B=sympy.Symbol("x"), D=8, F=8), "size B is x; a grid has numbers"),
         (lambda: roofline.bound(LINE, on="h100", B=np.ma.array([1, 2], mask=[0, 1]), D=8, F=8), "B is nan at index 1"),
+        (
+            lambda: roofline.bound(LINE, on="h100", B=np.array([1e200, 1.0]), D=8, F=8),
+            r"B is 1e\+200 at index 0; sizes",
+        ),
         (lambda: roofline.chips("h100", 3), "3 is no file; files are paths"),
         (lambda: roofline.plot(None), "expressions is None, and takes text"),
         (lambda: roofline.chips(files=[3]), "3 is no file; files are paths, as in"),

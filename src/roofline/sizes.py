@@ -523,8 +523,11 @@ def _are_sizes(array: Any, least: int) -> bool:
     for start in range(0, flat.size, BLOCK):
         part = flat[start : start + BLOCK]
         near = np.rint(part, out=rounded[: part.size])
-        if not (np.array_equal(near, part) and part.min() >= least and np.dot(part, part) <= LARGEST**2):
+        if not (np.array_equal(near, part) and part.min() >= least):
             return False
+        with np.errstate(over="ignore"):
+            if not np.dot(part, part) <= LARGEST**2:
+                return False
     return True
 
 
