@@ -57,6 +57,12 @@ def test_an_operand_without_a_shape_is_read_whole(
     assert found.flops() == 0
 
 
+def test_a_node_whose_only_input_is_absent_has_no_known_value() -> None:
+    node = helper.make_node("Transpose", [""], ["y"])
+    found = trace(model([node], [value("x", "B", 4)], [value("y", "B", 2)], opset=17), frontend="onnx")
+    assert found.flops() == 0
+
+
 def test_a_node_without_an_attribute_is_no_error_of_python() -> None:
     node = helper.make_node("MaxPool", ["a"], ["y"], domain="com.microsoft")
     graph = model([node], [value("a", 1, 64, 8, 8)], [value("y", 1)], opset=17)

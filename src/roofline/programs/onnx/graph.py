@@ -646,7 +646,7 @@ def _result(node: Any, known: dict[str, Any], dims: dict[str, Any]) -> Any:
         (result,) = ReferenceEvaluator(node).run(None, {word: known[word] for word in node.input if word})
     except Exception:  # what the reference does not do stays open
         return None
-    return result if hasattr(result, "dtype") else None
+    return result if hasattr(result, "dtype") and result.dtype.kind not in "OUS" else None
 
 
 def _shape(node: Any, dims: Any) -> Any:
