@@ -368,6 +368,9 @@ _MEANT = {
     "prompt and output": "context seq seq_len seqlen sequence_length seq_length ctx context_length max_model_len",
 }
 
+#: Options of which one value is a list.
+LISTS = ("files", "skew", "tile", "image_size")
+
 
 def meant(name: str, known: Container[str]) -> str:
     """Which of some arguments a word of other libraries means, as a hint; nothing where that is open.

@@ -262,3 +262,10 @@ def test_unknown_fields_and_towers_are_gaps() -> None:
     other = load({"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 48}})
     assert other.vision is None
     assert "vision_config is not modelled: only the language part is" in other.gaps
+
+
+def test_the_size_of_an_image_is_one_size_beside_several_layouts() -> None:
+    asked = {"on": "h100", "prompt": 1024, "images": 1, "image_size": (640, 480)}
+    several = serve(QWEN, **asked, tensor=[1, 2])
+    each = [serve(QWEN, **asked, tensor=n).prefill.lower for n in (1, 2)]
+    assert several.prefill.lower.tolist() == each

@@ -58,9 +58,20 @@ def test_an_operand_without_a_shape_is_read_whole(
 
 
 def test_a_node_whose_only_input_is_absent_has_no_known_value() -> None:
-    node = helper.make_node("Transpose", [""], ["y"])
-    found = trace(model([node], [value("x", "B", 4)], [value("y", "B", 2)], opset=17), frontend="onnx")
-    assert found.flops() == 0
+    node = helper.make_node("Transpose", [""], ["z"])
+    nodes = [node, helper.make_node("Relu", ["x"], ["y"])]
+    found = trace(model(nodes, [value("x", "B", 4)], [value("y", "B", 4)], opset=17), frontend="onnx")
+    assert str(found.flops()) == "0"
+
+
+def test_a_result_of_a_branch_may_have_the_name_of_the_whole_result() -> None:
+    """A cycle of names ends: the outer result is the inner one of the same name."""
+    inner = helper.make_graph([helper.make_node("MatMul", ["x", "x"], ["y"])], "then", [], [value("y", 8, 8)])
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["z"])], "else", [], [value("z", 8, 8)])
+    node = helper.make_node("If", ["which"], ["y"], then_branch=inner, else_branch=other)
+    which = helper.make_tensor_value_info("which", onnx.TensorProto.BOOL, [])
+    graph = model([node], [value("x", 8, 8), which], [value("y", 8, 8)], opset=17)
+    assert trace(graph, frontend="onnx").flops() == 2 * 8**3
 
 
 def test_a_node_without_an_attribute_is_no_error_of_python() -> None:

@@ -35,7 +35,7 @@ from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
-from roofline.meanings import meant, unknown_argument
+from roofline.meanings import LISTS, meant, unknown_argument
 from roofline.models.closed_form import OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
@@ -466,7 +466,7 @@ def _axis(name: str, value: Any) -> Any:
 
 
 def _is_choice(name: str, value: Any) -> bool:
-    return isinstance(value, list | tuple) and len(value) > 0 and name not in ("files", "skew", "tile", "image_size")
+    return isinstance(value, list | tuple) and len(value) > 0 and name not in LISTS
 
 
 class StepTable(BlockTable):

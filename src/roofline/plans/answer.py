@@ -24,6 +24,7 @@ from roofline.frozen import dataclass, field, once, replace
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
 from roofline.hardware.machine import Machine
+from roofline.meanings import LISTS
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -887,7 +888,7 @@ def plan(
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
     count, draft = (_numbers_of(name, each) for name, each in (("count", count), ("draft", draft)))
-    lists = {name for name, value in options.items() if is_several(value) and name not in ("skew", "tile")}
+    lists = {name for name, value in options.items() if is_several(value) and name not in LISTS}
     named = next((name for name in options if name in lists or name in SET_BY_PLAN), None)
     if named in {each.name for each in SERVED}:
         raise InputError(f"a plan takes one number of {spelled(named)}", hint="ask for one plan after another")

@@ -39,6 +39,7 @@ from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
+from roofline.meanings import LISTS
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
@@ -126,9 +127,6 @@ def _fill(sums: Sequence[float], count: int, most: float, first: float, last: fl
     return found
 
 
-#: Options that are sequences by themselves.
-_LISTS = ("skew", "tile")
-
 #: Fields of an answer that list what is said of it.
 _STATEMENTS = ("assumptions", "incomplete")
 
@@ -137,7 +135,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
     """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
     import numpy as np
 
-    varying = {n: np.asarray(v) for n, v in asked.items() if n not in _LISTS and is_several(v)}
+    varying = {n: np.asarray(v) for n, v in asked.items() if n not in LISTS and is_several(v)}
     fixed = {name: value for name, value in asked.items() if name not in varying}
     symbols = [name for name, value in fixed.items() if is_symbol(value)]
     if symbols:

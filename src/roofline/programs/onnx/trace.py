@@ -246,8 +246,9 @@ class GraphWalker:
             if tensor is None or node is None:
                 continue
             if item.name in self.taken:
-                word, constant = self.taken[item.name]
-                while word in self.taken:
+                word, constant, passed = item.name, False, set[str]()
+                while word in self.taken and word not in passed:  # an inner result may have an outer one's name
+                    passed.add(word)
                     word, constant = self.taken[word]
                 held = self.known.get(word) or replace(tensor, ident=_ident(word))
                 if held.ident.partition("[")[0] not in made:
