@@ -1141,7 +1141,7 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.scaling("tp", on="v5p", density=0.5), "density= has no effect: the plan for all sizes, "),
     *(
         (lambda ask=ask, name=name, value=value: ask("bf16[B, D_X] * bf16[D_X, F]", **{name: value}, on="v5e:4"),
-         f"{name}={' (or sharp)' * (name == 'algorithm')} has no effect: the plan for all sizes, "
+         f"{name}= has no effect: the plan for all sizes, "
          "no communication, sends nothing; give all sizes numbers, or another plan, or leave it out")
         for ask in (roofline.formula, lambda line, **asked: roofline.solve(line, "B", D=64, F=64, **asked),
                     lambda line, **asked: roofline.sweep(line, B=[64, 128], D=64, F=64, **asked))

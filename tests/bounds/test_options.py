@@ -20,7 +20,7 @@ SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
 SEVERAL: list[tuple[dict[str, Any], str]] = [
     ({"plan": "fewest"}, "plan="),
     ({"density": 0.5}, "density="),
-    ({"algorithm": "book"}, "algorithm= (or sharp)"),
+    ({"algorithm": "book"}, "algorithm="),
     ({"wrap": False}, "wrap="),
     ({"uneven": "pad"}, "uneven="),
 ]
@@ -94,8 +94,10 @@ def test_an_algorithm_of_a_collective_that_no_plan_has_is_idle(
     sizes = () if command == "formula" else ("B=64", "D=8192", "F=8192")
     line = "bf16[B, D_X] * bf16[D_X, F]"
     assert main([command, line, "--on", "h100:8", "--sharp", *sizes]) == 2
-    assert "algorithm= (or sharp) has no effect: no collective here is of that kind" in capsys.readouterr().err
+    assert "--algorithm (or --sharp) has no effect: no collective here is of that kind" in capsys.readouterr().err
     assert main([command, f"{line} -> bf16[B, F]", "--on", "h100:8", "--sharp", *sizes]) == 0
+    assert main([command, f"{line} -> bf16[B, F]", "--on", "h100:8", "--valid-only", *sizes]) == 2
+    assert "--valid-only has no effect: nothing here is a convolution or a pooling" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--dark", "--width=400"])

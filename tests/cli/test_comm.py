@@ -16,7 +16,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.quantity import format_amount
 
-ALGORITHM = "algorithm= (or sharp) has no effect"
+ALGORITHM = "--algorithm (or --sharp) has no effect"
 GATHER = "AllGather_X(bf16[B_X, D])"
 REDUCE = "AllReduce_X(bf16[B, D] {U_X})"
 SHUFFLE = "AllToAll_{X,J}(bf16[I_X, J])"

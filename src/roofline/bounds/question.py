@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import Comparable
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import DEFAULT, NAMES, Conventions
+from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.traffic import with_scores_on_chip
 from roofline.errors import InputError, QuantityError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
@@ -33,7 +33,7 @@ from roofline.notation import canonical, program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
-from roofline.signatures import check_methods, spelled
+from roofline.signatures import check_methods, either, spelled
 from roofline.sizes import check, common_shape, is_array, is_symbol, own_array, plain_number, product, symbol
 from roofline.statements import Assumption, assume, without
 from roofline.work import Op, Work
@@ -444,9 +444,6 @@ _SHARDED = "nothing is sharded here, and nothing is a collective"
 _SHARD_ONE = "shard a dimension, as in bf16[B_X, D], or leave it out"
 _LEFT_OUT = "leave it out"
 
-#: What options are called in messages where that is not their own name: two of the command line set one convention.
-_SAID = {"algorithm": "algorithm= (or sharp)", "link": "a link's figure"}
-
 #: Families of operations that run on the matrix unit, and those that slide a window over what may be padded.
 _ON_THE_MATRIX_UNIT = ("contraction", "convolution", "attention")
 _WINDOWS = ("convolution", "pooling")
@@ -540,7 +537,15 @@ def refuse_idle(*asked: Question, uses: tuple[ConventionUse, ...] = USES) -> Non
     for name, acts, lacks, hint in uses:
         given = [each for each in asked if _is_given(name, each)]
         if given and not any(map(acts, given)):
-            raise InputError(f"{_SAID.get(name, spelled(name))} has no effect: {lacks}", hint=hint)
+            raise InputError(f"{_written(name)} has no effect: {lacks}", hint=hint)
+
+
+def _written(name: str) -> str:
+    """A convention as the caller writes it; two options of the command line set the algorithm."""
+    if name == "link":
+        return "a link's figure"
+    word = either(settings()[name].option or name, name)
+    return spelled(word) + either(f" (or {spelled('sharp')})", "") * (name == "algorithm")
 
 
 def _is_given(name: str, asked: Question) -> bool:
@@ -560,6 +565,6 @@ def refuse_idle_on_plan(asked: Question, symbolic: Bound | None = None) -> None:
     sent = {part.op.options["collective"] for part in taken.ops if part.op.kind == "collective"}
     idle = [name for name in sorted(given) if not sent or (name == "density" and "AllToAll" not in sent)]
     if idle:
-        said, nothing = _SAID.get(idle[0], spelled(idle[0])), "has no AllToAll" if sent else "sends nothing"
+        said, nothing = _written(idle[0]), "has no AllToAll" if sent else "sends nothing"
         hint = f"give all sizes numbers, or another {spelled('plan').rstrip('=')}, or {_LEFT_OUT}"
         raise InputError(f"{said} has no effect: the plan for all sizes, {taken.plan}, {nothing}", hint=hint)
