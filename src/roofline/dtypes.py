@@ -31,6 +31,7 @@ from typing import Any
 
 from roofline.errors import DTypeError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple
+from roofline.signatures import spelled
 
 
 class DType(NamedTuple):
@@ -319,7 +320,10 @@ def _wider_of(a: str, b: str) -> str:
         return "fp32"
     else:
         reason = f"{a} and {b} are equally wide"
-    raise DTypeError(f"{reason}, so the arithmetic dtype needs a choice", hint=f"say compute={a!r} or compute={b!r}")
+    raise DTypeError(
+        f"{reason}, so the arithmetic dtype needs a choice",
+        hint=f"say {spelled('compute', a)} or {spelled('compute', b)}",
+    )
 
 
 @cache

@@ -103,7 +103,7 @@ MESSAGES = [
     (["bound", "--flops", "-1", "--on", "h100"], "'-1' is negative; expected an amount of arithmetic"),
     (["bound", "--intensity", "3", "--dtype", "fp9", "--on", "h100"], "unknown dtype 'fp9'; did you mean 'fp8'?"),
     (["bound", "--dtype", "bf16", "--on", "h100"], "ask about either an expression or raw work"),
-    (["bound", MATMUL, "--dtype", "bf16", "--on", "h100"], "dtype= goes with raw work"),
+    (["bound", MATMUL, "--dtype", "bf16", "--on", "h100"], "--dtype goes with raw work"),
     (["bound", "", "--on", "h100"], "the expression is empty"),
     (["bound", MATMUL, MATMUL, "--on", "h100"], "one expression at a time, not 2"),
     (["bound", MATMUL, "on", "h100"], "an option begins with two dashes: --on h100"),

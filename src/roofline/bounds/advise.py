@@ -62,7 +62,7 @@ from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import LARGEST
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     elif arguments:
         raise InputError("a bound already has its machine and sizes", hint="give an expression to ask anew")
     if not isinstance(answer, Bound):
-        raise InputError("advice is about one bound", hint="name one machine, as in on='h100'")
+        raise InputError("advice is about one bound", hint=f"name one machine, as in {spelled('on', 'h100')}")
     if answer.question is None:
         raise InputError("advice changes a question, and this bound has none", hint="ask for it by roofline.bound(...)")
     if not isinstance(answer.bound_by, str):

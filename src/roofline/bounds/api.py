@@ -84,11 +84,11 @@ def question(
             hint=f"'bf16[B, D] * bf16[D, F]', or {spelled('flops')} and {spelled('bytes')}, or an intensity",
         )
     if raw and sum(v is not None for v in (flops, bytes, intensity)) > 1 and intensity is not None:
-        raise InputError("an intensity stands alone", hint="give intensity=, or flops= and bytes=")
+        hint = f"give {spelled('intensity')}, or {spelled('flops')} and {spelled('bytes')}"
+        raise InputError("an intensity stands alone", hint=hint)
     if dtype is not None and not raw:
-        raise InputError(
-            "dtype= goes with raw work", hint="in an expression each tensor names its own, as in 'fp8[B, D]'"
-        )
+        hint = "in an expression each tensor names its own, as in 'fp8[B, D]'"
+        raise InputError(f"{spelled('dtype')} goes with raw work", hint=hint)
     if raw:
         _no_tensors(chosen)
     conventions = Conventions(**chosen)

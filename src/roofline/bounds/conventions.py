@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy
+from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy, missing_tile
 from roofline.errors import InputError, quoted
 from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, data_level
 from roofline.meanings import MEANINGS
 from roofline.quantity import Figure, format_percent, format_quantity, parse
+from roofline.signatures import spelled
 from roofline.sizes import UNEVEN, Size, check, plain_number
 from roofline.statements import Assumption
 
@@ -98,7 +99,7 @@ def _density(value: Any) -> Density:
 def _plan(value: Any) -> str | int | None:
     if value is None or isinstance(value, str | int):
         return value
-    raise InputError(f"plan is {quoted(value)}", hint="its rank, as in plan=2, or words of its name")
+    raise InputError(f"plan is {quoted(value)}", hint=f"its rank, as in {spelled('plan', 2)}, or words of its name")
 
 
 def _tile(tile: Sequence[int] | None) -> Tile | None:
@@ -181,9 +182,10 @@ class Conventions:
             object.__setattr__(self, "policy", "each-op" if self.tile is None else "tiled")
         check_policy(self.policy)
         if self.tile is not None and self.policy != "tiled":
-            raise InputError(f"tile= goes with policy='tiled', not {self.policy!r}", hint="give one of the two")
+            wrong = f"{spelled('tile')} goes with {spelled('policy', 'tiled')}, not {self.policy!r}"
+            raise InputError(wrong, hint="give one of the two")
         if self.tile is None and self.policy == "tiled":
-            raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
+            raise missing_tile()
 
     def changes(self) -> dict[str, Any]:
         """The fields that are not at their default, by name."""

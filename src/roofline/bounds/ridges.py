@@ -33,7 +33,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, find_link, main_level, ridge
 from roofline.quantity import format_number, format_quantity, parse
 from roofline.sections import Section, word_pairs
-from roofline.signatures import takes
+from roofline.signatures import either, takes
 
 #: Activation and weight formats of the critical batches.
 MIXES = (
@@ -237,11 +237,17 @@ def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: s
     own = [m.bandwidth.value for m in machine.memories if m.name == level and m.bandwidth]
     wanted = sorted({parse(b, "B/s") for b in bandwidths} or set(own), reverse=True)
     if not wanted:
-        raise InputError(f"{machine.name} has no bandwidth at {level}", hint="give one, as in bandwidths=[8.2e11]")
+        raise InputError(
+            f"{machine.name} has no bandwidth at {level}",
+            hint=f"give one, as in {either('--bandwidth 8.2e11', 'bandwidths=[8.2e11]')}",
+        )
     asked = Question(machine=machine, raw={"intensity": 1.0, "dtype": dtype})
     answers = [asked.vary(machine=override(machine, {level: b})).answer() for b in wanted]
     ridges = [a.critical_intensity for a in answers]
     if any(r is None for r in ridges):
-        raise InputError(f"{machine.name} has no peak for {dtype}", hint=f"give one, as in set={{{dtype!r}: 1e14}}")
+        raise InputError(
+            f"{machine.name} has no peak for {dtype}",
+            hint=f"give one, as in {either(f'--set {dtype}=1e14', f'set={{{dtype!r}: 1e14}}')}",
+        )
     peak = next(u.rate.value for u in answers[0].uses if u.quantity == "flops")
     return Zones(machine, dtype, peak, tuple(wanted), tuple(float(r) for r in ridges if r is not None))

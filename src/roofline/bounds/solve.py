@@ -1076,7 +1076,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
     if asked.conventions.compute is None and asked.is_sharded:
         raise InputError(
-            f"its steps compute in {' and '.join(sorted(kinds))}", hint="say compute=, or ask step by step"
+            f"its steps compute in {' and '.join(sorted(kinds))}", hint=f"say {spelled('compute')}, or ask step by step"
         )
     inputs = operands(asked)
     if not 0 <= operand < len(inputs):

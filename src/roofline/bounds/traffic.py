@@ -26,6 +26,7 @@ from operator import gt, lt
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.ops.contraction import tiled_tensors
+from roofline.signatures import either
 from roofline.sizes import Size, ceil_div, check, is_surely, is_zero, maximum
 from roofline.work import Key, Op, Tensor, Work
 
@@ -212,9 +213,15 @@ def _adds(op: Op, ident: str) -> bool:
     return op.kind == "scatter" and any(t.ident == ident for t in op.writes)
 
 
+def missing_tile() -> InputError:
+    """The error of a tiled policy whose tile is not given."""
+    hint = f"say {either('--tile 128,128,64', 'tile=(128, 128, 64)')}"
+    return InputError("the byte policy 'tiled' needs a tile", hint=hint)
+
+
 def _tiled(ops: Sequence[Op], tile: Tile | None) -> Moves:
     if tile is None:
-        raise InputError("the byte policy 'tiled' needs a tile", hint="say tile=(128, 128, 64)")
+        raise missing_tile()
     for name, size in zip(("bm", "bn", "bk"), tile, strict=True):
         check(name, size)
     plain = _each_op(ops)

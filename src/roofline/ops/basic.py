@@ -35,7 +35,7 @@ from roofline.errors import DTypeError, InputError, SizeError, suggest
 from roofline.frozen import replace
 from roofline.notation.structure import Step
 from roofline.ops.rules import Context, register, show_size
-from roofline.signatures import takes
+from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, has_exact, is_array, is_number, is_symbol, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
@@ -133,10 +133,12 @@ def raw(
         raise InputError(f"unknown unit {unit!r}", hint=suggest(unit, _UNITS, what="units"))
     if intensity is not None:
         if flops is not None or bytes is not None:
-            raise InputError("an intensity stands alone", hint="give intensity=, or flops= and bytes=")
+            hint = f"give {spelled('intensity')}, or {spelled('flops')} and {spelled('bytes')}"
+            raise InputError("an intensity stands alone", hint=hint)
         flops, bytes = _amount("intensity", intensity), 1
     if flops is None and bytes is None:
-        raise InputError("raw work needs an amount", hint="give flops=, bytes= or both, or intensity=")
+        hint = f"give {spelled('flops')}, {spelled('bytes')} or both, or {spelled('intensity')}"
+        raise InputError("raw work needs an amount", hint=hint)
     work = Work()
     if flops is not None:
         work += Work.flops(unit, dtypes.arithmetic_name(dtype), _amount("flops", flops))

@@ -348,7 +348,7 @@ def chunked(
     batch = single_size("batch", batch, zero=True)
     context = None if context is None else single_size("context", context)
     if batch and context is None:
-        raise InputError("sequences that decode need a context", hint="for instance context=4096")
+        raise InputError("sequences that decode need a context", hint=f"for instance {spelled('context', 4096)}")
     if context is not None and not batch:
         raise InputError(f"{spelled('context')} is of sequences that decode", hint="add batch=8, or leave it out")
     if options.pop("logits", "last") != "last":

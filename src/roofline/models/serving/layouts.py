@@ -33,6 +33,7 @@ from roofline.models.operations import check_options, decode, prefill
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.step import needs
+from roofline.signatures import either
 from roofline.sizes import product
 
 #: Chips over which a model is laid at most.
@@ -264,9 +265,9 @@ def memory_capacity(machine: Machine) -> float:
     """Capacity in bytes of the level that a model's data lies in; an error where it is not known."""
     level = data_level(machine)
     if level.capacity is None:
-        raise HardwareError(
-            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it: {level.name}.capacity=80e9"
-        )
+        figure = f"{level.name}.capacity"
+        hint = f"give it: {either(f'--set {figure}=80e9', f'set={{{figure!r}: 80e9}}')}"
+        raise HardwareError(f"the capacity of {level.name} of {machine.name} is not known", hint=hint)
     return level.capacity.value
 
 
