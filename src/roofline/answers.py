@@ -75,6 +75,7 @@ CAPABILITIES = {
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
     "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
+    "beside_by_work": "roofline.bounds.comparison_by_work:beside_by_work",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }
@@ -644,6 +645,9 @@ MOST_MACHINES = 1000
 #: The first argument of a question, of which some take several: an answer is named by it alone.
 SUBJECTS = ("model", "expression")
 
+#: What is more work or less: answers about one are ranked, and no others.
+WORKS = ("model", "bytes", "bytes_per_chip")
+
 #: Words of a question of which it takes several, an answer for each.
 LISTED = ("model", *FORMATS, "policy")
 
@@ -759,7 +763,13 @@ def each_beside(
             fit = f", or {spelled('fit')}, which lays it out on each" if options.get("fit") is False else ""
             hint = f"{wrong.hint}; or one for each machine, as in {spelled(name, '8,4')}{fit}"
             raise LayoutError(wrong.message, hint=hint) from None
-        return side_by_side(answers, names_of(machines, chosen))
+        found = side_by_side(answers, names_of(machines, chosen))
+        if not any(name in WORKS for name in chosen[0]):
+            return found
+        of = [{name: each[name] for name in each if name in WORKS} for each in chosen]
+        ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]
+        works = [work.partition(" ")[2] or work for work in names_of([""], of)]
+        return capability("beside_by_work")(found, works * len(machines), names_of(machines, ways))
 
     listed = sizes_listed(options) if len(machines) * len(chosen) > 1 else {}
     if not listed:

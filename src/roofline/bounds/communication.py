@@ -721,7 +721,8 @@ def _line(
 
 def _refuse_several(option: str, amount: Any) -> None:
     """Refuse a list, an array or a range such as ``1kB:1GB:*10`` where one amount is taken."""
-    if isinstance(amount, list | tuple | range) or is_array(amount) or (isinstance(amount, str) and ":" in amount):
+    is_several = isinstance(amount, str) and re.search(r":|[A-Za-z]\s*,", amount)
+    if is_several or isinstance(amount, list | tuple | range) or is_array(amount):
         hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
         raise InputError(f"{spelled(option)} takes one amount", hint=hint)
 

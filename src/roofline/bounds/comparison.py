@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from roofline.answers import (
@@ -65,7 +65,6 @@ from roofline.sections import (
     Table,
     Words,
     YesNo,
-    assumes,
     figures,
     incomplete,
 )
@@ -319,40 +318,56 @@ class SideBySide(Answer):
                 yield Sentences([f"{who}: {said}"])
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
-        verdicts = [*self._verdicts(), *self._cheapest()] if ranks else []
+        verdicts = [*self._verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
         if verdicts:
             yield Sentences(verdicts)
         if verdicts or any(self.untimed):
             yield BLANK
-        columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
-        shown = (
-            self.facts if self.is_one_work else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
-        )
-        rows = [
-            fact_row(self.names, name, facts, self.best(name) if self.is_one_work else (), self.partial.get(name, ()))
-            for name, facts in shown.items()
-            if any(fact is not None and fact.is_shown for fact in facts)
-        ]
-        if len(self.names) > 1 and ranks:
-            rows.insert(1, Row((TIMES_THE_LEAST, *self.ratio_cells())))
-        if not self.all_by_room:
-            rows.insert(0, Row(("runs", *(f"no: it {each[0]}" if each else "yes" for each in self.obstacles))))
-        yield Table(tuple(columns), rows, FACTS)
+        yield from self.fact_tables()
         said = "; times at best are floors" if self.answers[0].is_floor else ""
         if any(self.untimed):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
-        said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in shown.values() for f in facts)
-        marks = self.is_one_work and any(map(self.best, shown))
+        said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in self.facts.values() for f in facts)
+        marks = self.is_one_work and any(map(self.best, self.facts))
         if marks or said:
-            yield Sentences([f"{MARK} best of its row{said}" if marks else said.removeprefix("; ")], "quiet")
+            yield Sentences([f"{MARK} {self.best_of_its}{said}" if marks else said.removeprefix("; ")], "quiet")
         if operations:
-            yield from _operations_tables(self.names, self.answers)
-            for who, answer in zip(self.names, self.answers, strict=True):
-                for step in answer.steps().values():
-                    yield from fusing_in_words(step, f"{who}: ")
+            yield from self.operation_sections()
         yield BLANK
         yield from self.assumption_sections()
+
+    @property
+    def best_of_its(self) -> str:
+        """What a mark says, in words."""
+        return "best of its row"
+
+    def fact_tables(self) -> Iterator[Section]:
+        """A row a fact and a column an answer."""
+        columns = [Column(wrap="words"), *(Column(who, "right", wrap="words") for who in self.names)]
+        rows = [Row((name, *cells)) for name, cells in self.fact_cells().items()]
+        yield Table(tuple(columns), rows, FACTS)
+
+    def fact_cells(self) -> dict[str, Sequence[Cell]]:
+        """What every answer says of each fact that is shown, the best marked where all are about as much work."""
+        one = self.is_one_work
+        shown = self.facts if one else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
+        runs = [f"no: it {each[0]}" if each else "yes" for each in self.obstacles]
+        found: dict[str, Sequence[Cell]] = {} if self.all_by_room else {"runs": runs}
+        for name, facts in shown.items():
+            if any(fact is not None and fact.is_shown for fact in facts):
+                best, part = self.best(name) if one else (), self.partial.get(name, ())
+                found[name] = fact_row(self.names, name, facts, best, part).cells[1:]
+                if name == self.headline and len(self.names) > 1 and self.ranked and one:
+                    found[TIMES_THE_LEAST] = self.ratio_cells()
+        return found
+
+    def operation_sections(self) -> Iterator[Section]:
+        """A table of operations a phase, and what a fusing compiler would save of each answer."""
+        yield from _operations_tables(self.names, self.answers)
+        for who, answer in zip(self.names, self.answers, strict=True):
+            for step in answer.steps().values():
+                yield from fusing_in_words(step, f"{who}: ")
 
     def not_ranked(self) -> Iterator[Section]:
         """Who is not timed whole, with what is left out."""
@@ -376,12 +391,17 @@ class SideBySide(Answer):
 
     def assumption_sections(self) -> Iterator[Section]:
         """What all answers assume, and what each does besides."""
-        assumed = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
-        shared = [line for line in assumed[0] if all(line in each for each in assumed)]
-        yield assumes(shared)
-        for who, each in zip(self.names, assumed, strict=True):
-            yield Listing(f"{who} assumes", [line for line in each if line not in shared], "quiet")
+        left = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
+        for who, own in {"": range(len(left)), **self.assuming()}.items():
+            shared = [line for line in left[own[0]] if all(line in left[at] for at in own)]
+            yield Listing(f"{who} assumes".strip(), shared, "quiet")
+            for line, at in product(shared, own):
+                del left[at][line]
         yield incomplete(self.untimed_alike)
+
+    def assuming(self) -> dict[str, Sequence[int]]:
+        """The places of those of which is said together what they assume beyond all, by their name."""
+        return {who: [at] for at, who in enumerate(self.names)}
 
     @once
     def policies(self) -> tuple[str, ...]:
@@ -419,7 +439,15 @@ class SideBySide(Answer):
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return self.even_in_words()
-        return f"{self.lead}{where}{self._why()}"
+        return f"{self.lead}{where}{self._why()}{self._next()}"
+
+    def _next(self) -> str:
+        """Who comes next, and how many times as long it takes, in words."""
+        found = zip(self.times_the_best, self.names, self.fitting, strict=True) if self.answers[0].is_floor else ()
+        wanted, first = any(self.fitting), self._leaders
+        others = [(times, who) for times, who, fits in found if times and fits is wanted and who not in first]
+        times, who = min(others, default=(None, ""))
+        return f"; {who} comes next and takes {format_number(times, 3)}x as long" if times else ""
 
     @property
     def lead(self) -> str:
@@ -467,7 +495,7 @@ class SideBySide(Answer):
         takes = "takes" if len(least) == 1 else "take"
         return f"{said}; {how} {' and '.join(least)} {takes} the least" if least else said
 
-    def _cheapest(self) -> Iterator[str]:
+    def cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""
         for name, facts in self.facts.items():
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
@@ -480,10 +508,21 @@ class SideBySide(Answer):
                 amount = f"${format_number(least)} {name.removeprefix('$ ')}"
                 who = _alike([self.names[at] for at in first], "is the cheapest", "are the cheapest")
                 yield f"{who}{where}{count}: {amount}"
-            lacking = [self.names[at] for at, fact in enumerate(facts) if fact is None and self.fitting[at]]
-            if name.startswith("$") and found and lacking:
+
+    def _without_price(self) -> Iterator[str]:
+        """The machines that lack a price where others have one, and how it is given."""
+        for name, facts in self.facts.items():
+            each = zip(self.machines, facts, self.fitting, strict=True)
+            lacking = dict.fromkeys(who for who, fact, fits in each if fact is None and fits)
+            has_one = name.startswith("$") and any(fact and is_number(fact.value) for fact in facts)
+            if has_one and lacking:
                 given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
                 yield f"no price of {', '.join(lacking)} is listed: {given} gives yours"
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """What each is on: its name where they are named by their machines."""
+        return self.names
 
     def _why(self) -> str:
         """What decides, where the same binds everywhere and the fastest has the most of it, alone or with others."""

@@ -440,7 +440,10 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
                 said = [*([obstacle[0]] if obstacle else []), *([BY_WHAT_IS_TIMED] if part[at] else [])]
                 rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
                 rows.append((", ".join([f"{who}: {format_amount(best, 's')}", *said]), [(headline, best), *rest]))
-        return bars_chart(rows, title=answer.subject, label="time", unit="s")
+        most = sorted(parts[0][1] for _, parts in rows)[:MOST_ROWS][-1]
+        shown = [row for row in rows if row[1][0][1] <= most][:MOST_ROWS]  # the shortest, in the order asked
+        notes = left_out(len(rows), "answers")
+        return bars_chart(shown, title=answer.subject, label="time", unit="s", notes=notes)
 
     if all(type(each).__name__ == "TokenBudget" for each in answer.answers):
         return {"days": partial(_days, answer.names, answer.answers)} if _has_days(answer.answers) else {}

@@ -111,7 +111,10 @@ def comm_command(
 
     expressions, sizes = split_words(words)
     joined = " ".join(expressions)
-    expression = joined if NAMED.fullmatch(joined) else one_expression(expressions)
+    named = NAMED.fullmatch(joined)
+    if named and bytes is None and is_list(named[2]):
+        joined, bytes = named[1], named[2]
+    expression = joined if named else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
     amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}

@@ -1,0 +1,96 @@
+"""Several models or amounts of bytes on several machines: a row an answer, ranked among those about its work."""
+
+import pytest
+
+from roofline import llm
+from roofline.bounds.comparison_by_work import SideBySideByWork
+from roofline.cli import main
+from roofline.quantity import format_number
+from roofline.rendering.terminal import as_text
+
+MODELS, CHIPS = ["llama-3-8b", "llama-3-70b"], ["h100:8", "h200:8", "b200:8"]
+
+
+def _found() -> SideBySideByWork:
+    found = llm(MODELS, on=CHIPS, tensor=8, context=8192)
+    assert isinstance(found, SideBySideByWork)
+    return found
+
+
+def test_a_model_is_ranked_as_if_it_were_asked_alone() -> None:
+    found = _found()
+    by_name: dict[str, float | None] = {}
+    for model in MODELS:
+        alone = llm(model, on=CHIPS, tensor=8, context=8192)
+        by_name |= dict(zip((f"{who} {model}" for who in alone.names), alone.times_the_best, strict=True))
+        assert found.parts[model].names == alone.names
+        for name in ("a token at best", "tokens/s a chip", "memory there"):
+            best = [who.partition(" ")[0] for who in found.best(name) if who.endswith(f" {model}")]
+            assert tuple(best) == alone.best(name)
+    assert dict(zip(found.names, found.times_the_best, strict=True)) == by_name
+    assert found.fastest is None
+    assert found.to_dict()["fastest"] is None
+
+
+def test_the_headline_names_the_best_of_each_model_and_by_how_much() -> None:
+    found = _found()
+    said = " ".join(as_text(found.sections(), 80).split())
+    for model, part in found.parts.items():
+        first, second = sorted(float(each.decode.lower) for each in part.answers)[:2]
+        assert f"{model}: b200:8 has the lowest floor: all are memory-bound" in said
+        assert f"h200:8 comes next and takes {format_number(second / first, 3)}x as long" in said
+    assert "* best of its model" in said
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_an_answer_has_a_line_of_its_own(width: int) -> None:
+    lines = as_text(_found().sections(), width).splitlines()
+    rows = [line.split() for line in lines if line.startswith("  llama-3-")]
+    starts = [row[:2] for row in rows if row[0] in MODELS and row[1] in CHIPS]
+    assert starts == [[model, chip] for model in MODELS for chip in CHIPS]
+    assert max(map(len, lines)) <= width
+    machines = [line.split()[0] for line in lines if line.startswith(("  h100:8  ", "  h200:8  ", "  b200:8  "))]
+    assert sorted({*machines}) == sorted(CHIPS)  # rates of a machine stand once, whatever the model
+
+
+def test_what_does_not_fit_has_its_row_and_is_not_the_best() -> None:
+    found = llm(MODELS, on="l40s,h200", context=8192)
+    assert found.best("a token at best") == ("h200 llama-3-8b", "h200 llama-3-70b")  # of llama-3-70b none fits
+    assert "llama-3-70b: h200 has the lowest floor, if it fitted" in " ".join(str(found).split())
+    rows = [line.split() for line in str(found).splitlines() if line.split()[1:2] and line.split()[0] in MODELS]
+    assert [row[-1] for row in rows if row[1] in ("l40s", "h200")] == ["yes", "yes", "no", "no"]
+
+
+def test_models_on_one_machine_are_columns() -> None:
+    found = llm(MODELS, on="h200:8", tensor=8, context=8192)
+    assert not isinstance(found, SideBySideByWork)
+    assert found.fastest == "h200:8 llama-3-8b"
+
+
+def test_formats_are_ranked_within_a_model() -> None:
+    found = llm(MODELS, on="h200:8", tensor=8, context=8192, kv="bf16,fp8", batch=[1, 8])
+    assert [line for line in str(found).splitlines() if "lowest floor" in line] == [
+        "  llama-3-8b: h200:8 kv fp8 has the lowest floor", "  llama-3-70b: h200:8 kv fp8 has the lowest floor",
+    ]  # fmt: skip
+
+
+def test_bytes_are_ranked_among_as_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["comm", "all-gather,all-reduce 1GB,2GB", "--on", "h100:8"]) == 0
+    shown = capsys.readouterr().out
+    for amount in ("1GB", "2GB"):
+        assert f"{amount}: h100:8 all-gather has the lowest floor; h100:8 all-reduce comes next" in shown
+
+
+def test_a_machine_without_a_price_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--on", "h100:8,mi300x:8", "--tensor", "8", "--context", "8k", "--price", "table"]
+    assert main(["llm", ",".join(MODELS), *words]) == 0
+    assert "no price of mi300x:8 is listed: --price table,mi300x=1 gives yours" in capsys.readouterr().out
+
+
+def test_a_picture_of_many_answers_has_the_shortest() -> None:
+    chips = ["a100", "a100-40gb", "h100", "h200", "b200", "mi300x", "mi325x", "mi355x", "l40s"]
+    found = llm(MODELS, on=chips, context=99)
+    chart = found.plot()
+    drawn = {mark.row for mark in chart.marks}
+    assert len(drawn) == 16
+    assert "16 of 18 answers are drawn" in chart.notes
