@@ -885,7 +885,7 @@ def test_several_models_stand_side_by_side_as_several_machines_do(capsys: pytest
         assert one.time_per_token == alone
     with pytest.raises(InputError, match="measured= is a time of one answer, and these are 2"):
         train(models, on="h100:8", batch_tokens=65536, measured="10 s")
-    with pytest.raises(InputError, match="one model here; llm and train put several side by side"):
+    with pytest.raises(InputError, match=r"one model here, not 2: .*; llm and train put several"):
         load(",".join(models))
 
 
