@@ -71,11 +71,11 @@ function Card() {
   const needs = times.memory, has = it.capacity, misfit = has !== null && needs > has;
   const serving = it.name === "decode" || it.name === "prefill", said = [...passing(), ...nextFlips()];
   return (
-    <section class="card answer" aria-label="Answer" aria-live="polite">
+    <section class="card answer" aria-label="Answer" aria-live="polite">{beside.value.length > 1 && <h2>{it.on}</h2>}
       {misfit ? <p class="alert">DOES NOT FIT: {it.chips > 1 ? "each chip needs" : "needs"} {quantity(needs, "B")}, {quantity(needs - has!, "B")} more than the {quantity(has!, "B")} of {it.level}</p>
         : has !== null && needs !== undefined && <p class="good">fits: {quantity(needs, "B")} of {quantity(has, "B")} in {it.level}{it.chips > 1 ? " of each chip" : ""}</p>}
       {refused.value.map((reason) => <p class="alert">{reason}</p>)}
-      <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{it.name === "decode" ? " a token" : it.name === "prefill" ? " to the first token" : it.name === "train" ? " a step" : ""}, {binds} binds</p>
+      <p class="headline"><b id="lower" data-seconds={times.lower}>{quantity(times.lower, "s")}</b> at best{A_STEP[it.name] ?? ""}, {binds} binds</p>
       {it.spread && <p>{it.spread}</p>}
       {it.name === "train" && <Mfu />}
       {serving && <p>{quantity(tokens(it, at) / times.lower, "")} tokens/s{it.name === "decode" && ` · ${quantity(1 / times.lower, "")} tokens/s for each user`}</p>}
@@ -133,6 +133,11 @@ function WholeAnswer() {
     to prompts of {count(before)}, batch {count(sizes.batch)}: <span id="whole" data-seconds={total}>{quantity(total, "s")}</span>, the first token after {quantity(start, "s")}</p>;
 }
 
+/** What a step's time is of, by its name. */
+const A_STEP: Record<string, string> = { decode: " a token", prefill: " to the first token", train: " a step" };
+
+const inARow = (names: string[]): string => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}` : names[0] ?? "");
+
 /** Times and costs of at most so many times the least are as good as it. */
 const ALIKE = 1.002;
 
@@ -146,29 +151,43 @@ function Beside() {
   if (all.length < 2) return null;
   const fits = (each: (typeof all)[0]) => each.of.capacity === null || !(each.times.memory > each.of.capacity);
   const runs = (each: (typeof all)[0]) => fits(each) && each.runs;
-  // what cannot be run, or is timed in part, is neither the fastest nor the cheapest
+  // what cannot be run, or is timed in part, is neither the fastest nor the cheapest; more work is no slower machine
   const able = all.filter((each) => runs(each) && !each.untimed.length), fastest = (some: typeof all) => Math.min(...some.map((each) => each.times.lower));
-  const best = fastest(able.length ? able : all), open = fastest(all.filter((each) => runs(each) && each.untimed.length)) < best;
+  const works = [...new Set(all.map((each) => each.of.work))], about = (work: string, some: typeof all) => some.filter((each) => each.of.work === work);
+  const bests = Object.fromEntries(works.map((work) => [work, fastest(about(work, able).length ? about(work, able) : about(work, all))]));
+  const opens = Object.fromEntries(works.map((work) => [work, fastest(about(work, all).filter((each) => runs(each) && each.untimed.length)) < bests[work]]));
+  const isBest = (each: (typeof all)[0]) => able.includes(each) && !opens[each.of.work] && each.times.lower <= bests[each.of.work] * ALIKE;
+  const verdict = (work: string): string => {
+    const first = about(work, all).filter(isBest), rest = about(work, able).filter((each) => !isBest(each)).sort((a, b) => a.times.lower - b.times.lower);
+    const [names, time] = [inARow(first.map((each) => each.of.on)), `${quantity(bests[work], "s")}${A_STEP[step.value.name] ?? ""}`];
+    if (!first.length) return about(work, all).some(runs) ? "which has the lowest floor is not known: some are timed in part" : `none of them ${about(work, all).every(fits) ? "runs" : "fits"}`;
+    if (!rest.length) return first.length > 1 ? `${names} have the same floor: ${time} at best` : `${names} alone ${about(work, all).every(runs) ? "is timed whole" : "can run it"}: ${time} at best`;
+    return `${names} ha${first.length > 1 ? "ve" : "s"} the lowest floor: ${time} at best; ${rest[0].of.on} takes ${(rest[0].times.lower / bests[work]).toPrecision(3)}× as long`;
+  };
   const part = (each: (typeof all)[0]) => (each.untimed.length ? "≥ " : "");
   const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
   const at = nowOf(step.value), priced = makesTokens(step.value, at);
   const cost = (each: (typeof all)[0]) => priced ? costOf(each.of, each.times, nowOf(each.of)) : each.times.lower * each.of.chips * priceOf(each.of);
-  const known = able.filter((each) => Number.isFinite(priceOf(each.of))), least = Math.min(...known.map(cost));
-  const cheaper = all.some((each) => runs(each) && each.untimed.length > 0 && cost(each) < least);
+  const known = (work: string) => about(work, able).filter((each) => Number.isFinite(priceOf(each.of))), least = (work: string) => Math.min(...known(work).map(cost));
+  const cheapest = ({ of }: (typeof all)[0]) => known(of.work).length > (known(of.work).length < about(of.work, able).length ? 1 : 0)
+    && !about(of.work, all).some((each) => runs(each) && each.untimed.length > 0 && cost(each) < least(of.work));
   const roomy = all.every(runs) ? "spare" : "";  // on a phone, memory is said where it is too small
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
-    <section class="card beside" aria-label="Machines side by side"><h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
+    <section class="card beside" aria-label="Machines side by side">
+      {works.map((work) => <p class="headline verdict">{verdict(work)}</p>)}
+      {changed.value.length > 0 && <p class="quiet">as moved</p>}
+      <h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ / 1M tokens" : "cost"}</th></tr></thead>
         <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
           <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
-          <td>{part(each)}{quantity(each.times.lower, "s")}{able.includes(each) && !open && each.times.lower <= best * ALIKE ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / best).toFixed(2)}×</td>
+          <td>{part(each)}{quantity(each.times.lower, "s")}{isBest(each) ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / bests[each.of.work]).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={runs(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!runs(each) && <><br />does not {fits(each) ? "run" : "fit"}</>}</>}</td>
           <td><PriceField of={each.of} label={`price of ${each.of.on}`} /></td>
-          <td>{runs(each) && Number.isFinite(cost(each)) && (priced || known.length > 1) && <>{part(each)}{priced ? dollars(cost(each)) : `${(cost(each) / least).toFixed(2)}×`}{known.length > (known.length < able.length ? 1 : 0) && able.includes(each) && cost(each) <= least * ALIKE && !cheaper && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
+          <td>{runs(each) && Number.isFinite(cost(each)) && (priced || known(each.of.work).length > 1) && <>{part(each)}{priced ? dollars(cost(each)) : `${(cost(each) / least(each.of.work)).toFixed(2)}×`}{cheapest(each) && able.includes(each) && cost(each) <= least(each.of.work) * ALIKE && <span class="mark"> cheapest</span>}</>}</td></tr>)}</tbody></table></div>
       {all.filter((each) => each.untimed.length).map((each) => <p class="alert">not ranked: {each.of.on}: {each.untimed.join("; ")}</p>)}
-      {chips && rest.map((other) => {
+      {chips && works.length === 1 && rest.map((other) => {
         const ratio = (one.times.lower * one.of.chips) / (other.times.lower * other.of.chips), price = priceOf(one.of);
         if (Math.abs(ratio - 1) < 5e-4) return <p class="flips">a chip of {other.of.on} does as much as one of {one.of.on}: the one that costs less an hour is cheaper</p>;
         return <p class="flips">{other.of.on} is cheaper than {one.of.on} as long as a chip of it costs less than {Number.isFinite(price)
@@ -364,7 +383,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
       </header>
       {found.length > 0 && <section class={`card ${stale ? "stale-block" : ""}`} aria-label="Solution">{stale && <p class="quiet">as asked, not as moved:</p>}<Sections sections={found} /></section>}
-      {live.value && <><div class="columns"><div><Card /><Resources /></div><div><Beside /><Knobs /></div></div>
+      {live.value && <><Beside /><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div>
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
       {lead.length > 0 && <section class="card" aria-label="Answer"><Sections sections={lead} /></section>}
       {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}

@@ -12,7 +12,7 @@ export interface Operation {
   where: string; kind: string; time: number; binds: string; repeat: number; flops: number | null; bytes: number | null;
 }
 export interface Step {
-  name: string; on: string; machine: string; chips: number; spread: string; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[]; untimed: string[];
+  name: string; on: string; work: string; machine: string; chips: number; spread: string; sizes: Size[]; rates: Rate[]; terms: Term[]; reasons: string[]; untimed: string[];
   capacity: number | null; level: string; expected: Expected | null; operations: Operation[]; prices: Record<string, { value: number; source: string }>;
 }
 export interface Cell { text: string; value?: number; unit?: string; share?: number; tone?: string; source?: string }

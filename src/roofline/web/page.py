@@ -28,6 +28,7 @@ from roofline.formulas.printers import text
 from roofline.formulas.tables import Columns
 from roofline.frozen import NamedTuple
 from roofline.hardware.figures import LISTED_PRICE
+from roofline.quantity import in_a_row
 from roofline.rendering.html import data as section_data
 from roofline.sections import Headline, Section
 from roofline.sizes import is_array, is_symbol
@@ -56,7 +57,10 @@ Shown = tuple[Any, Any, Callable[[], Any] | None]
 
 
 class LiveStep(NamedTuple):
-    """A part that moves: its formula, the answer it is of, what is expected of it; how it lies on chips."""
+    """A part that moves: its formula, the answer it is of, what is expected of it; how it lies on chips.
+
+    Steps are ranked among those about the same ``work``.
+    """
 
     name: str
     formula: Formula
@@ -66,6 +70,7 @@ class LiveStep(NamedTuple):
     on: str = ""
     chips: int = 1
     spread: str = ""
+    work: str = ""
 
 
 def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str] = ()) -> dict[str, Any]:
@@ -98,9 +103,11 @@ def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str
         is_long = isinstance(found, Columns) and len(found) > MOST_DATA_ROWS
         data = None if found is None or is_long else (found.thinned() if _is_chart(found) else found).to_dict()
         data = data if len(json.dumps(plain_data(data))) <= MOST_DATA else None
+    first = shown[0][0] if shown else None
+    machines = f"on {in_a_row(list(dict.fromkeys(first.machines)))}, " if isinstance(first, SideBySide) else ""
     return {
         "title": head.subject,
-        "beside": head.beside,
+        "beside": machines + head.beside,
         "sections": section_data(sections),
         "charts": charts,
         "steps": [_record(step) for step in steps],
@@ -196,9 +203,10 @@ def _of_training(answer: Any) -> Iterator[LiveStep]:
 
 
 def _of_several(answer: Any) -> Iterator[LiveStep]:
-    for name, each in zip(answer.names, answer.answers, strict=True):
+    works = getattr(answer, "works", ("",) * len(answer.names))
+    for name, work, each in zip(answer.names, works, answer.answers, strict=True):
         for step in live_steps(each):
-            yield step._replace(on=name)
+            yield step._replace(on=name, work=work)
 
 
 #: How the moving parts of each kind of answer are found, by the name of its class.
@@ -266,6 +274,7 @@ def _record(step: LiveStep) -> dict[str, Any]:
     return {
         "name": step.name,
         "on": step.on,
+        "work": step.work,
         "machine": formula.machine.name,
         "chips": step.chips,
         "spread": step.spread,

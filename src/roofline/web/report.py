@@ -66,7 +66,7 @@ def _file(page: dict[str, Any]) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(page['title'])} · roofline</title>",
+            f"<title>{escape(' '.join((page['title'], page['beside'])).strip())} · roofline</title>",
             f"<style>{style}</style></head>",
             '<body><main id="live"></main>',
             f'<script type="application/json" id="page">{embedded(page)}</script>',
