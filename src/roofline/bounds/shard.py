@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import Fact, expected_facts, machine_asked, on_several, plain_data
 from roofline.bounds.api import question
+from roofline.bounds.hiding import hiding_in_words
 from roofline.bounds.question import AboutQuestion, Question, refuse_idle
 from roofline.bounds.sharding_plans import SHOWN_PLANS, RankedPlan, ranked
 from roofline.errors import InputError, RooflineError
@@ -188,6 +189,8 @@ class ShardPlans(AboutQuestion):
             sums = f", the first in partial sums {{{partial} that are not added up" if partial else ""
             ends = f"plans end in several layouts{sums}, as none of the result is written; with one, all end alike"
             yield from (Sentences([f"{ends}: -> {whole}"]), BLANK)
+        if said := list(hiding_in_words(self.question, self.best)):
+            yield from (Sentences(said), BLANK)
         if formulas:
             columns = tuple(Column(name, wrap="words") for name in ("sent, bytes", "math, s"))
         elif arrays:

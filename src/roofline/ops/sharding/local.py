@@ -168,8 +168,8 @@ class _Build:
             parts[end.name] = end
         image = parts[names[0]]
         if image.layout != image.whole:  # the rows of others are in memory too
-            op = self.with_borders(op, step, image, [x for x in sizes if sizes[x] == context.sizes[x]])
-        elif sizes != context.sizes:  # the rows of others are read as they arrive
+            op = self.with_borders(op, step, image, [x for x in sizes if sizes[x] is context.sizes[x]])
+        elif sizes is not context.sizes:  # the rows of others are read as they arrive
             op = replace(op, reads=(replace(op.reads[0], dims=self.dims(layouts[0]), touched=None), *op.reads[1:]))
         borders = []
         for axis, label, at in choice.bordered:
