@@ -112,3 +112,22 @@ def test_messages(sizes: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError) as caught:
         serve_table("llama-2-7b", "decode", on="h100", **sizes)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("nvidia-nemotron-3-nano-30b-a3b-nvfp4", {"on": "h200"}),  # a first step reads no states
+        ("llama-3-8b", {"on": "h200:16", "tensor": 16, "kv_parallel": 2}),  # and gathers no earlier keys
+    ],
+)
+def test_the_first_step_of_a_sequence_is_the_same_in_a_row_of_a_grid(name: str, layout: dict[str, Any]) -> None:
+    sizes = {"batch": 8, "prompt": 64, **layout}
+    first, later = (serve_bound(name, "prefill", past=past, **sizes) for past in (0, 64))
+    rows = serve_bound(name, "prefill", past=[0, 64], **sizes)
+    table = sweep_steps(name, "prefill", past=[0, 64], columns=COLUMNS, **sizes)
+    assert first.upper < later.upper
+    for column in ("lower", "op_by_op", "upper"):
+        expected = [getattr(first, column), getattr(later, column)]
+        assert getattr(rows, column).tolist() == pytest.approx(expected, rel=1e-12)
+        assert list(table[column]) == pytest.approx(expected, rel=1e-12)

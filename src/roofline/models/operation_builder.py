@@ -19,11 +19,14 @@ from roofline.ops.elementwise import elementwise
 from roofline.ops.recurrent import causal_convolution
 from roofline.ops.reduction import norm
 from roofline.signatures import spelled
-from roofline.sizes import Size, exact_div, is_one, is_zero
+from roofline.sizes import Size, ceil_div, exact_div, is_one, is_zero, minimum
 from roofline.work import Op, Tensor, Work
 
 #: Options of a prefill that a decode step does not take.
 PREFILL_ONLY = ("past", "logits", "images", "image_size")
+
+#: More tokens than any sequence has.
+_BEYOND = 10**12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,6 +109,12 @@ class ForwardPass:
     def length(self) -> Size:
         """Tokens of one sequence, those in the cache and the new ones."""
         return self.past + self.new
+
+    @property
+    def begun(self) -> Size:
+        """1 where sequences have tokens in the cache, 0 where this is their first step."""
+        # to sympy a symbol is 1 at least, and that of tokens before a prompt may be 0
+        return minimum(self.past, 1) if self.decoding else ceil_div(self.past, _BEYOND)
 
 
 #: Kinds of operations that depend on how tokens are divided into sequences.
@@ -302,8 +311,11 @@ class OperationBuilder:
 
     def states(self, name: str, dims: tuple[Size, ...], dtype: str) -> tuple[tuple[Tensor, ...], Tensor]:
         """The state that a step reads, none in the first step of a sequence, and the state that it writes."""
-        before = () if is_zero(self.step.past) else (Tensor(self.path("cache", name), dims, dtype, "state"),)
-        return before, Tensor(self.path("kept", name), dims, dtype, "state")
+        kept = Tensor(self.path("kept", name), dims, dtype, "state")
+        if is_zero(self.step.past):
+            return (), kept
+        read = None if isinstance(self.step.past, int) else kept.elements * self.step.begun
+        return (replace(kept, ident=self.path("cache", name), touched=read),), kept
 
     def vector(
         self, kind: str, reads: Sequence[Tensor], out: Tensor, part: str, flops: Size, elements: Size, compute: str = ""

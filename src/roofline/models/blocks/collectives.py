@@ -253,7 +253,10 @@ class KVParallelAttention(SharedAttention):
             builder.output(f"gathered.{number}", each.traffic_elements, dtype=each.dtype)
             for number, each in enumerate(cached)
         ]
-        builder.ops[-1] = replace(builder.ops[-1], writes=tuple(out))
+        sent = builder.ops[-1]
+        # where the cache is empty nothing is sent
+        work = sent.work if isinstance(builder.step.past, int) else sent.work * builder.step.begun
+        builder.ops[-1] = replace(sent, work=work, writes=tuple(out))
         return out
 
 
