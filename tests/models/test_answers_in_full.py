@@ -259,7 +259,7 @@ def test_decode_follows_what_was_in_the_cache_and_the_prompt(capsys: Capture) ->
     assert answer["speculation"]["plain"] == answer["time_per_token"]
     words = "llm llama-3-8b --on h100 --prompt 1000 --past 500 --output 8 --prefill-on h100"
     assert main(words.split()) == 2
-    assert "--prefill-on is about whole prompts; leave --past out" in capsys.readouterr().err
+    assert "prefill on chips of its own is about whole prompts; leave --past out" in capsys.readouterr().err
 
 
 def test_half_the_layers_are_half_of_each_kind() -> None:

@@ -222,6 +222,22 @@ def test_servers_keep_pace_at_the_ratio() -> None:
     assert found.answers_per_second_per_chip == pytest.approx(answers / (4 + found.ratio * 8), rel=1e-9)
 
 
+def test_what_is_kept_follows_the_layers_and_the_copies() -> None:
+    """Windows are full and states do not grow; a copy's chips alone hold its prompts; each side has its formats."""
+    one: dict[str, Any] = {"prefill": {"on": "h200"}, "decode": {"on": "h200"}}
+    for name in ("gpt-oss-20b", "nvidia-nemotron-3-nano-30b-a3b-nvfp4"):
+        found = disaggregate(name, prompt=512, output=4096, batch=8, **one)
+        ended = load(name).cache_bytes(512 + 4095)
+        assert found.bytes_freed_per_second == pytest.approx(found.answers_per_second * ended, rel=1e-12)
+    two = {"on": "h100:8", "tensor": 4, "kv": "fp8"}
+    found = disaggregate("llama-3-8b", prompt=1000, output=3, prefill_batch=2, prefill=two, decode={"on": "h100"})
+    assert (found.copies, found.cache_bytes) == (2, 32 * 2 * 8 * 128 * 1000)
+    assert found.transfer_time == pytest.approx(found.cache_bytes / (4 * found.link), rel=1e-12)  # type: ignore[operator]
+    for wrong, message in (({"past": 5}, "is about whole prompts"), ({"images": 1}, "images on prefill chips")):
+        with pytest.raises(InputError, match=message):
+            disaggregate("qwen3-vl-2b-instruct", prompt=512, output=3, prefill={"on": "h100", **wrong}, decode=two)
+
+
 @cache
 def _servers() -> Any:
     return disaggregate("gpt-2", prompt=10, output=3, prefill={"on": "h100"}, decode={"on": "h100"})

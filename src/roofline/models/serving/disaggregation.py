@@ -36,7 +36,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size
+from roofline.sizes import Size, is_zero
 
 #: The most decode servers in a ratio of whole numbers.
 MOST_SERVERS = 16
@@ -50,8 +50,9 @@ class Disaggregation(Answer):
         ``prefill_time``   seconds a prefill server takes for its batch of prompts; ``step_time`` a decode step, mean
         ``prefill_batch``, ``batch``      sequences at once on a server of each kind
         ``prefill_chips``, ``decode_chips``   chips of a server of each kind
-        ``cache_bytes``    bytes of keys and values that one prompt hands over
+        ``cache_bytes``    bytes of keys and values that one prompt hands over; ``ended_bytes`` with those of its answer
         ``link``           bytes a second one way from one chip; ``links`` how many chips send at once
+        ``copies``         copies of the model on a prefill server, each with prompts of its own
     """
 
     prompt: int
@@ -63,8 +64,10 @@ class Disaggregation(Answer):
     prefill_chips: int
     decode_chips: int
     cache_bytes: float
+    ended_bytes: float
     link: float | None
     links: int
+    copies: int
     prefill_target: str
     decode_target: str
 
@@ -105,8 +108,7 @@ class Disaggregation(Answer):
     @property
     def bytes_freed_per_second(self) -> float:
         """Bytes of keys and values that ended sequences free on a decode server: those of prompt and answer."""
-        per_token = self.cache_bytes / self.prompt
-        return self.answers_per_second * per_token * (self.prompt + self.steps)
+        return self.answers_per_second * self.ended_bytes
 
     @property
     def answers_per_second_per_chip(self) -> float:
@@ -116,7 +118,7 @@ class Disaggregation(Answer):
     @property
     def transfer_time(self) -> float | None:
         """Seconds to hand one prompt's keys and values over; None where no link is known."""
-        return None if self.link is None else self.cache_bytes / (self.link * self.links)
+        return None if self.link is None else self.cache_bytes / (self.link * (self.links // self.copies))
 
     @property
     def transfer_rate(self) -> float:
@@ -158,7 +160,7 @@ class Disaggregation(Answer):
             pace = "it keeps pace" if self.keeps_pace else "it does not keep pace"
             time, link = format_amount(self.transfer_time, "s"), format_amount(self.link, "B/s")
             rate = format_amount(self.transfer_rate, "B/s")
-            lines.append(f"{moved}: {time} over {self.links} x {link}; prefill makes {rate}, {pace}")
+            lines.append(f"{moved}: {time} over {self.links // self.copies} x {link}; prefill makes {rate}, {pace}")
         return paragraph("prefill and decode apart", lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -230,6 +232,11 @@ def disaggregate(
     prefill_batch = single_size("prefill batch", prefill_batch)
     for given in (options, prefill, decode):
         check_one_layout(given)
+        if given.get("images"):
+            raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
+        if not is_zero(given.get("past", 0)):
+            hint = f"leave {spelled('past')} out"
+            raise InputError("prefill on chips of its own is about whole prompts", hint=hint)
     form = check_form(form, {**options, **prefill, **decode})
     check_steps(output, "an output", "tokens")
     if output < 2:
@@ -239,7 +246,12 @@ def disaggregate(
     sender = target(first.machine)
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
     chips = chips_in_all(first.machine, {**options, **prefill})
-    stored = described.in_format(options.get("activations") or described.dtype)
+
+    def kept(length: int, asked: Mapping[str, Any]) -> float:
+        activations = asked.get("activations") or described.dtype
+        stored = described.in_format(activations)
+        return float(stored.cache_bytes(length, dtype=asked.get("kv"), activations=activations))
+
     return Disaggregation(
         prompt=prompt,
         output=output,
@@ -249,9 +261,11 @@ def disaggregate(
         batch=batch,
         prefill_chips=chips,
         decode_chips=chips_in_all(later.machine, {**options, **decode}),
-        cache_bytes=float(stored.cache_bytes(prompt, dtype=options.get("kv"), activations=options.get("activations"))),
+        cache_bytes=kept(prompt, {**options, **prefill}),
+        ended_bytes=kept(prompt + output - 1, {**options, **decode}),
         link=rate,
         links=chips,
+        copies=first.sizes.get("data", 1),
         prefill_target=first.target,
         decode_target=later.target,
     )

@@ -161,13 +161,9 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.disaggregation import disaggregate
 
     batch, prompt = asked.need("prefill_on", "batch", "prompt")
-    if asked.arguments.get("images"):
-        raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
     if asked.wanted["output"] is None:
         needs = f"{spelled('prefill_on')} needs {spelled('output')}"
         raise InputError(needs, hint=f"tokens of an answer, as in {spelled('output', 512)}")
-    if "past" in asked.arguments:
-        raise InputError(f"{spelled('prefill_on')} is about whole prompts", hint=f"leave {spelled('past')} out")
     target = behind_colon(asked.wanted["prefill_on"])
     shape = target.partition(":")[2]
     chips = asked.wanted["prefill_tensor"]
@@ -178,6 +174,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     shared = {name: value for name, value in asked.decoding.items() if name not in _WHERE}
     decoding: dict[str, Any] = {name: asked.decoding[name] for name in _WHERE if name in asked.decoding}
     many = {"expert": chips} if asked.arguments.get("expert", 1) > 1 else {}
+    many |= {name: value for name, value in asked.arguments.items() if name in PREFILL_ONLY}
     answer = disaggregate(
         asked.model,
         prompt=prompt,
