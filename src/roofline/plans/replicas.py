@@ -453,16 +453,13 @@ class DraftSteps:
     def of(cls, asked: PlanQuestion, replica: Replica, machine: Machine) -> DraftSteps:
         """Find what drafts, and what it holds. A share of a step holds nothing that is known."""
         by = drafter(asked.model, asked.drafts.by, step_options(asked, replica), asked.drafts.weights)
-        if by.model is None:
+        if by.held is None:
             return cls(asked, replica, by)
         options = dict(by.options)
         try:
-            ways = Parallelism.of_options(machine, options)
-            # the head of its own prediction layers is the model's
-            whole = replace(by.model, after=()) if asked.drafts.by == "mtp" else by.model
-            stages, _ = local_stages(whole, machine, ways)
+            stages, _ = local_stages(by.held, machine, Parallelism.of_options(machine, options))
         except RooflineError as error:
-            raise InputError(f"what drafts, {by.model.name}: {error}") from None
+            raise InputError(f"what drafts, {by.held.name}: {error}") from None
         kept = (part.cache_bytes(asked.load.peak_context, dtype=options.get("kv")) for part in stages)
         weights = max(float(part.weight_bytes(options.get("weights"))) for part in stages)
         return cls(asked, replica, by, weights, max(map(float, kept)))

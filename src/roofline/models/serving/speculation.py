@@ -66,7 +66,7 @@ class Speculation(Answer):
     """A draft of the length asked for, the best one, and a plain decode step, at the floor.
 
     ``by`` says what drafts; ``drafts`` are those of every length up to the longest that was tried. ``memory`` is what
-    a chip keeps where another model drafts: both models.
+    a chip keeps where a model drafts, or the model's own layers for further tokens: both.
     """
 
     batch: int
@@ -253,12 +253,12 @@ def speculate(
         checking = step(described, context, length + 1, **options)
         drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
     memory = None
-    if own is not None and by != "mtp":
+    if drafts_by.held is not None:
         sizes: dict[str, Any] = {"batch": batch, "context": context + draft}
         needed = step_bound(described, "decode", **sizes, **options).footprint
-        beside = step_bound(own, "decode", **sizes, **drafts_by.options).footprint
+        beside = step_bound(drafts_by.held, "decode", **sizes, **drafts_by.options).footprint
         if needed is not None and beside is not None:
-            parts = {described.name: needed.total, own.name: beside.total}
+            parts = {described.name: needed.total, drafts_by.held.name: beside.total}
             memory = Footprint(parts, needed.level, needed.capacity)
     tried = tuple(drafts[: longest + 1])
     return Speculation(batch, acceptance, drafts_by.said, form, plain, drafts[draft], tried, memory)
@@ -277,12 +277,16 @@ def check_draft(length: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Drafter:
-    """What drafts: a ``model`` with the ``options`` of its steps, or a ``share`` of the model's own step."""
+    """What drafts: a ``model`` with the ``options`` of its steps, or a ``share`` of the model's own step.
+
+    ``held`` is what of the model lies in memory beside the one that checks.
+    """
 
     said: str
     model: Model | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     share: float = 0.0
+    held: Model | None = None
 
 
 def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], weights: str | None = None) -> Drafter:
@@ -298,15 +302,18 @@ def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], w
             raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
         return Drafter(f"a draft of {by:g} of a step", share=float(by))
     if by == "mtp":
-        return Drafter("its own prediction layers", prediction_layer(model), dict(options))
+        own = prediction_layer(model)
+        # its table and its head are those of the model
+        held = replace(own, after=(), head=False, receives=own.width)
+        return Drafter("its own prediction layers", own, dict(options), held=held)
     other = load(by)
     # a draft model has formats of its own
     shared = {
         name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
     }
     if weights is None:
-        return Drafter(other.name, other, shared)
-    return Drafter(f"{other.name} in {weights}", other, {**shared, "weights": weights})
+        return Drafter(other.name, other, shared, held=other)
+    return Drafter(f"{other.name} in {weights}", other, {**shared, "weights": weights}, held=other)
 
 
 def prediction_layer(model: Model) -> Model:
