@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import roofline
@@ -526,10 +528,49 @@ def test_two_chips_are_compared_in_a_line() -> None:
 def test_an_answer_says_what_its_times_are_called() -> None:
     with pytest.raises(AttributeError, match="a Bound has no latency: its times are lower, op_by_op, upper, estimate"):
         _ = roofline.bound("bf16[8, 8] * bf16[8, 8]", on="h100").latency
-    with pytest.raises(AttributeError, match="a Serving has no lower: its times are time_to_first_token, time_per_tok"):
-        _ = roofline.llm("llama-3-8b", on="h100", context=1024).lower
-    with pytest.raises(AttributeError, match="a Communication has no lower: its times are time"):
-        _ = roofline.comm("allreduce 1GB", on="h100:8").lower
+
+
+_LAYER = "bf16[B, 8192] * bf16[8192, 8192]"
+
+_ESTIMATED: dict[str, Callable[[], Any]] = {
+    "line": lambda: roofline.bound(_LAYER, on="h100", B=64, estimate=True),
+    "several sizes": lambda: roofline.bound(_LAYER, on="h100", B=[1, 64], estimate=True),
+    "sweep": lambda: roofline.sweep(_LAYER, on="h100", B=[1, 64], estimate=True),
+    "side by side": lambda: roofline.bound(_LAYER, on=["h100", "a100"], B=64, estimate=True),
+    "collective": lambda: roofline.comm("allreduce 1GB", on="h100:8", estimate=True),
+    "decode": lambda: roofline.llm("llama-3-8b", on="h100", batch=8, context=1024, estimate=True),
+    "decode, prefill": lambda: roofline.llm("llama-3-8b", on="h100", prompt=64, output=8, estimate=True),
+    "models side by side": lambda: roofline.llm("llama-3-8b", on=["h100", "h200"], context=1024, estimate=True),
+    "training": lambda: roofline.train("llama-3-8b", on="h100:512", batch_tokens=4e6, estimate=True),
+}
+
+
+@pytest.mark.parametrize("kind", _ESTIMATED)
+@pytest.mark.parametrize("word", ["expected", "estimate", "floor", "limited_by"])
+def test_a_word_that_is_no_attribute_is_told_with_the_expression_that_has_it(kind: str, word: str) -> None:
+    answer = _ESTIMATED[kind]()
+    values: list[Any] = [getattr(answer, word, None)]
+    if values[0] is None:
+        with pytest.raises(AttributeError, match=r"there (is|are) ") as wrong:
+            getattr(answer, word)
+        values = [eval(each, {"answer": answer}) for each in re.findall(r"answer[^\s,]+", str(wrong.value))]
+    for value in values:
+        array = np.asarray(value)
+        assert array.dtype.kind in "OU" if word == "limited_by" else (array > 0).all()
+
+
+def test_what_to_expect_of_a_training_step_is_its_estimate_and_no_rate_is_taken_from_it() -> None:
+    asked: dict[str, Any] = {"on": "h100:512", "batch_tokens": 4e6}
+    step = roofline.train("llama-3-8b", **asked, estimate=True)
+    assert step.estimate == step.expectation.value > step.lower == step.time
+    stated = roofline.train("llama-3-8b", **asked, overlap=0.5, estimate=True)
+    assert stated.estimate == stated.stated_estimate == stated.time != stated.expectation.value
+    assert step.stated_estimate is None
+
+
+def test_no_place_is_told_where_there_is_none() -> None:
+    with pytest.raises(AttributeError, match="'Machine' object has no attribute 'lower'"):
+        _ = roofline.chip("h100").lower
 
 
 def test_help_begins_with_the_common_parameters() -> None:

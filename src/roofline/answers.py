@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, a_or_an
 from roofline.frozen import NamedTuple
-from roofline.meanings import SAID_IN_PYTHON
+from roofline.meanings import SAID_IN_PYTHON, attribute_meant
 from roofline.sections import (
     Amount,
     Column,
@@ -98,20 +98,9 @@ _TIMES = (
 )  # fmt: skip
 _TIME_WORDS = frozenset((*_TIMES, "seconds", "latency", "runtime", "duration", "times"))
 
-#: What people call facts that answers have under another name.
-_SAID_BY = {
-    **dict.fromkeys(
-        ("memory_bound", "is_memory_bound", "compute_bound", "is_compute_bound", "network_bound", "is_network_bound"),
-        "kind is 'memory-bound', 'compute-bound' or 'network-bound', and bound_by the resource, as 'hbm'",
-    ),
-    **dict.fromkeys(
-        ("bytes_moved", "moved_bytes", "memory_bytes", "traffic"),
-        "bytes has them by memory level, and total_bytes is their sum",
-    ),
-}
-
-#: Attributes that are steps of an answer, which have what the answer has not itself.
-_PARTS = ("decode", "prefill", "bound")
+#: Attributes that are parts of an answer, and lists of them, which have what the answer has not itself.
+_PARTS = ("decode", "prefill", "bound", "best")
+_LISTS_OF_PARTS = ("answers", "each")
 
 _TABLES = (Table, CrossTable)
 
@@ -246,14 +235,10 @@ class Answer(ABC):
                 of = f"; bound(on=…) of it is one, as in bound(on='h100').{name}()"
                 hint = ONLY_SOME[name] + of * callable(getattr(type(self), "bound", None))
                 raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {hint}")
-            if name in _TIME_WORDS:
+            said = _elsewhere(self, name) or SAID_IN_PYTHON.get(name)
+            if not said and name in _TIME_WORDS:
                 there = [each for each in _TIMES if each in dir(type(self))]
-                hint = f"its times are {', '.join(there)}" if there else "table() has its times"
-                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {hint}")
-            asked = () if name.startswith("_") else _PARTS
-            parts = (each for each in asked if each in dir(type(self)) and hasattr(getattr(self, each, None), name))
-            within = next((f"it is of a step: answer.{each}.{name}" for each in parts), "")
-            said = _SAID_BY.get(name) or SAID_IN_PYTHON.get(name) or within
+                said = f"its times are {', '.join(there)}" * bool(there)
             if said:
                 raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {said}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -287,6 +272,30 @@ class Answer(ABC):
 
 
 check_methods(Answer)
+
+
+def _elsewhere(answer: Any, name: str) -> str:
+    """Where an answer has what a word asks for, which is no attribute of it; nothing where it has it nowhere."""
+    words, meaning = attribute_meant(name)
+    places = [] if name.startswith("_") else list(_places(answer, words, "answer"))
+    there = f"there {'are' if len(places) > 1 else 'is'} {' and '.join(places)}"
+    return f"{there}{meaning and ', '}{meaning}" * bool(places)
+
+
+def _places(answer: Any, words: Sequence[str], path: str) -> Iterator[str]:
+    """The expressions that say an attribute, the first of ``words``: of the answer, of a column, or of its parts."""
+    has = dir(type(answer))
+    if words[0] in has:
+        yield f"{path}.{words[0]}"
+        return
+    column = next((word for word in words if word in answer.columns), None) if "columns" in has else None
+    if column is not None:
+        yield f"{path}[{column!r}]"
+        return
+    parts = {f"{path}.{name}": getattr(answer, name) for name in _PARTS if name in has}
+    parts |= {f"{path}.{name}[0]": next(iter(getattr(answer, name)), None) for name in _LISTS_OF_PARTS if name in has}
+    for at, part in parts.items():
+        yield from () if part is None or callable(part) else _places(part, words, at)
 
 
 #: The unit of how many times as fast something is.

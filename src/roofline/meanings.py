@@ -334,7 +334,7 @@ SAID_IN_PYTHON = {
     "explain": "where figures come from is answer.explain()",
     "view": "a picture is answer.plot()",
     "json": "plain data are answer.to_dict()",
-    "expected": "what it will take is answer.estimate, with its interval answer.expectation, where estimate=True",
+    "expected": "what to expect is asked by estimate=True",
     "solve": "where it flips is roofline.solve(line, 'B', on=...)",
     "symbols": "a size of a formula is roofline.sizes.symbol('B'), positive and whole: answer.lower.diff(symbol('B'))",
     "closed_form": "a closed form is answer.formula(), of a solution its form and printed('latex')",
@@ -368,6 +368,27 @@ _MEANT = {
     "prompt and output": "context seq seq_len seqlen sequence_length seq_length ctx context_length max_model_len",
 }
 
+#: Attributes of answers: what they are, and the words that others have for them.
+_ATTRIBUTES = {
+    "estimate": ("seconds to expect, where estimate=True was asked", "expected expected_time predicted prediction"),
+    "expectation": ("what is expected with its interval, where estimate=True was asked", "interval confidence"),
+    "lower": ("seconds at best", "best best_case floor lower_bound minimum min_time"),
+    "upper": ("seconds at worst", "worst worst_case upper_bound maximum max_time"),
+    "critical_intensity": ("the ridge in FLOP/B", "ridge ridge_point knee balance machine_balance balance_point"),
+    "intensity": ("FLOPs a byte", "arithmetic_intensity operational_intensity ai oi"),
+    "bound_by": ("the resource that binds", "limited_by limiter bottleneck binding limiting_resource"),
+    "kind": (
+        "'memory-bound', 'compute-bound' or 'network-bound'",
+        "memory_bound is_memory_bound compute_bound is_compute_bound network_bound is_network_bound regime",
+    ),
+    "total_bytes": ("the sum of bytes, which has them by memory level", "bytes_moved moved_bytes memory_bytes traffic"),
+    "attainable": ("FLOP/s at best", "performance flops_per_second achieved_flops roof"),
+    "utilisation": ("the compute unit's share of the time at best", "utilization of_peak fraction_of_peak"),
+    "over_floor": (
+        "the time over the floor, where measured= gave it", "fraction efficiency slowdown over_bound fraction_of_bound"
+    ),
+}  # fmt: skip
+
 #: Options of which one value is a list.
 LISTS = ("files", "skew", "tile", "image_size")
 
@@ -383,6 +404,16 @@ def meant(name: str, known: Container[str]) -> str:
     each = ((told.split(" and "), words.split()) for told, words in _MEANT.items())
     found = (several for several, words in each if all(one in known for one in several) and name.lower() in words)
     return next((f"did you mean {' and '.join(map(repr, several))}?" for several in found), "")
+
+
+def attribute_meant(word: str) -> tuple[list[str], str]:
+    """The attribute of answers that a word means, with other words for it, and what it is; else the word itself.
+
+    >>> attribute_meant("knee")[0][:2], attribute_meant("knee")[1], attribute_meant("ops")
+    (['critical_intensity', 'ridge'], 'the ridge in FLOP/B', (['ops'], ''))
+    """
+    each = (([name, *words.split()], said) for name, (said, words) in _ATTRIBUTES.items())
+    return next((found for found in each if word.lower() in found[0]), ([word], ""))
 
 
 def unknown_argument(name: str, known: Collection[str]) -> InputError:

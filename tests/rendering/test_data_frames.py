@@ -425,7 +425,7 @@ def test_accuracy_of_a_kind_that_was_not_measured_has_a_frame_and_names_the_step
 def test_what_an_answer_has_in_a_step_is_told() -> None:
     served = roofline.llm("llama-3-8b", on="h100", context=64)
     for name in ("ops", "bytes", "flops", "total_bytes"):
-        with pytest.raises(AttributeError, match=f"a Serving has no {name}: it is of a step: answer.decode.{name}"):
+        with pytest.raises(AttributeError, match=f"a Serving has no {name}: there is answer.decode.{name}"):
             getattr(served, name)
     assert repr(served.decode.ops[0]) == "<OpBound embed_tokens: 2.44 ns at best, hbm>"
 

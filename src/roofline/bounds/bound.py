@@ -179,12 +179,14 @@ class OpBound:
 
 
 class Measurable:
-    """What was ``measured`` of something with bounds, held against them; None where nothing was."""
+    """What was ``measured`` and estimated of something with bounds; None where nothing was."""
 
     __slots__ = ()
     measured: float | None
     lower: Size
     upper: Size
+    estimate: Size | None
+    expectation: Any
 
     @property
     def over_floor(self) -> Size | None:
@@ -195,6 +197,21 @@ class Measurable:
     def overlapped(self) -> Size | None:
         """The share of times that overlaps, if what was measured lies between the bounds; else None."""
         return overlapped(self.measured, self.lower, self.upper)
+
+    @property
+    def stated_estimate(self) -> Size | None:
+        """Seconds with the stated overlap and overhead, also beside an estimate by constants; None: none was stated.
+
+        >>> from roofline import bound
+        >>> line = "bf16[512, 4096] * bf16[4096, 4096]"
+        >>> [bound(line, on="h100", **more).stated_estimate for more in ({"overlap": 1}, {"estimate": True})]
+        [1.7...e-05, None]
+        """
+        if self.expectation is None or self.estimate is None:
+            return self.estimate
+        constants = self.expectation.value
+        same = self.estimate is constants or (not is_array(constants) and self.estimate == constants)
+        return None if same else self.estimate
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -354,21 +371,6 @@ class Bound(Measurable, Comparable):
         if self.lower / time > LARGEST:
             raise InputError(f"no number of chips does this in {quoted(time)} seconds", hint="give a longer time")
         return int(ceil_div(self.lower, time)) * self.machine.pooled
-
-    @property
-    def stated_estimate(self) -> Size | None:
-        """Seconds with the stated overlap and overhead, also beside an estimate by constants; None: none was stated.
-
-        >>> from roofline import bound
-        >>> line = "bf16[512, 4096] * bf16[4096, 4096]"
-        >>> [bound(line, on="h100", **more).stated_estimate for more in ({"overlap": 1}, {"estimate": True})]
-        [1.7...e-05, None]
-        """
-        if self.expectation is None or self.estimate is None:
-            return self.estimate
-        constants = self.expectation.value
-        same = self.estimate is constants or (not is_array(constants) and self.estimate == constants)
-        return None if same else self.estimate
 
     @property
     def overlap_gain(self) -> Size | None:

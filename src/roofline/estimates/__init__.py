@@ -61,7 +61,9 @@ def estimated(
     if isinstance(answer, Communication):
         return replace(answer, bound=estimator.estimated(answer.bound))
     if isinstance(answer, Training):
-        return replace(answer, expectation=expect_training(estimator, answer))
+        step = expect_training(estimator, answer)
+        estimate = step.value if step is not None and answer.estimate is None else answer.estimate
+        return replace(answer, estimate=estimate, expectation=step)
     if isinstance(answer, Serving):
         refuse_unmeasured(answer.model)
     if isinstance(answer, Serving) and answer.varying:

@@ -40,8 +40,7 @@ class Training(Measurable, Comparable):
     """One step, and what follows for a token budget.
 
     ``lower``, ``op_by_op`` and ``upper`` are the times of a step, waits of the pipeline included: everything overlaps,
-    each operation within itself, nothing; ``estimate`` lies between them where an overlap or overhead was stated,
-    and ``expectation`` is what published steps say to expect.
+    each operation within itself, nothing; ``estimate`` is what to expect, by published steps where ``estimate=True``.
     ``stages`` are the kinds of pipeline stage; :attr:`bound` is a chip of the one that takes longest, without waits.
 
     Attributes
@@ -55,11 +54,11 @@ class Training(Measurable, Comparable):
         ``six``           the usual 6·parameters·tokens, of the parameters that one token uses; of frozen ones 4
         ``peak``          FLOP/s of one chip, in the format of the arithmetic; that of all is ``chips`` times as much
         ``lower``, ``op_by_op``, ``upper``  seconds of a step
-        ``estimate``      seconds with the overlap or overhead stated; None where none was
+        ``estimate``      seconds with the overlap or overhead stated, or to expect by constants; None where neither was
         ``stated``        MFU that was stated (0 to 1); ``measured``  seconds that a step took; None where not given
         ``tokens``        tokens to train on, all steps together; None where not given
         ``price``         dollars of one chip for an hour; ``power``  watts of one chip
-        ``expectation``   what to expect, with its interval, where ``estimate=True`` was asked
+        ``expectation``   the estimate by constants with its interval, where ``estimate=True`` was asked
     """
 
     model: Model
@@ -165,7 +164,7 @@ class Training(Measurable, Comparable):
             return self.measured
         if self.stated is not None:
             return self.model_flops / (self.chips * self.peak * self.stated)
-        return self.lower if self.estimate is None else self.estimate
+        return self.lower if self.stated_estimate is None else self.stated_estimate
 
     @property
     def mfu(self) -> Size:
@@ -658,7 +657,7 @@ def _rate_in_words(found: Training) -> str:
             how += f" (it cannot be: the floor allows {format_percent(found.most_mfu, 1)})"
     elif found.measured is not None:
         how = f"as measured, {time} a step"
-    elif found.estimate is not None:
+    elif found.stated_estimate is not None:
         how = f"as estimated, {time} a step"
     run_again = found.flops > found.model_flops * 1.0001
     again = f", {format_percent(found.hfu, 1)} with what is run again" if run_again else ""
