@@ -580,6 +580,15 @@ def test_powers_are_raised_whatever_their_exponent(tab: Tab, tmp_path: Path) -> 
     assert "2554954752\u2009·\u20090.96875batch" in formula.inner_text()
 
 
+def test_what_a_stage_waits_stands_among_the_times_of_resources(tab: Tab, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"on": "v5p:4x4x4", "batch_tokens": 4e6, "fsdp": 16, "pipeline": 4, "microbatches": 4}
+    opened(tab, report(train("llama-3-8b", **asked)), tmp_path)
+    rows = tab.page.locator("section[aria-label='Time on each resource'] summary")
+    assert re.split(r"\s+", rows.last.inner_text()) == ["waiting", "4.66", "s", "·", "37%"]
+    opened(tab, report(train("llama-3-8b", on="v5p:4x4x4", batch_tokens=4e6)), tmp_path)
+    assert "waiting" not in "".join(rows.all_inner_texts())
+
+
 def test_an_arrow_stays_whole_and_a_path_breaks_behind_its_slashes(tab: Tab, tmp_path: Path) -> None:
     tab.page.set_viewport_size({"width": 390, "height": 844})
     opened(tab, report(solve("bf16[B, D] * bf16[D, F] -> bf16[B, F]", "B", on="h100", D=4096, F=4096)), tmp_path)

@@ -198,8 +198,8 @@ function Beside() {
 }
 
 function Resources() {
-  const times = answer.value, it = step.value, most = Math.max(...it.terms.map((t) => times[t.column])) || 1;
-  const binds = binding(times), parts = partsAt(now.value);
+  const times = answer.value, it = step.value, busiest = Math.max(...it.terms.map((t) => times[t.column])), waits = times.lower - busiest;
+  const binds = binding(times), parts = partsAt(now.value), most = Math.max(busiest, waits) || 1;
   return (
     <section class="card" aria-label="Time on each resource">
       <h2>Time on each resource</h2>
@@ -219,6 +219,14 @@ function Resources() {
           </details>
         );
       })}
+      {waits > 1e-6 * times.lower && <details class="term">
+        <summary>
+          <span class="name">waiting</span>
+          <span class="bar"><i style={{ width: `${(100 * waits) / most}%`, background: "var(--quiet)", opacity: 0.5 }} /></span>
+          <span class="figure">{quantity(waits, "s")} · {percent(waits / times.lower)}</span>
+        </summary>
+        <p class="quiet">The stage that takes longest waits for the others of its pipeline: more microbatches make it less.</p>
+      </details>}
     </section>
   );
 }
