@@ -266,17 +266,105 @@ def test_of_a_cache_that_is_updated_what_was_there_before_is_read():
     assert _bytes(again, torch.empty(16, 64), torch.empty(5, 64), policy="minimal") == 4 * 64 * (11 + 5 + 16 + 1)
 
 
-@pytest.mark.parametrize("last", [64, 32])
-def test_a_part_that_is_read_between_two_writes_is_given_back(last):
-    def program(x, y):
-        made = torch.empty(256, 64)
-        made[:64] = x
-        seen = made[:64].sum()
-        made[:last] = y[:last]
-        return made[:64], seen
+@pytest.mark.parametrize(("second", "rows"), [(slice(0, 64), 64), (slice(32, 96), 96)])
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("is_outside", [False, True])
+def test_of_a_place_that_is_written_twice_the_last_write_counts(is_outside, is_read, second, rows):
+    """It is written once for good, of a given buffer too; what is written first is read where something reads it."""
 
-    moved = _bytes(program, torch.empty(64, 64), torch.empty(64, 64), policy="minimal")
-    assert moved == 4 * 64 * (64 + last + 64) + 4
+    def program(x, y, *given):
+        made = given[0] if given else torch.empty(256, 64)
+        made[:64] = x
+        seen = made[:64].sum() if is_read else x.new_zeros(())
+        made[second] = y
+        return (seen,) if given else (made[:96], seen)
+
+    inputs = [torch.empty(64, 64), torch.empty(64, 64), *[torch.empty(256, 64)] * is_outside]
+    moved = _bytes(program, *inputs, policy="minimal")
+    of_x = 64 if is_read else rows - 64
+    assert moved == 4 * 64 * (of_x + 64 + rows) + 4
+
+
+def test_a_part_that_is_written_before_the_whole_is_not_kept():
+    def step(parameter, x):
+        parameter[:3] = x[:3]
+        parameter.mul_(0.9)
+
+    def row(parameter, x):
+        for place in range(8):
+            parameter[3] = x[place]
+
+    x = torch.empty(64, 64)
+    assert _bytes(step, torch.empty(64, 64), x, policy="minimal") == 4 * 64 * (3 + 61 + 64)
+    assert _bytes(row, torch.empty(64, 64), x, policy="minimal") == 4 * 64 * 2
+
+
+def _drawn_updates(seed):
+    """A program that writes parts of a given tensor ``a`` and of one of its own, ``m``, and gives some of both back."""
+    draw = random.Random(seed)
+
+    def part():
+        first, last = sorted(draw.sample(range(5), 2))
+        left, right = sorted(draw.sample(range(4), 2))
+        columns = slice(left, right) if draw.random() < 0.5 else slice(None)
+        return (slice(None), columns) if draw.random() < 0.2 else (slice(first, last, draw.choice((1, 1, 2))), columns)
+
+    steps = [(draw.choice("cccampzsi"), draw.choice("aam"), part(), draw.choice("xyam")) for _ in range(4)]
+    shown = [("m", part()), *[(draw.choice("am"), part()) for _ in range(draw.randint(0, 1))]]
+
+    def program(a, x, y, written=None):
+        held, found = {"a": a, "x": x, "y": y, "m": torch.zeros(4, 3)}, []
+        for kind, name, where, source in steps:
+            target = held[name] if where == (slice(None), slice(None)) else held[name][where]
+            rows, columns = target.shape
+            other = held[source][4 - rows :, 3 - columns :]
+            other = other.clone() if source == name and kind in "ca" else other
+            if kind in "sp":
+                found.append(target.sum() if kind == "s" else target + 1)
+                continue
+            if kind == "i":
+                held[name].index_copy_(0, torch.tensor([3, 1]), held[source][:2].clone())
+            else:
+                change, *given = {"c": ("copy_", other), "a": ("add_", other), "z": ("zero_",)}.get(kind, ("mul_", 0.9))
+                getattr(target, change)(*given)
+            if written is not None and name == "a":
+                written[[3, 1] if kind == "i" else where] = True
+        return [held[name][where] for name, where in shown], found
+
+    return program, shown
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_of_drawn_updates_in_place_each_element_is_read_and_written_once(seed):
+    """An element is needed where a NaN in it reaches what is left of the program."""
+    program, shown = _drawn_updates(seed)
+    written, own = torch.zeros(4, 3, dtype=torch.bool), torch.zeros(4, 3, dtype=torch.bool)
+    parts, found = program(*(torch.rand(4, 3) for _ in range(3)), written)
+    for name, where in shown:
+        own[where] |= name == "m"
+    needed = 0
+    for place in range(36):
+        inputs = torch.rand(36)
+        inputs[place] = torch.nan
+        given = list(inputs.reshape(3, 4, 3).clone())
+        parts, others = program(*given)
+        inner = [part for part, (name, _) in zip(parts, shown, strict=True) if name == "m"]
+        needed += any(bool(each.isnan().any()) for each in (given[0][written], *inner, *others))
+    elements = needed + int(written.sum()) + int(own.sum()) + sum(each.numel() for each in found)
+    moved = _bytes(program, *(torch.empty(4, 3) for _ in range(3)), policy="minimal")
+    indices = 8 * 2 * 4  # those of a copy that nothing needs are not read
+    assert 4 * elements <= moved <= 4 * elements + indices
+    assert (moved - 4 * elements) % 8 == 0
+
+
+def test_writes_to_unknown_places_are_no_more_than_the_tensor_has():
+    def program(cache, x, first, second):
+        for index in (first, first, second, second):
+            cache[index] = x
+
+    index = torch.zeros(5, dtype=torch.int64)
+    moved = _bytes(program, torch.empty(8, 64), torch.empty(5, 64), index, index.clone(), policy="minimal")
+    assert moved == 4 * 64 * (5 + 8) + 2 * 8 * 5
 
 
 def test_inputs_that_are_updated_in_place_are_written():

@@ -161,6 +161,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
     found = list(ops)
     for index, op in reversed(list(enumerate(ops))):
         only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
+        only = None if only is not None and "[" in only.ident else only  # a part goes by other names where it is read
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
         given = [only.given] if only is not None and only.given else []
         if only is None or only.role in _KEPT or not (users or given):

@@ -546,8 +546,8 @@ def elements_of_stretches(places: Sequence[Stretches]) -> Size:
     return maximum(*(product(n for n, _ in each.steps) for each in places))
 
 
-def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
-    """Distances of the grid that places lie on, and its shape; no shape where there is none."""
+def _grid_of(places: Sequence[Stretches], others: Sequence[Stretches] = ()) -> tuple[list[Any], tuple[Any, ...]]:
+    """Distances of the grid that places lie on, and its shape, which holds others too; no shape where there is none."""
     strides: list[Any] = []
     for stride in sorted({stride for each in places for _, stride in each.steps}, reverse=True):
         shared = stride
@@ -557,7 +557,7 @@ def _grid_of(places: Sequence[Stretches]) -> tuple[list[Any], tuple[Any, ...]]:
             strides.append(shared)
     if any(far % near != 0 for far, near in pairwise(strides)):
         return strides, ()
-    last = max(each.last for each in places)
+    last = max(each.last for each in (*places, *others))
     return strides, (last // strides[0] + 1, *(far // near for far, near in pairwise(strides)))
 
 
@@ -567,10 +567,9 @@ def without(places: Sequence[Stretches], part: Stretches) -> Sequence[Stretches]
     >>> without([Stretches(0, ((4, 8), (6, 1)))], Stretches(4, ((4, 8), (2, 1))))      # two of six columns
     [Stretches(start=0, steps=((4, 8), (4, 1)))]
     """
-    strides, region, removed = _on_a_grid(places, part)
-    if region is None or removed is None:
-        return None
-    left = outside(region, removed)
+    strides, left, removed = _on_a_grid(places, part)
+    for box in removed:
+        left = outside(left, box)
     return None if left is None else [stretches_of(box, strides) for box in left]
 
 
@@ -581,21 +580,22 @@ def shown_by(view: Stretches, shape: Sequence[int], places: Sequence[Stretches])
     (((0, 1, 1), (0, 4, 1)),)
     """
     _, region, part = _on_a_grid(places, view)
-    if region is None or part is None:
+    if region is None or len(part) != 1:
         return WHOLE
-    found, sizes = _of_part(region, part)
+    found, sizes = _of_part(region, part[0])
     return reshaped(found, sizes, shape) if prod(sizes) == prod(shape) else WHOLE
 
 
-def _on_a_grid(places: Sequence[Stretches], part: Stretches) -> tuple[list[Any], Region, Box | None]:
-    """The distances of a grid on which a part is one box, places as boxes of the grid, and the part; None without."""
-    with suppress(TypeError):  # an order that depends on an open size
-        strides, shape = _grid_of([*places, part])
-        box = boxes_of(part, shape) if shape else None
-        boxes = [boxes_of(each, shape) for each in places] if box is not None and len(box) == 1 else [None]
-        if box is not None and all(found is not None for found in boxes):
-            return strides, union(*(found or () for found in boxes)), box[0]
-    return [], WHOLE, None
+def _on_a_grid(places: Sequence[Stretches], part: Stretches) -> tuple[list[Any], Region, Sequence[Box]]:
+    """Distances of a grid, places and a part as boxes of it, one for the part if that can be; all without a grid."""
+    grids: list[tuple[list[Any], Region, Sequence[Box]]] = []
+    for own, others in (([*places, part], ()), ([part], places)):
+        with suppress(TypeError):  # an order that depends on an open size
+            strides, shape = _grid_of(own, others)
+            first, *boxes = [boxes_of(each, shape) if shape else None for each in (part, *places)]
+            if first is not None and None not in boxes:
+                grids.append((strides, union(*(each or () for each in boxes)), first))
+    return min(grids, key=lambda grid: len(grid[2]), default=([], WHOLE, ()))
 
 
 def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import prod
+from operator import lt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,9 +25,9 @@ from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
-from roofline.programs.regions import WHOLE, Region
+from roofline.programs.regions import NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
-from roofline.sizes import Size, is_symbol, maximum, minimum
+from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
 
 #: Places of a storage in bytes; None for all of it.
@@ -64,7 +65,7 @@ def needed_bytes(
         needed[ident] = dict.fromkeys(parts)
     needed.update(dict.fromkeys(results, None))
     written_whole = {t.ident for op in ops for t in op.writes if t.touched is None}
-    left = {ident: list(parts) for ident, parts in shown.items() if ident not in written_whole}
+    left = {ident: list(parts) for ident, parts in shown.items()}
 
     def need(ident: str, places: Sequence[Stretches] | None) -> None:
         base, before = _base(ident), needed[_base(ident)]
@@ -77,42 +78,86 @@ def needed_bytes(
 
     made = {t.ident: t for op in reversed(ops) for t in op.writes if "[" not in t.ident}
     by_call: dict[int, Mapping[str, Sequence[Sequence[Stretches]]]] = {}
-    given: dict[int, Size] = {}
+    bases = {_base(t.ident) for op in ops for t in op.writes[:1]}
+    kept = {base for base in bases - shown.keys() if base.partition(".")[0] in outside}
+    stays, given = _written_last(ops, calls, kept)
     for place, op in reversed(list(enumerate(ops))):
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
             if _base(tensor.ident) not in read and tensor.ident not in shown and tensor.ident not in needed:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
-        replaced = _replaced(op, call)
-        base = _base(op.writes[0].ident) if replaced else ""
-        asked = needed[base] if replaced else None
-        if asked is None and replaced:
-            whole = [_everything(made[base])] if base in made else []
-            asked = dict.fromkeys(each for each in whole or () if each is not None) or None
-            asked = dict.fromkeys(left[base]) if asked is None and base in left else asked
-        if replaced and base in left:
-            after = _without(left[base], replaced)
-            if after is None:
-                del left[base]
-            else:
-                given[place] = _bytes(dict.fromkeys(left[base])) - _bytes(dict.fromkeys(after))
-                left[base] = after
-        if replaced and asked is not None:
-            after = _without(list(asked), replaced)
-            needed[base] = asked if after is None else dict.fromkeys(after)
-        if replaced and base.partition(".")[0] in outside:
-            asked = None
-        followed = _copied(op, call, asked) if replaced else _followed(op, call, needed)
+        asked = needed.get(op.writes[0].ident, {}) if op.writes else {}
+        if _is_part(op, call):
+            base, (changed, is_new) = _base(op.writes[0].ident), _changed(op, call)
+            asked = needed[base]
+            if asked is None:
+                every = [_everything(made[base])] if base in made else []
+                asked = dict.fromkeys(each for each in every if each is not None) or None
+                asked = dict.fromkeys(left[base]) if asked is None and base in left.keys() - written_whole else asked
+            if changed and base in left:
+                after = _without(left[base], changed)
+                if after is None:
+                    del left[base]
+                else:
+                    given[place] = _bytes(dict.fromkeys(left[base])) - _bytes(dict.fromkeys(after))
+                    left[base] = after
+            if is_new and asked is not None:
+                after = _without(list(asked), changed)
+                needed[base] = asked if after is None else dict.fromkeys(after)
+            if base in kept:
+                asked = None if asked is None or place not in stays else {**asked, **dict.fromkeys(stays[place])}
+        whole = next((t.ident for t in op.writes[:1] if t.touched is None and t.ident in left), None)
+        if whole is not None and left[whole] != list(shown[whole]):  # parts of it are written again
+            given[place] = _bytes(dict.fromkeys(left.pop(whole)))
+        followed = _followed(op, call, asked, needed)
         if call is not None:  # of several operations of one call the last has its result
             followed = by_call.setdefault(id(calls[place]), followed)
         for tensor in op.reads:
-            if tensor.ident in followed:
-                for places in followed[tensor.ident]:
-                    need(tensor.ident, places)
-                continue
             view = seen(tensor.ident) or _everything(tensor)
-            need(tensor.ident, None if view is None else [view])
+            for places in followed.get(tensor.ident, [None if view is None else [view]]):
+                need(tensor.ident, places)
+            needed.setdefault(_base(tensor.ident), {})
     return NeededBytes({ident: _bytes(places) for ident, places in needed.items() if places is not None}, given)
+
+
+def _written_last(
+    ops: Sequence[Op], calls: Mapping[int, Call], kept: Set[str]
+) -> tuple[dict[int, list[Stretches]], dict[int, Size]]:
+    """Of operations that write parts of tensors that are kept: places that none after them writes again, and bytes.
+
+    Where the places are not known they are others than those written later, as long as the tensor has others; the same
+    indices name the same places.
+    """
+    covered: dict[str, list[Stretches]] = defaultdict(list)
+    spent: dict[Any, Size] = defaultdict(int)
+    stays: dict[int, list[Stretches]] = {}
+    given: dict[int, Size] = {}
+    for place, op in reversed(list(enumerate(ops))):
+        call = _counted_from_least(calls.get(place))
+        base = _base(op.writes[0].ident) if op.writes else ""
+        if call is None or base not in kept or not _is_part(op, call):
+            continue
+        later, (written, _) = covered[base], _changed(op, call)
+        if written:
+            near = [part for part in later if any(not _lie_apart(part, own) for own in written)]
+            after = _without(written, near)
+            if after is not None:
+                stays[place], given[place] = after, _bytes(dict.fromkeys(after))
+            if len(later) + len(written) <= _MOST_STRETCHES:
+                later += written
+            continue
+        indices = (base, *(t.ident for t in op.reads if "int" in t.dtype))
+        room = _bytes(dict.fromkeys([*later, *_places(call.results[0], WHOLE)])) - _bytes(dict.fromkeys(later))
+        (own,) = regions.counted_from(LEAST, [op.writes[0].traffic_bytes])
+        given[place] = 0 if indices in spent else maximum(0, minimum(own, room - spent[base]))
+        spent[indices] = given[place]
+        spent[base] += given[place]
+    return stays, given
+
+
+def _lie_apart(one: Stretches, other: Stretches) -> bool:
+    """Whether the last byte of one surely lies before the first of the other."""
+    return is_surely(lt, one.last, other.start) or is_surely(lt, other.last, one.start)
 
 
 def _without(places: Sequence[Stretches], parts: Sequence[Stretches]) -> list[Stretches] | None:
@@ -125,16 +170,6 @@ def _without(places: Sequence[Stretches], parts: Sequence[Stretches]) -> list[St
     return list(places)
 
 
-def _copied(op: Op, call: Call | None, asked: Places) -> Mapping[str, Sequence[Sequence[Stretches]]]:
-    """What is needed of a tensor that is copied into a part of another, of which these places are asked for."""
-    source = call.args[1] if call is not None and call.name == "copy" else None
-    if call is None or not isinstance(source, TensorOperand) or source.tensor is None or source.layout is None:
-        return {}
-    out = call.results[0]
-    region = regions.aligned(WHOLE if asked is None else _region(out, list(asked)), source.shape, out.shape)
-    return {source.tensor.ident: [_places(source, region)]}
-
-
 def _everything(tensor: Tensor) -> Stretches | None:
     """All bytes of a tensor that is read as a whole."""
     if "[" in tensor.ident or tensor.touched is not None:
@@ -143,17 +178,22 @@ def _everything(tensor: Tensor) -> Stretches | None:
     return Stretches(0, ((int(nbytes) if not is_symbol(nbytes) else nbytes, 1),))
 
 
-def _replaced(op: Op, call: Call | None) -> Sequence[Stretches]:
-    """The bytes of a tensor that an operation writes anew in place, where these are a part of it."""
-    if call is None or not call.in_place or not op.writes:
-        return ()
-    out, part = call.results[0], op.writes[0]
-    if out.layout is None or not ("[+" in part.ident or part.touched is not None):
-        return ()
-    whole = regions.box_of(out.shape)
-    if call.name in ("copy", "fill", "zero"):
-        return _places(out, (whole,))
-    return _places(out, tuple(_replaced_boxes(call) or ()))
+def _is_part(op: Op, call: Call | None) -> bool:
+    """Whether an operation writes a part of a tensor in place."""
+    if call is None or not call.in_place or not op.writes or call.results[0].layout is None:
+        return False
+    return "[+" in op.writes[0].ident or op.writes[0].touched is not None
+
+
+def _changed(op: Op, call: Call) -> tuple[Sequence[Stretches], bool]:
+    """The bytes of a part that an operation writes in place, where they are known; whether it reads none of them."""
+    out = call.results[0]
+    is_new, boxes = call.name in ("copy", "fill", "zero"), _replaced_boxes(call)
+    if boxes:
+        return _places(out, tuple(boxes)), True
+    if is_new or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
+        return _places(out, WHOLE), is_new
+    return (), False
 
 
 def _replaced_boxes(call: Call) -> Sequence[regions.Box] | None:
@@ -214,27 +254,30 @@ def _bytes(places: Mapping[Stretches, None]) -> Size:
     return places_together(list(places))
 
 
-def _followed(op: Op, call: Call | None, needed: Mapping[str, Places]) -> Mapping[str, Sequence[Sequence[Stretches]]]:
-    """What an operation needs of the tensors that it reads, by their names, where it is followed."""
+def _followed(
+    op: Op, call: Call | None, asked: Places, needed: Mapping[str, Places]
+) -> Mapping[str, Sequence[Sequence[Stretches]]]:
+    """What an operation needs of the tensors that it reads for places of its result, by their names, if followed."""
     if call is None or not call.full_name.startswith("aten.") or not call.results or not op.writes:
         return {}
     rule = _RULES.get(call.name) or (needs.alike if call.is_pointwise else None)
+    out, is_part = call.results[0], _is_part(op, call)
+    if is_part and asked is not None and _region(out, list(asked)) == NOTHING:
+        return {tensor.ident: () for tensor in op.reads}
     if rule is None:
         return {}
-    out = call.results[0]
     single = out.tensor is not None and op.writes[0].ident == out.tensor.ident and op.writes[0].touched is None
-    single = single and "[" not in op.writes[0].ident
+    single = is_part or (single and "[" not in op.writes[0].ident)
     operands = list(operands_in((call.args, call.results[:1])))
     if not single or any(each.layout is None for each in operands) or any(t.ident in needed for t in op.writes[1:]):
         return {}
-    places = needed.get(op.writes[0].ident, {})
     found: dict[str, list[Sequence[Stretches]]] = {}
     try:
-        region = regions.box_in(WHOLE, out.shape) if places is None else _region(out, list(places))
+        region = regions.box_in(WHOLE, out.shape) if asked is None else _region(out, list(asked))
         if region is not WHOLE:
             given = list(operands_in(call.args))
-            asked = Asked(call, [x.shape for x in given], [out.shape], [region], given)
-            for operand, part in zip(given, rule(asked), strict=False):
+            facts = Asked(call, [x.shape for x in given], [out.shape], [region], given)
+            for operand, part in zip(given, rule(facts), strict=False):
                 if operand.tensor is not None:
                     found.setdefault(operand.tensor.ident, []).append(_places(operand, part))
     except TypeError:  # a comparison that depends on an open size
@@ -254,7 +297,8 @@ def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
         n == 1 or strides[d] == prod(shape[at + 1 :]) * width
         for at, (d, n) in enumerate(zip(order, shape, strict=True))
     )
-    if start or not dense:
+    held = prod(shape) * width
+    if start or not dense or not all(is_surely(lt, each.last, held) for each in places):
         view = regions.stretches_of(regions.box_of(tensor.shape), strides, start, width)
         found = regions.shown_by(view, (*shape, width), places)
     else:
@@ -509,6 +553,17 @@ def _replacing(each: Asked) -> Iterator[Region]:
     for box in (_replaced_boxes(each.facts) or ())[: regions.MOST_BOXES]:
         region = regions.outside(region, box)
     yield region
+    rows = _rows(each.numbers[1]) if each.facts.name == "index_copy" else None
+    if rows is not None and each.ins[0]:
+        axis = _axis(each)
+
+        def from_rows(box: regions.Box) -> list[regions.Box] | None:
+            held = [place for place, row in enumerate(rows) if row in range(*box[axis])]
+            return regions.with_rows(box, axis, held) if held else []
+
+        source = regions.each(each.region, from_rows)
+        yield regions.each(source, lambda box: [(box[axis],)])
+        yield source
 
 
 def _linear(each: Asked) -> Iterator[Region]:

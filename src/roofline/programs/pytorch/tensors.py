@@ -183,7 +183,7 @@ class TensorIdentities:
 
     def made_in_part(self, tensors: Sequence[Any]) -> dict[str, Tensor]:
         """By the name of each other tensor that the program made: as many elements as these show of it."""
-        made = {name: views for name, views in self._made(tensors).items() if not any(map(_covers, views))}
+        made = {name: views for name, views in self._inner(tensors).items() if not any(map(_covers, views))}
         shown = {name: _shown(views) for name, views in made.items()}
         return {name: Tensor(name, dims, dtype_name(made[name][0].dtype)) for name, dims in shown.items() if dims}
 
@@ -196,6 +196,11 @@ class TensorIdentities:
                 views[storage.ident].append(tensor)
         return views
 
+    def _inner(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
+        """The same without what the program writes into tensors from outside: all of that stays."""
+        outside = {s.ident for s in self._storages.values() if s.outside}
+        return {name: views for name, views in self._made(tensors).items() if name not in outside}
+
     def needed(
         self, ops: Sequence[Op], calls: Mapping[int, Any], tensors: Sequence[Any], results: Set[str]
     ) -> tuple[dict[str, Size], dict[int, Size]]:
@@ -203,7 +208,11 @@ class TensorIdentities:
 
         Results show all or a part of these tensors; the ``results`` are given back whole.
         """
-        shown = {name: [region_of(v, self._plain) for v in views] for name, views in self._made(tensors).items()}
+        shown: dict[str, list[Stretches]] = {
+            name: [region_of(v, self._plain) for v in views] for name, views in self._inner(tensors).items()
+        }
+        replaced = {f"{s.base}.{n}" if n else s.base for s in self._storages.values() for n in range(s.version)}
+        shown |= {name: [] for name in replaced if name not in shown}  # all of it is written again
         outside = {s.base for s in self._storages.values() if not s.made or s.outside}
         written = {s.ident for s in self._storages.values() if s.outside and s.version}
         found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
@@ -287,10 +296,11 @@ def _elements(nbytes: Size, dtype: str) -> Size:
 
 
 def _giving(op: Op, given: Size | None) -> Op:
-    """The operation, so many elements of what it writes given back where these are not all."""
+    """The operation, so many elements of what it writes given back."""
     first = op.writes[0] if op.writes else None
-    if first is None or given is None or not is_surely(lt, given, first.traffic_elements):
+    if first is None or given is None:
         return op
+    given = given if is_surely(lt, given, first.traffic_elements) else first.traffic_elements
     return replace(op, writes=(replace(first, given=given), *op.writes[1:]))
 
 
