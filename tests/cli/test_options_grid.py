@@ -112,7 +112,7 @@ def test_a_measured_step_of_a_model_says_its_bandwidth_and_likely_causes(capsys:
     )
 
 
-@pytest.mark.parametrize("option", [["--chunk", "512"], ["--draft", "4"], ["--price", "2"]])
+@pytest.mark.parametrize("option", [["--chunk", "512"], ["--draft", "4"]])
 def test_beside_an_expectation_what_is_a_bound_is_said(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     line = ["llm", "llama-3-8b", "--on", "h100", "--prompt", "1k", *option]
     said = "these are bounds: what to expect (--estimate) is said of each step alone"

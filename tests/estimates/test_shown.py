@@ -265,3 +265,48 @@ def test_one_phase_may_have_several_sizes_and_the_other_one() -> None:
         one = roofline.llm("llama-3-8b", prompt=prompt, **asked)
         assert several.prefill.expectation.value[place] == pytest.approx(one.prefill.expectation.value)
         assert several.decode.expectation.value == pytest.approx(one.decode.expectation.value)
+
+
+def test_a_limit_on_decoding_holds_what_is_expected_of_each_batch() -> None:
+    asked: dict[str, Any] = {"on": "h200:2", "tensor": 2, "context": 16000}
+    several = roofline.llm("mixtral-8x7b", batch=[74, 75, 76], **asked, estimate=True)
+    time_of = dict(zip((74, 75, 76), several.decode.estimate.tolist(), strict=True))
+    limit = (time_of[75] + time_of[76]) / 2
+    (most,) = roofline.llm("mixtral-8x7b", **asked, tpot=limit, estimate=True).front.within
+    (at_best,) = roofline.llm("mixtral-8x7b", **asked, tpot=limit).front.within
+    assert (most.batch, at_best.batch) == (75, 89)
+    assert most.time_per_token == pytest.approx(time_of[75], rel=1e-12)
+    assert most.at_best <= most.low < most.time_per_token < most.high
+    given = roofline.llm("mixtral-8x7b", batch=[64, 74, 89], **asked, tpot=limit, price=3, estimate=True)
+    assert given.front.to_dict()["form"] == "expected"
+    assert [choice.batch for choice in given.front.within] == [74]
+    # the cost is of the same time: hours of two chips for a million of 74 tokens a step
+    dollars = 3 * 2 * time_of[74] * 1e6 / 74 / 3600
+    assert given.cost["output"].dollars == pytest.approx(dollars, rel=1e-12)
+    assert given.cost["output"].to_dict()["form"] == "expected"
+    assert given.front.cost_per_million(given.front.within[0]) == pytest.approx(dollars, rel=1e-12)
+
+
+def test_a_limit_holds_what_is_expected_of_rows_and_their_costs_are_by_it() -> None:
+    asked: dict[str, Any] = {"on": "h200:2", "tensor": 2, "batch": [64, 89], "context": 16000, "price": 3}
+    floors = roofline.sweep("mixtral-8x7b", tpot="30ms", **asked)
+    table = roofline.sweep("mixtral-8x7b", tpot="30ms", estimate=True, **asked)
+    assert (floors.plain("within"), table.plain("within")) == ([True, True], [True, False])
+    assert (floors.cheapest, table.cheapest) == (1, 0)
+    ratio = table.plain("expected")[0] / table.plain("lower")[0]
+    assert table.plain("cost_per_million")[0] == pytest.approx(ratio * floors.plain("cost_per_million")[0], rel=1e-12)
+    notes = dict(table.notes)
+    assert notes["no cost"] == "1 of 2 rows: expected to take longer than the limit of 30 ms"
+    assert notes["assumes"] == "costs are at the times to expect"
+
+
+def test_a_cost_is_at_the_times_to_expect_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "prompt": 1000, "output": 100, "price": 2}
+    found = roofline.llm("llama-3-8b", **asked, estimate=True)
+    mean = found.further["generation"].expectation.parts[1].value
+    assert found.cost["output"].dollars == pytest.approx(2 * mean * 1e6 / 8 / 3600)
+    assert found.cost["input"].dollars == pytest.approx(2 * found.prefill.estimate * 1e6 / 8000 / 3600)
+    assert found.cost["output"].dollars > roofline.llm("llama-3-8b", **asked).cost["output"].dollars
+    words = ["llm", "llama-3-8b", "--on", "h100", "--context", "4k", "--price", "2", "--estimate"]
+    assert main(words) == 0
+    assert re.search(r"\$[\d.]+ a million output tokens: as expected\n", capsys.readouterr().out)

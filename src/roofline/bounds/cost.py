@@ -42,6 +42,7 @@ class MillionCost:
 
     What does not fit costs nothing that can be said: all are None, ``reason`` says why. Where it is the least of
     several configurations, ``each`` is the cost of every one of them, in arrays with NaN for what does not fit.
+    ``form`` is ``expected`` where the time behind it is what to expect.
     """
 
     chip_hours: Size | None
@@ -50,6 +51,7 @@ class MillionCost:
     each: MillionCost | None = None
     reason: str | None = None
     of: str = "token"
+    form: str = ""
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -121,7 +123,8 @@ class MillionCost:
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
         plain = attributes(self, "chip_hours", "dollars", "kilowatt_hours", "reason")
-        return plain | {f"joules_per_{self.of}": plain_data(self.joules)}
+        form = {"form": self.form} if self.form == "expected" else {}
+        return plain | {f"joules_per_{self.of}": plain_data(self.joules)} | form
 
     def facts(self, of: str) -> Iterator[Fact]:
         """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison."""

@@ -18,7 +18,14 @@ from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation
 from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
-from roofline.estimates.served import calibrate, calibrate_served, expect_training, refuse_unmeasured, with_expectation
+from roofline.estimates.served import (
+    calibrate,
+    calibrate_served,
+    expect_training,
+    further_expected,
+    refuse_unmeasured,
+    with_expectation,
+)
 from roofline.progress import counted
 from roofline.signatures import spelled, takes
 
@@ -110,6 +117,8 @@ def _of_several(serving: Any, estimator: Estimator) -> Any:
     from roofline.models.parallelism.layout import OPTIONS, is_several
     from roofline.models.serving.answer import serve
 
+    if serving.front is not None and serving.front.again is not None:
+        serving = _sought_in_time(serving, estimator)
     may_be_several, phases = {"batch", "prompt", "context", "past", *OPTIONS}, {}
     for name, phase in serving.phases.items():
         asked = serving.asked_of(name)
@@ -128,7 +137,62 @@ def _of_several(serving: Any, estimator: Estimator) -> Any:
         estimate = together.value if together.is_known.any() else None
         said = (*phase.assumptions, *together.assumptions)
         phases[name] = replace(phase, estimate=estimate, expectation=together, assumptions=said)
-    return replace(serving, **phases)
+    told = further_expected(replace(serving, **phases), estimator)
+    return told if told.front is None else replace(told, front=_front_of(told, estimator))
+
+
+def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
+    """Steps of serving at the batches that are expected to take the time given, where it sought those that do at best.
+
+    Of each context and layout the largest is found by halving: no batch that takes too long at best is expected to do.
+    """
+    import numpy as np
+
+    from roofline.bounds.crossing import first_where
+    from roofline.models.serving.answer import serve
+
+    front, asked = serving.front, serving.asked_of("decode")
+    most: dict[tuple[int, int], int] = {}
+    for choice in front.fitting:
+        if choice.time_per_token <= front.most_time:
+            each = choice.context, choice.tensor
+            most[each] = max(most.get(each, 0), choice.batch)
+    largest = [1]
+    for (context, tensor), batch in most.items():
+        one = {**asked, "context": context, **({"tensor": tensor} if "tensor" in asked else {})}
+
+        def is_late(batch: int, one: dict[str, Any] = one) -> bool:
+            found = estimated(serve(serving.model, **{**one, "batch": batch}), estimator).decode.estimate
+            return found is not None and found > front.most_time
+
+        largest.append(first_where(is_late, 0, batch + 1) - 1 if is_late(batch) else batch)
+    powers = 2 ** np.arange(max(largest).bit_length())
+    return front.again(np.unique([*powers, *largest]).clip(1))
+
+
+def _front_of(serving: Any, estimator: Estimator) -> Any:
+    """The front of the choices by what to expect of them; as it was where that is not known of all of them."""
+    import numpy as np
+
+    from roofline.frozen import replace
+    from roofline.models.serving.pareto import expected_front
+
+    front, step = serving.front, serving.decode
+    if front.form != "lower":
+        return front
+    if not serving.is_expected:
+        why = f"no constants of {estimator.library} are known for all of these choices, so times and limits are floors"
+        return replace(front, incomplete=(*front.incomplete, why))
+    sizes = [step.sizes.get(name, 1) for name in ("batch", "context", "tensor")]
+    of = step.expectation
+    rows = np.broadcast_arrays(*sizes, of.value, of.low, of.high)
+    times = {
+        (int(batch), int(context), int(tensor)): (float(value), float(low), float(high))
+        for batch, context, tensor, value, low, high in zip(*(each.ravel() for each in rows), strict=True)
+    }
+    return replace(
+        expected_front(front, times), assumptions=tuple(dict.fromkeys((*front.assumptions, *of.assumptions)))
+    )
 
 
 def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
@@ -147,6 +211,7 @@ def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any
     import numpy as np
 
     from roofline.frozen import replace
+    from roofline.models.sweeps import StepSweep
 
     columns = dict(table.columns)
     for name, at in {"expected": "value", "low": "low", "high": "high"}.items():
@@ -160,7 +225,8 @@ def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any
     if unknown:
         why = f"no constants of {estimator.library} are known for them, so only their bounds hold"
         lines = (*lines, f"nothing is expected of {unknown:,} of {len(table):,} rows: {why}")
-    return replace(table, columns=columns, assumptions=(*table.assumptions, *said), incomplete=lines)
+    expected = table.with_expected(columns) if isinstance(table, StepSweep) else replace(table, columns=columns)
+    return replace(expected, assumptions=(*table.assumptions, *said), incomplete=lines)
 
 
 def _of_bound(answer: Any, estimator: Estimator) -> Any:

@@ -410,19 +410,29 @@ def with_expectation(serving: Serving, estimator: Estimator, output: int | None)
 
     if serving.decode is not None:
         serving = replace(serving, decode=framed(serving.decode))
-    told = (_whole_answers(each, serving, estimator, framed) for each in serving.worked_out)
-    return replace(serving, expectation=served, worked_out=tuple(told))
+    return further_expected(replace(serving, expectation=served), estimator, framed)
+
+
+def further_expected(
+    serving: Serving, estimator: Estimator, framed: Callable[[Bound], Bound] = lambda decode: decode
+) -> Serving:
+    """The answer with what to expect of what was worked out beside its steps, whose expectations it has."""
+    told: tuple[FurtherAnswer, ...] = ()
+    for each in serving.worked_out:
+        so_far = replace(serving, worked_out=told)
+        told += (
+            _whole_answers(each, so_far, estimator, framed) if each.key == "generation" else each.expected(so_far),
+        )
+    return replace(serving, worked_out=told)
 
 
 def _whole_answers(
     each: FurtherAnswer, serving: Serving, estimator: Estimator, framed: Callable[[Bound], Bound]
 ) -> FurtherAnswer:
-    """A further answer, with what to expect where it is of whole answers and constants of both its steps are known.
+    """Whole answers, with what to expect of them where constants of both their steps are known.
 
     The mean step has half of its answer behind it, as times grow evenly with the context.
     """
-    if each.key != "generation":
-        return each
     later = max(each.answer.output - 2, 0) // 2
     asked = serving.asked_of("decode")
     mean = step_bound(serving.model, "decode", **{**asked, "context": asked["context"] + later})

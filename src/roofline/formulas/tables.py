@@ -287,6 +287,8 @@ MOST_RANKED, MOST_NAMED = 20_000, 12
 def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -> list[tuple[str, str]]:
     """Which of several choices has the lowest floor of those that fit and are timed whole, and at which sizes.
 
+    Where what to expect is known of all rows, it is the least time to expect.
+
     >>> from roofline import sweep
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on=["h100", "h200", "mi300x"], B=[64, 512, 4096], D=8192, F=8192)
     >>> fastest_said(grid, ["on"], ["B", "D", "F"])
@@ -303,7 +305,9 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     fits = [False not in each for each in zip(*map(table.plain, asked), strict=True)] or [True] * len(table)
     found: dict[tuple[Any, ...], dict[str, float]] = {}
     parts: dict[tuple[Any, ...], float] = {}  # the least time of a part of the work
-    for at, time in enumerate(table.plain("lower")):
+    times, expected = table.plain("lower"), table.plain("expected") if "expected" in table.columns else []
+    is_expected = bool(expected) and None not in (new for new, time in zip(expected, times, strict=True) if time)
+    for at, time in enumerate(expected if is_expected else times):
         if time is None and fits[at]:  # a row that cannot be
             continue
         who = " ".join(str(rows[name][at]) if name == "on" else f"{name} {rows[name][at]}" for name in by)
@@ -316,12 +320,15 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     if not by:
         return []
     part = "" if table.untimed else by_what_is_timed(getattr(table, "incomplete", ()))
+    part += "as expected, " if is_expected else ""
     wins: dict[str, list[tuple[Any, ...]]] = {}
-    for size, times in found.items():
-        least = [who for who, time in times.items() if time <= (1 + EQUAL) * min(times.values())]
+    for size, of_size in found.items():
+        least = [who for who, time in of_size.items() if time <= (1 + EQUAL) * min(of_size.values())]
         alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
         if size in parts:
-            alike = f"{alike} of those timed whole" if least and parts[size] < min(times.values()) else alike or NO_TIME
+            alike = (
+                f"{alike} of those timed whole" if least and parts[size] < min(of_size.values()) else alike or NO_TIME
+            )
         none = "none that fits is within the limit" if "within" in asked else "none fits"
         wins.setdefault(alike or none, []).append(size)
     if len(wins) == 1:

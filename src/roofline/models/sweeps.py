@@ -28,7 +28,7 @@ from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers, not_ranked_said
-from roofline.frozen import dataclass, field
+from roofline.frozen import dataclass, field, replace
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
 from roofline.grids.reductions import columns_to_keep
@@ -114,7 +114,8 @@ class StepSweep(Columns):
     ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
     such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
-    not possible. ``notes`` say how many rows do not run, or have no cost, and why.
+    not possible. ``notes`` say how many rows do not run, or have no cost, and why. ``limit`` is the longest time of a
+    step in seconds, where one was given.
     """
 
     model: Model
@@ -128,6 +129,26 @@ class StepSweep(Columns):
     impossible: tuple[int, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
     untimed: tuple[tuple[str, ...], ...] = ()
+    limit: float | None = None
+
+    def with_expected(self, columns: dict[str, Any]) -> StepSweep:
+        """The table with the columns of what to expect: limits, costs and with them the cheapest row are by it."""
+        lower, expected, notes = self.columns.get("lower"), columns["expected"], self.notes
+        is_open = ~np.isnan(expected)
+        if self.limit is not None and "within" in columns:
+            late = is_open & (columns["within"] == 1) & (expected > self.limit)
+            columns["within"] = np.where(late, 0.0, columns["within"])
+            if COST in columns:
+                costly = int((late & ~np.isnan(columns[COST])).sum())
+                columns[COST] = np.where(late, np.nan, columns[COST])
+                limit = f"expected to take longer than the limit of {format_quantity(self.limit, 's')}"
+                notes += (("no cost", f"{costly:,} of {len(self):,} rows: {limit}"),) * bool(costly)
+        if COST in columns and lower is not None and is_open.any():
+            columns[COST] = np.where(is_open, columns[COST] * expected / lower, columns[COST])
+            rest = int((~is_open & ~np.isnan(columns[COST])).sum())
+            floors = f"; of {rest:,} rows at best, as nothing is expected of them" if rest else ""
+            notes += (("assumes", f"costs are at the times to expect{floors}"),)
+        return replace(self, columns=columns, notes=notes)
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
@@ -337,7 +358,8 @@ def sweep_steps(
     chip; where some of the times or rates are of steps that do not fit, ``fits`` stands beside them. ``price``, dollars
     of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``, dollars of a million
     tokens where the step fits, and the cheapest row is named. ``tpot`` is the longest time a token of decoding may
-    take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept.
+    take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept. With an
+    ``estimate`` limits, costs and the rows that are named are by what to expect, where that is known.
     ``progress`` is told of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of
     the grid where ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
@@ -680,7 +702,18 @@ class StepTable(BlockTable):
         every = range(-(-done // grid)) if any(apart.values()) else ()
         untimed = tuple(tuple(apart.get(number, ())) for number in every)
         return StepSweep(
-            self.model, self.phase, table, axes, tuple(said), asked, assumed, grid, impossible, notes, untimed
+            self.model,
+            self.phase,
+            table,
+            axes,
+            tuple(said),
+            asked,
+            assumed,
+            grid,
+            impossible,
+            notes,
+            untimed,
+            self.limit,
         )
 
     def _assumed(self, numbers: Sequence[int]) -> tuple[str, ...]:

@@ -50,7 +50,8 @@ _FORMATS = ("weights", "activations", "kv", "compute", "count", "skew")
 class FurtherAnswer:
     """Something worked out beside a step: its key in JSON, the answer, what yields its sections, its lines above.
 
-    ``first``: it stands above the step; ``over``: below the step's times, over its table of operations.
+    ``first``: it stands above the step; ``over``: below the step's times, over its table of operations. ``again`` works
+    it out of a step with what to expect, where it follows from the step's time.
     """
 
     key: str
@@ -59,6 +60,11 @@ class FurtherAnswer:
     lead: str = ""
     first: bool = False
     over: bool = False
+    again: Callable[[Any], FurtherAnswer] | None = None
+
+    def expected(self, found: Serving) -> FurtherAnswer:
+        """It by what to expect of the step, where that is known and it follows from it."""
+        return self.again(found) if self.again is not None and found.is_expected else self
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -221,8 +227,21 @@ class Serving(Comparable):
 
     def expects_steps_alone(self) -> bool:
         """Whether an expectation was asked for beside something longer than a step, which is a bound."""
-        longer = any(each.lead and not (each.first or each.over) for each in self.worked_out)
+        longer = any(each.lead and not (each.first or each.over or each.again) for each in self.worked_out)
         return longer and any(phase.expectation is not None for phase in self.phases.values())
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether what to expect is known of all its steps, and of whole answers and drafts where they were asked for.
+
+        >>> from roofline import llm
+        >>> [llm("llama-3-8b", on="h100", context=4096, estimate=given).is_expected for given in (False, True)]
+        [False, True]
+        """
+        longer = (self.further.get(name) for name in ("generation", "speculation"))
+        each = (phase.expectation and phase.expectation.is_known for phase in self.phases.values())
+        known = (bool(of.all() if is_array(of) else of) for of in each)
+        return all(known) and all(answer is None or bool(getattr(answer, "expectation", None)) for answer in longer)
 
     def steps(self) -> dict[str, Bound]:
         return self.phases

@@ -46,11 +46,13 @@ MOST_STEPS = 2_000_000
 FORMS = ("lower", "op_by_op", "upper")
 
 #: Which bound of a step a time is, in words.
+EXPECTED = "expected"
 FORM_TEXT = {
     "lower": "if all overlaps",
     "op_by_op": "if only each operation overlaps within itself",
     "upper": "if nothing overlaps",
     "estimate": "by the stated overlap and overhead",
+    EXPECTED: "as expected",
 }
 
 

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, overload
 
@@ -240,7 +241,7 @@ _WHERE = ("on", "set", *OPTIONS)
 
 def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.bounds.cost import cost_section, power_asked, token_cost
-    from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
+    from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 
     if found is None:
         given = " and ".join(spelled(name) for name in ("price", "power") if asked.wanted[name] is not None)
@@ -253,9 +254,11 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     machine = (found.decode or found.prefill).machine
     dollars = hourly_price(machine, price)
     form, limit = check_form(asked.wanted["form"], asked.arguments), asked.wanted["tpot"]
+    again = partial(_cost, asked) if form == "lower" else None
+    form = EXPECTED if found.is_expected else form
     floor = "at the floor: a real run takes longer and costs as many times more"
     source = price_source(machine, dollars, price)
-    said = [floor if form == "lower" else FORM_TEXT[form], *source]
+    said = [{"lower": floor, EXPECTED: "at the times to expect"}.get(form, FORM_TEXT[form]), *source]
     power, upper = power_asked(machine, asked.wanted["power"])
     said += upper
     costs, (mean, of, memory) = {}, _time_of_output(found)
@@ -265,7 +268,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
-            cost = cost.where_it_fits(memory)
+            cost = replace(cost.where_it_fits(memory), form=form)
             costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
     which, kept = {}, "" if limit is None else f" in {format_amount(limit, 's')} a token"
     for name, cost in costs.items():
@@ -275,11 +278,13 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             said.append(f"{name}: the least of the configurations{among}{kept if name == 'output' else ''}")
     fits = memory.fits
     if fits is False:
-        return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit")
+        return FurtherAnswer("cost", costs, tuple, "no cost of tokens, as it does not fit", again=again)
     if is_array(fits) and not fits.any():
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
     if kept and "output" in costs and costs["output"].chip_hours is None:
-        return FurtherAnswer("cost", costs, tuple, f"no cost of output tokens: none of the choices is{kept}")
+        return FurtherAnswer(
+            "cost", costs, tuple, f"no cost of output tokens: none of the choices is{kept}", again=again
+        )
     by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     whose = {name: (kept if name == "output" else "") + which.get(name, "") for name in by_name}
     lead = ", ".join(
@@ -287,7 +292,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     )
     least = "at least " if form == "lower" else ""
     told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else "".join(source)
-    return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told)
+    return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told, again=again)
 
 
 def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
@@ -298,7 +303,8 @@ def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
         return speculation.asked.time_per_token, [drafts], speculation.memory or found.memory
     if answer is None or answer.mean_time_per_token is None:
         return None, [], found.memory
-    return answer.mean_time_per_token, [f"output: the mean step of answers of {answer.output:,} tokens"], answer.memory
+    mean = answer.mean_time_per_token if answer.expectation is None else float(answer.expectation.parts[1].value)
+    return mean, [f"output: the mean step of answers of {answer.output:,} tokens"], answer.memory
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -384,7 +390,8 @@ def llm(
     ``chunked`` (``chunk``), ``speculation`` (``draft``), ``disaggregation`` (``prefill_on``), ``cost`` (``price``,
     ``power``), ``fewest`` (``fit``) and ``advice`` (``advise``). Of several batches, contexts or numbers of chips
     ``front`` shows those that no other beats, and ``tpot`` the one that makes the most of a chip within that time.
-    Without a ``batch`` that is sought, after each context; else a batch that is not given is 1:
+    Without a ``batch`` that is sought, after each context; else a batch that is not given is 1. With an ``estimate``
+    times, costs and limits of choices are by what to expect, where that is known:
 
     >>> llm("llama-3-70b", on="h200", tensor=[2, 4, 8], batch=[1, 16, 64, 256], context=8192, tpot="20 ms").front.within
     (ServingChoice(batch=64, context=8192, tensor=4, chips=4, ...),)
@@ -431,8 +438,9 @@ def llm(
     }
     limit = None if tpot is None else parse(tpot, "s")
     asked = ServingQuestion(described, sizes, arguments, {**wanted, "tpot": limit})
-    if batch is None and limit is not None and prompt is None and not fit and phase != "prefill":
-        sizes |= _sought(asked, limit)
+    is_sought = batch is None and limit is not None and prompt is None and not fit and phase != "prefill"
+    if is_sought:
+        asked = replace(asked, sizes={**sizes, **_sought(asked, limit)})
     is_front = tpot is not None or front
     memory_alone = fit and prompt is None and context is None
     _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)
@@ -441,9 +449,18 @@ def llm(
         return _fit_alone(asked)
     if fit:
         asked = _with_fewest(asked)
-    found = serve(described, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
+    answered = partial(_answered, phase=phase, tpot=tpot, is_front=is_front, is_usual=is_usual)
+    return answered(asked, again=partial(_at_batches, asked, answered) if is_sought else None)
+
+
+def _answered(
+    asked: ServingQuestion, *, phase: str | None, tpot: Any, is_front: bool, is_usual: bool, again: Any = None
+) -> Serving:
+    """A step, what else was asked beside it, and the front; ``again`` asks it at other batches."""
+    sizes = asked.sizes
+    found = serve(asked.model, phase=phase, **sizes, **_laid_across(asked.arguments, sizes))
     if is_usual:
-        said = f"a context of {sizes['context']:,} tokens, as neither a prompt nor a context was given"
+        said = f"a context of {asked.model.usual_length:,} tokens, as neither a prompt nor a context was given"
         lines = (Assumption("model", said), *found.decode.assumptions)
         found = replace(found, decode=replace(found.decode, assumptions=lines))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
@@ -451,19 +468,32 @@ def llm(
         return found
     priced = found.further.get("cost", {}).get("output")
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
-    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), **each))
+    flips = tuple(found.where_it_flips())
+    return replace(found, front=replace(_front(asked, tpot), flips=flips, again=again, **each))
 
 
-def _sought(asked: ServingQuestion, limit: float) -> dict[str, Any]:
+def _at_batches(asked: ServingQuestion, answered: Callable[[ServingQuestion], Serving], batches: Any) -> Serving:
+    """The answer at other batches than those that were sought."""
+    return answered(replace(asked, sizes={**asked.sizes, **_crossed(batches, asked.sizes["context"])}))
+
+
+def _crossed(batch: Any, context: Any) -> dict[str, Any]:
+    """Sizes of each batch with each context."""
+    import numpy as np
+
+    if not is_several(context):
+        return {"batch": batch}
+    contexts = np.unique(array_of("context", context))
+    return {"batch": batch.repeat(len(contexts)), "context": contexts.reshape(1, -1).repeat(len(batch), 0).ravel()}
+
+
+def _sought(asked: ServingQuestion, limit: Any) -> dict[str, Any]:
     """Batches up to the largest that takes the time given, each with each context."""
     from roofline.models.serving.pareto import batches_in_time
 
     context = asked.sizes["context"]
     batch = batches_in_time(asked.model, context=context, tpot=limit, form=asked.wanted["form"], **asked.decoding)
-    if not is_several(context):
-        return {"batch": batch}
-    contexts = array_of("context", context).ravel()
-    return {"batch": batch.repeat(len(contexts)), "context": contexts.reshape(1, -1).repeat(len(batch), 0).ravel()}
+    return _crossed(batch, context)
 
 
 def decodes_several(sizes: dict[str, Any], arguments: dict[str, Any]) -> bool:

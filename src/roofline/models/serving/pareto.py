@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from roofline.models.parallelism.layout import MOST_LAYOUTS, chips_in_all, refus
 from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.parallelism.splitting import said_of_layouts
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
-from roofline.models.serving.generation import FORM_TEXT, check_form, time_in_form
+from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
@@ -51,7 +51,8 @@ class ServingChoice:
     """One configuration: ``batch`` sequences of ``context`` tokens on ``chips``, of which ``tensor`` split the model.
 
     ``time_per_token`` is a decode step in seconds; ``memory`` is of one chip, in bytes. ``best`` says that none of the
-    others that fit is both faster for a user and makes more of a chip.
+    others that fit is both faster for a user and makes more of a chip. Where the time is what to expect, ``at_best`` is
+    the bound below it, ``low`` and ``high`` are the ends of its interval.
     """
 
     batch: int
@@ -63,6 +64,9 @@ class ServingChoice:
     memory: float
     fits: bool | None
     best: bool = False
+    at_best: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     @property
     def tokens_per_second_per_user(self) -> float:
@@ -77,7 +81,9 @@ class ServingChoice:
     def to_dict(self) -> dict[str, Any]:
         """The choice as plain data in SI units."""
         rates = ("time_per_token", "tokens_per_second_per_user", "tokens_per_second_per_chip")
-        return attributes(self, "batch", "context", "tensor", "chips", *rates, "bound_by", "memory", "fits", "best")
+        expected = ("at_best", "low", "high") if self.at_best is not None else ()
+        named = ("batch", "context", "tensor", "chips", *rates, *expected, "bound_by", "memory", "fits", "best")
+        return attributes(self, *named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ class ParetoFront(Answer):
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
     ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known. ``instead`` is what
-    would fit where none of them does.
+    would fit where none of them does. ``again`` asks the whole question at other batches, where they were sought.
     """
 
     model: Model
@@ -117,6 +123,7 @@ class ParetoFront(Answer):
     power: float | None = None
     largest: tuple[LargestBatch, ...] = ()
     instead: str | None = None
+    again: Callable[..., Any] | None = None
 
     @property
     def within(self) -> tuple[ServingChoice, ...]:
@@ -199,6 +206,7 @@ class ParetoFront(Answer):
             varies.remove("tensor")
 
         mark = "" if all(choice.best for choice in fitting) else "best"
+        beside = {"low": "low", "high": "high", "at_best": "at best"} if self.form == EXPECTED else {}
 
         def row(choice: ServingChoice) -> Row:
             user, chip = choice.tokens_per_second_per_user, choice.tokens_per_second_per_chip
@@ -208,6 +216,7 @@ class ParetoFront(Answer):
                 *(Amount(size, "", f"{size:,}") for size in (getattr(choice, name) for name in ("batch", *varies))),
                 Amount(user, "token/s", f"{format_number(user)}/s"),
                 Amount(choice.time_per_token, "s"),
+                *(Amount(time, "s") for time in (getattr(choice, name) for name in beside)),
                 Amount(chip, "token/s", f"{format_number(chip)}/s"),
                 choice.bound_by,
                 Amount(choice.memory, "B"),
@@ -216,7 +225,7 @@ class ParetoFront(Answer):
             )
             return Row(cells, "" if choice.best else "quiet")
 
-        amounts = figures("batch", *varies, "each user", "TPOT", "each chip", wrap="anywhere")
+        amounts = figures("batch", *varies, "each user", "TPOT", *beside.values(), "each chip", wrap="anywhere")
         binds = Column("bound by", wrap="anywhere")
         dollars = [] if self.price is None else [Column(DOLLARS, "right", meaning=COST)]
         energy = [] if self.power is None else [Column(ENERGY, "right", meaning=JOULES)]
@@ -266,6 +275,16 @@ class ParetoFront(Answer):
             "left_out": list(self.said),
             **attributes(self, "assumptions", "incomplete"),
         }
+
+
+def expected_front(front: ParetoFront, times: Mapping[tuple[int, int, int], Sequence[float]]) -> ParetoFront:
+    """The front by what to expect: of each batch, context and number of tensor ways the time and its interval."""
+
+    def of(choice: ServingChoice) -> ServingChoice:
+        value, low, high = times[choice.batch, choice.context, choice.tensor]
+        return replace(choice, time_per_token=value, at_best=choice.time_per_token, low=low, high=high)
+
+    return replace(front, form=EXPECTED, choices=_marked([of(choice) for choice in front.choices]))
 
 
 @takes(serve_bound, but=("chunk", "prompts", "last", "tokens", "prompt", "past", "logits", "images", "image_size"))
