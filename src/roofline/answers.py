@@ -461,7 +461,7 @@ class Part(Answer):
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
-    "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
+    "kernel by kernel": "op_by_op", "bound by": "bound_by", "ridge": "critical_intensity", "memory needed": "memory",
     "memory there": "capacity", "a step at best": "lower", "a step op by op": "op_by_op", "a step at worst": "upper",
     "MFU at most": "most_mfu", "tokens a day": "tokens_per_day",
     "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",

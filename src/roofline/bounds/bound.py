@@ -27,7 +27,7 @@ from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.rate import main_level
-from roofline.quantity import format_amount, format_number, format_percent, parse
+from roofline.quantity import EQUAL, format_amount, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -82,8 +82,14 @@ _BAR = 24
 #: The row of a table that has the sum of the others' times.
 ALL_IN_TURN = "sum"
 
-#: The share of the time that elementwise work takes for a word on fusing it.
+#: What a time is called where each kernel overlaps within itself, with what a byte policy joins to it.
+KERNELS_IN_TURN = "kernel by kernel"
+
+#: The share of the bytes that scores of attention are for a word on one kernel for all of it.
 _MUCH = 0.25
+
+#: The share of the time that elementwise work takes for a word on fusing it.
+_FUSED = 0.1
 
 #: Plans shown beside a bound.
 _FEW_PLANS = 4
@@ -600,6 +606,8 @@ class Bound(Measurable, Comparable):
             yield Fact("attainable", self.attainable, "FLOP/s", "more", timed=True)
         else:
             yield Fact("at best", self.lower, "s", "less", timed=True)
+            if is_number(self.op_by_op) and len(self.ops) > 1:
+                yield Fact(KERNELS_IN_TURN, self.op_by_op, "s", "less", timed=True, is_shown=self.joins_kernels)
             yield Fact("at worst", self.upper, "s", "less", timed=True)
         yield from expected_facts("expected", self.estimate, self.expectation)
         if self.measured is not None:
@@ -613,6 +621,17 @@ class Bound(Measurable, Comparable):
         yield from self.rates_used()
         if self.footprint is not None:
             yield from (self.footprint.needs, self.footprint.has)
+
+    @property
+    def joins_kernels(self) -> bool:
+        """Whether operations that a byte policy joins overlap: the kernels take less than the operations do in turn.
+
+        >>> from roofline import bound
+        >>> line = "gelu(bf16[512, 1024] @ bf16[1024, 4096])"
+        >>> [bound(line, on="a100", policy=policy).joins_kernels for policy in ("each-op", "fused")]
+        [False, True]
+        """
+        return bool(is_number(self.op_by_op) and self.op_by_op < (1 - EQUAL) * sum(each.lower for each in self.ops))
 
     def rates_used(self) -> Iterator[Fact]:
         """The rates that were used, under what they mean on any machine: ``matrix bf16``, ``main memory``.
@@ -907,7 +926,7 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
         said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
         yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
     apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
-    if apart > _MUCH * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
+    if apart > _FUSED * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
         now, then = (format_amount(float(each.op_by_op), "s") for each in (answer, capability("Bound.fused")(answer)))
         if now != then:  # a norm keeps what made its operand apart
             part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")

@@ -37,7 +37,7 @@ from roofline.answers import (
     plain_data,
     plain_table,
 )
-from roofline.bounds.bound import ALL_IN_TURN, fusing_in_words, named_place
+from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
@@ -87,8 +87,8 @@ _RATES = {
     "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes", "move the fewest bytes"),
 }
 
-#: Times where less overlaps than at best, as data and in words: they tell apart what has the same floor.
-_LESS_OVERLAPS = {"op_by_op": "op by op", "upper": "at worst"}
+#: Times where less overlaps than at best, as data: they tell apart what has the same floor.
+_LESS_OVERLAPS = ("op_by_op", "upper")
 
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
@@ -478,7 +478,7 @@ class SideBySide(Answer):
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole.
 
-        Of floors, who takes the least where less overlaps: op by op, or else at worst.
+        Of floors, who takes the least where less overlaps: op by op or kernel by kernel, or else at worst.
 
         >>> from roofline import train
         >>> steps = (train("llama-3-8b", on="h100:64", fsdp=64 // n, tensor=n, batch_tokens="4M") for n in (1, 8))
@@ -490,10 +490,10 @@ class SideBySide(Answer):
         same = "floor" if self.answers[0].is_floor else self.headline
         said = f"{those if fitting or whole else 'all'} have the same {same}{self._where_none_can}"
         slower = {NAMES_AS_DATA.get(name): name for name in self.facts}
-        found = ((how, self.best(slower[name])) for name, how in _LESS_OVERLAPS.items() if name in slower)
+        found = ((slower[name], self.best(slower[name])) for name in _LESS_OVERLAPS if name in slower)
         how, least = next(((how, best) for how, best in found if best), ("", ()))
         takes = "takes" if len(least) == 1 else "take"
-        return f"{said}; {how} {' and '.join(least)} {takes} the least" if least else said
+        return f"{said}; {how.removeprefix('a step ')} {' and '.join(least)} {takes} the least" if least else said
 
     def cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""
@@ -691,6 +691,10 @@ def _operations_tables(names: Sequence[str], answers: Sequence[Comparable]) -> I
         if rest := found[SHOWN:]:
             shown.append(_summed(f"{len(rest)} more", rest, placed))
         shown.append(_summed(ALL_IN_TURN, found, placed))
+        steps = [answer.steps()[phase] for answer in answers if phase in answer.steps()]
+        if len(steps) == len(names) and any(step.joins_kernels for step in steps):
+            kernels = [cell for step in steps for cell in (Amount(step.op_by_op, "s"), "")]
+            shown.append(Row((KERNELS_IN_TURN, *[""] * placed, *kernels)))
         every_row = partial(_operation_rows, found, placed)
         yield from (BLANK, Table(columns, shown, OPERATIONS, every=every_row, phase=phase))
 

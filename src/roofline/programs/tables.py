@@ -173,7 +173,7 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
                 )
             )
         )
-    together, apart = (format_amount(time, "s") for time in (answer.op_by_op, whole))
+    together, apart = _in_turn(answer)
     by_kernel = "" if together == apart else f"{together} kernel by kernel, what is joined overlapping too; "
     yield BLANK
     yield Sentences([f"{by_kernel}{apart} op by op, each overlapping within itself; operations that take longest:"])
@@ -185,6 +185,24 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
     yield from fusing_in_words(answer)
+
+
+def _in_turn(answer: Bound) -> tuple[str, str]:
+    """A program's time kernel by kernel, and op by op."""
+    each = answer.op_by_op, sum(part.lower for part in answer.ops)
+    together, apart = (format_amount(time, "s") for time in each)
+    return together, apart
+
+
+def kernels_in_words(roofs: Mapping[str, Bound]) -> Iterator[str]:
+    """What the times of a table under several roofs are, and where operations are joined the time kernel by kernel."""
+    found = {who: _in_turn(roof) for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
+    if len(found) < 2:
+        return
+    told = ", ".join(f"{who} {together}" for who, (together, _) in found.items())
+    joined = any(together != apart for together, apart in found.values())
+    by_kernel = f"; kernel by kernel, what is joined overlapping too: {told}" if joined else ""
+    yield f"times are op by op, each overlapping within itself{by_kernel}"
 
 
 def added_by_phases(ops: Sequence[Op], roofs: Mapping[str, Bound]) -> Iterator[str]:

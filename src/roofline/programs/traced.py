@@ -47,7 +47,14 @@ from roofline.ops.collectives.registry import KINDS
 from roofline.ops.counting import CONVENTIONS, count_operation
 from roofline.ops.pricing import LEAST_SENT_NOTE, UNKNOWN, DeviceGroup
 from roofline.programs.precision import multiplied_on
-from roofline.programs.tables import GAP, added_by_phases, module_table, operation_table, parameters_of
+from roofline.programs.tables import (
+    GAP,
+    added_by_phases,
+    kernels_in_words,
+    module_table,
+    operation_table,
+    parameters_of,
+)
 from roofline.quantity import format_amount
 from roofline.sections import (
     BLANK,
@@ -284,7 +291,7 @@ class Traced(Answer):
         whole = f"{format_amount(self.flops(), 'FLOP')} in matmuls (2 per multiply-add); all work: {kinds or 'none'}"
         # of a network its bound says what is sent
         sent = "" if under or is_zero(self.sent) else f"; each device sends {format_amount(self.sent, 'B')} at least"
-        yield Sentences([whole, f"bytes: {moved}{sent}"])
+        yield Sentences([*kernels_in_words(under), whole, f"bytes: {moved}{sent}"])
         # where a network prices collectives, what is said of the least that they send does not hold
         priced = under and not any(LEAST_SENT_NOTE in bound.assumptions for bound in under.values())
         below = set.intersection(*(set(bound.assumptions) for bound in under.values())) if under else set[str]()
