@@ -198,6 +198,11 @@ def test_a_plan_by_floors_names_prefill_apart_where_measured_times_turn_the_orde
     assert (found.best.chips, own.best.chips, found.best.deployment.prefill) == (16, 40, None)
     said = " ".join(str(found).split())
     assert f"(56 chips) would keep the limits; with prefill apart 40 chips would do: {own.best.deployment}" in said
+    whose = (
+        "take h100:24 as 6 replicas of tensor 4, bf16 for prefill + h100:16 as 4 replicas of tensor 4, bf16 for decode"
+    )
+    assert whose in " ".join(str(own).split())
+    assert own.best.deployment.takes_prompts == "in own pool"
     assert any(
         getattr(mark, "text", "").startswith("prefill h100:24 tensor 4 bf16 apart,\ndecode")
         for mark in own.plot().marks

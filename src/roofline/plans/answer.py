@@ -542,13 +542,20 @@ class DeploymentPlan(Answer):
         return f"narrower formats change what a model answers, and {spelled('formats', 'bf16')} keeps them out"
 
     def _in_words(self, deployment: Deployment) -> str:
-        own = deployment.replica
+        if deployment.before is None:
+            prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts
+            return self._replicas_in_words(deployment, f", prompts {prompts}")
+        after = replace(deployment, prefill=None, prefill_copies=0)
+        pools = ((deployment.before, " for prefill"), (after, " for decode"))
+        return " + ".join(self._replicas_in_words(pool, what) for pool, what in pools)
+
+    def _replicas_in_words(self, pool: Deployment, what: str) -> str:
+        own = pool.replica
         layout = "" if own.chips == 1 else f" of {own.layout}"
-        each = f"{deployment.copies:,} replicas" if deployment.copies > 1 else "1 replica"
-        most = f", {deployment.most:,} sequences at most" if deployment.most else ""
+        each = f"{pool.copies:,} replicas" if pool.copies > 1 else "1 replica"
+        most = f", {pool.most:,} sequences at most" if pool.most else ""
         drafts = f", drafts of {own.draft} by {self.asked.drafts.said}" if own.draft else ""
-        prompts = f"in {deployment.takes_prompts}" if deployment.chunk else deployment.takes_prompts
-        return f"{deployment.targets} as {each}{layout}, {own.formats}{drafts}, prompts {prompts}{most}"
+        return f"{own.chip}:{pool.chips} as {each}{layout}, {own.formats}{drafts}{what}{most}"
 
     def _table(self) -> Table:
         def row(choice: Assessment) -> Row:

@@ -79,26 +79,22 @@ class Deployment:
         return found
 
     @property
-    def targets(self) -> str:
-        """The chips by kind, as targets."""
-        own = f"{self.replica.chip}:{self.replica.chips * self.copies}"
-        if self.prefill is None:
-            return own
-        return f"{self.prefill.chip}:{self.prefill.chips * self.prefill_copies} + {own}"
-
-    @property
     def takes_prompts(self) -> str:
         """How prompts are taken, in words."""
         if self.prefill is not None:
-            return "apart"
+            return "in own pool"
         return f"chunks of {self.chunk:,}" if self.chunk else "whole"
 
     def __str__(self) -> str:
         own = f"{self.replica.chip}:{self.replica.chips * self.copies} {self.replica.described}"
+        return own if self.before is None else f"prefill {self.before}, decode {own}"
+
+    @property
+    def before(self) -> Deployment | None:
+        """The replicas that only prefill, as a deployment of their own."""
         if self.prefill is None:
-            return own
-        first = replace(self, replica=self.prefill, copies=self.prefill_copies, prefill=None)
-        return f"prefill {first}, decode {own}"
+            return None
+        return replace(self, replica=self.prefill, copies=self.prefill_copies, prefill=None, prefill_copies=0, most=0)
 
 
 class Reason(NamedTuple):
