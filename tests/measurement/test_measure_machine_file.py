@@ -105,6 +105,12 @@ def test_a_level_that_no_second_round_confirms_is_marked_everywhere(tmp_path):
     memories = {memory.name: memory.bandwidth for memory in chip(f"{tmp_path}/this.toml#this").memories}
     assert "in doubt, as no second round confirms it" in memories["l1"].source
     assert "in doubt" not in memories["l2"].source
+    line = {"on": f"{tmp_path}/this.toml#this", "M": 64, "N": 64}
+    for level, is_doubted in (("l1", True), ("l2", False)):
+        answer = bound("fp32[M, N] + fp32[M, N]", **line, over=level)
+        said = " ".join(as_text(answer.sections(), 140).split())
+        assert ("l1 as measured is in doubt, as no second round confirms it" in said) is is_doubted
+        assert ("? 1.08 TB/s" in said) is is_doubted
 
 
 def test_two_compute_roofs(path):

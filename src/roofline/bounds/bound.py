@@ -879,12 +879,15 @@ def _resource_cells(answer: Bound, use: ResourceUse) -> tuple[Cell, ...]:
     binds = use.resource == answer.bound_by and longest
     twice = len({other.place for other in alike if other.dtype == use.dtype}) > 1
     unit, per_second = UNITS[use.quantity]
+    rate = Amount(use.rate.plain or use.rate.value, per_second)
+    if use.rate.figure is not None and use.rate.figure.doubt:
+        rate = rate._replace(text=f"? {rate}")
     share = 0.0 if is_symbol(answer.lower) or not answer.lower else float(use.time) / float(answer.lower)
     cells = (
         use.resource,
         f"{use.dtype} {_WORDS_OF_PLACES.get(use.place, '')}".strip() if twice else use.dtype,
         Amount(use.amount, unit),
-        Amount(use.rate.plain or use.rate.value, per_second),
+        rate,
         Amount(use.time, "s"),
     )
     binding = (ShareBar(share, "alert" if binds else ""), YesNo(bool(binds), "binds", "", "alert"))

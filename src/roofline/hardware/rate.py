@@ -204,6 +204,10 @@ def _rate(
             how = "given" if fraction.basis == "given" else "measured"
             said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as {how}"
         note = f"{note}; {said}" if note else said
+    doubt = figure.doubt or (fraction.doubt if fraction is not None and machine.use_achievable else "")
+    if doubt:
+        said = f"{what} as measured is {doubt}"
+        note = f"{note}; {said}" if note else said
     return Rate(resource, value, dtype, figure, note)
 
 

@@ -530,8 +530,11 @@ def _explained(point: MeasuredPoint) -> str:
     rest = 1 - sum(share for _, share in shares)
     if abs(rest) < 0.01:
         return ", ".join(named)
-    left = f"; unexplained {format_percent(rest)}" if rest > 0 else f": {format_percent(-rest)} more than it took"
-    return ", ".join(named) + left
+    if rest < 0:
+        return (
+            f"no split: its parts alone, {' and '.join(name for name, _ in shares)}, would take {1 - rest:.1f}x as long"
+        )
+    return f"{', '.join(named)}; unexplained {format_percent(rest)}"
 
 
 #: The table of a machine file that holds a library's products, and the curve that stands for operations of elements.
