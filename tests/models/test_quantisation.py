@@ -90,10 +90,22 @@ def test_the_head_only_where_it_is_listed() -> None:
         assert (found.dtype if found else None) == dtype
 
 
+_MIXED = {"quant_method": "auto-round", "bits": 4, "group_size": 128}
 SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
     ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
     ({"quant_method": "awq", "bits": 4, "group_size": 128}, "lm_head", "head", None),
     ({"quant_method": "auto-round", "bits": 4, "group_size": 128}, "model.layers.0.mlp.up_proj", "linear", "int4"),
+    ({"quant_method": "gptq", "bits": 4, "group_size": 128, "lm_head": True}, "lm_head", "head", "int4"),
+    ({**_MIXED, "dynamic": {"-:.*attn": {}}}, "model.layers.0.self_attn.q_proj", "linear", None),
+    ({**_MIXED, "dynamic": {r"+:.*\.1\..*down": {"bits": 8}}}, "model.layers.1.mlp.down_proj", "linear", "int8"),
+    ({**_MIXED, "dynamic": {r"+:.*\.1\..*down": {"bits": 8}}}, "model.layers.2.mlp.down_proj", "linear", "int4"),
+    (
+        {**_MIXED, "extra_config": {"model.layers.1.mlp.up_proj": {"bits": 16}}},
+        "model.layers.1.mlp.up_proj",
+        "linear",
+        None,
+    ),
+    ({**_MIXED, "extra_config": {"lm_head": {"bits": 8}}}, "lm_head", "head", "int8"),
     ({"load_in_8bit": True}, "model.layers.0.mlp.up_proj", "linear", "int8"),
     ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "lm_head", "head", None),
     (

@@ -375,11 +375,38 @@ def _integer(section: Section) -> Storage:
     return Storage(f"int{bits}", "fp16", (1, 0 if size == -1 else size), zero=f"int{bits}" if uneven else "")
 
 
-def _rounded(section: Section) -> Storage:
+def _integers(section: Section, _: str | None) -> Quantisation:
+    """Integers in groups, as GPTQ, AWQ and AutoRound store them; others by module, and the head where it says so.
+
+    GPTQModel's ``dynamic`` has regular expressions, ``-:`` before those whose modules stay as they are. AutoRound's
+    ``extra_config`` has names, 16 bits for modules that stay.
+
+    >>> dynamic = {"-:.*attn": {}, "+:.*down_proj": {"bits": 8}}
+    >>> found = read_quantisation({"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": dynamic})
+    >>> paths = ("mlp.up_proj", "mlp.down_proj", "self_attn.q_proj")
+    >>> [getattr(found.storage(f"model.layers.0.{path}", "linear"), "dtype", None) for path in paths]
+    ['int4', 'int8', None]
+
+    Sources: GPTQModel's README ("Dynamic quantization"); auto-round's docs ("Customized settings").
+    """
     kind = section.get("data_type") or "int"
     if kind != "int":
         raise InputError(f"auto-round to {quoted(kind)} is not understood", hint="known is int")
-    return _integer(section)
+    default = _integer(section)
+    listed: list[tuple[Modules, Storage | None]] = []
+    for pattern, each in (section.get("dynamic") or {}).items():
+        named = re.sub(r"^[+-]:", "", pattern)
+        found = modules([f"re:{named}" if named.endswith("$") else f"re:{named}.*"])
+        listed.append((found, None if pattern.startswith("-:") else _integer({**section, **each})))
+    for path, each in (section.get("extra_config") or {}).items():
+        narrow = each.get("bits", 0) < 16
+        listed.append(
+            (modules([f"re:{path}" if ".*" in path else path]), _integer({**section, **each}) if narrow else None)
+        )
+    if section.get("lm_head"):
+        listed.append((modules(["*lm_head"]), default))
+    kept = modules(section.get(_NOT_CONVERTED) or [])
+    return Quantisation(str(section["quant_method"]), default, listed=tuple(listed), kept=kept)
 
 
 def _bitsandbytes(section: Section) -> Storage:
@@ -631,10 +658,6 @@ _NOT_CONVERTED = "modules_to_not_convert"
 
 #: Methods that store every matrix in one format: that format, and the field that names modules which stay as they are.
 _ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
-    "gptq": (_integer, _NOT_CONVERTED),
-    "awq": (_integer, _NOT_CONVERTED),
-    "auto-round": (_rounded, _NOT_CONVERTED),
-    "intel/auto-round": (_rounded, _NOT_CONVERTED),
     "bitsandbytes": (_bitsandbytes, "llm_int8_skip_modules"),
     # three values a weight, four of them packed in a byte, one scale a matrix; activations in 8 bits
     "bitnet": (Storage("int2", "bf16", (0, 0), "int8"), _NOT_CONVERTED),
@@ -657,6 +680,7 @@ _METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
         "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [])
     ),
     "hqq": _hqq,
+    **dict.fromkeys(("gptq", "awq", "auto-round", "intel/auto-round"), _integers),
     "torchao": _torchao,
     "quark": _quark,
 }
