@@ -376,6 +376,10 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         "a table of 999,998,000,001 rows is too large for memory; give fewer values; keep='front,top=100' holds only",
     ),
     (
+        lambda: roofline.sweep("[B, D] * [D, F]", on="h100", B=range(1, 10**6), D=range(1, 10**6), F=1),
+        "where sizes go in pairs, roofline.bound takes the same arrays, a row each",
+    ),
+    (
         lambda: roofline.train("llama-2-7b", on="h100:8", batch_tokens=65536, sequence=range(1, 100_002)),
         "one answer of 100,001 steps (by sequence=), and at most 100,000 are taken",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from charts_to_draw import MATMUL, SOFTMAX, two_bandwidths
 
@@ -318,3 +319,34 @@ def test_a_level_that_one_of_the_machines_lacks_is_said() -> None:
     chart = roofline_chart([chip("h100"), chip("v5e")], levels=["hbm", "vmem"])
     assert "no slope for vmem: no bandwidth of it is known on NVIDIA H100 SXM5 80GB" in chart.notes
     assert not any("TPU v5e" in note and "no slope" in note for note in chart.notes)
+
+
+def test_rows_of_sizes_that_go_in_pairs_are_points_at_their_intensity():
+    shapes = np.array([[1, 4096, 64], [64, 8192, 512], [512, 1024, 4096], [4096, 4096, 4096]])
+    sizes = dict(zip("MKN", shapes.T, strict=True))
+    chart = bound("bf16[M, K] * bf16[K, N]", on="h100", **sizes).plot()
+    assert chart.kind == "roofline"
+    alone = [bound("bf16[M, K] * bf16[K, N]", on="h100", M=int(m), K=int(k), N=int(n)) for m, k, n in shapes]
+    told = {(point.x, point.y, point.bound_by) for point in chart.points}
+    assert told == {(each.intensity, each.attainable, each.bound_by) for each in alone}
+    assert max(chart.points, key=lambda point: point.size).label == "M = 4096, K = 4096, N = 4096"
+
+
+def test_of_many_rows_in_nearly_one_place_the_longest_is_drawn():
+    rows = np.random.default_rng(0).integers(1, 8192, (3, 10_000))
+    many = bound("bf16[M, K] * bf16[K, N]", on="h100", **dict(zip("MKN", rows, strict=True)))
+    chart = many.plot()
+    assert len(chart.points) < 400
+    assert (
+        chart.notes[0] == f"{len(chart.points)} of 10,000 rows: of those in nearly one place the one that takes longest"
+    )
+    assert {point.x for point in chart.points} <= set(many.intensity.tolist())
+    longest = int(many.lower.argmax())
+    assert chart.points[0].label == ", ".join(
+        f"{name} = {size[longest]}" for name, size in zip("MKN", rows, strict=True)
+    )
+
+
+def test_sizes_each_with_each_stay_curves():
+    grid = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.array([[1], [64]]), D=np.array([1024, 4096]), F=8192)
+    assert grid.plot().kind == "throughput"

@@ -745,7 +745,7 @@ def bounds_in_words(answer: Bound) -> list[str]:
         lines += _cost_in_words(answer.cost)
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
-        lines.append(f"{answer.lower.size} configurations{fit}; {call('sweep')} lists each")
+        lines.append(f"{answer.lower.size} configurations{fit}; {either('`roofline sweep`', 'to_pandas()')} lists each")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
 
 

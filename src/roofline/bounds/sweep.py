@@ -181,6 +181,7 @@ def sweep(
 ) -> Any:
     """Evaluate the grid of all combinations of the sizes given as lists, ranges or arrays.
 
+    Sizes that go in pairs, as the shapes of a log, are arrays of one length of :func:`roofline.bound`.
     Of several machines (``on=["h100", "h200"]``) there is a table below the other, the machine its first column.
 
     A size given as text is a formula of the others (``F="4*D"``) and adds no dimension. The rest is as in
@@ -291,6 +292,8 @@ def _whole(value: Any) -> int | float:
 
 class LineTable(BlockTable):
     """The grid of a line's sizes on one machine or several: by closed forms where rows are many, or as arrays."""
+
+    takes_pairs = "roofline.bound"
 
     def __init__(
         self, asked: Sequence[Question], axes: Mapping[str, Any], formulas: Mapping[str, str], columns: Sequence[str]

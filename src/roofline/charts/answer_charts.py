@@ -23,7 +23,7 @@ from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
-from roofline.charts.roofline_charts import program_roofline, roofline_chart, why_no_rate
+from roofline.charts.roofline_charts import program_roofline, roofline_chart, rows_roofline, why_no_rate
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
@@ -93,8 +93,11 @@ def _of_bound(answer: Bound) -> dict[str, Picture]:
     if is_array(answer.lower):
         if asked is None or not asked.text:
             return {}
+        has_rate = not why_no_rate(answer, answer.machine)
+        if has_rate and _in_pairs(answer):
+            return {"roofline": partial(rows_roofline, answer)}
         by = getattr(answer.expectation, "estimator", None)
-        return _over_a_size(asked, asked.sizes, estimate=by, has_rate=not why_no_rate(answer, answer.machine))
+        return _over_a_size(asked, asked.sizes, estimate=by, has_rate=has_rate)
     expected = _of_expectation(answer)
     timed = [part for part in answer.ops if part.flops and part.bytes]
     if not answer.is_rate_only and not timed:
@@ -102,6 +105,12 @@ def _of_bound(answer: Bound) -> dict[str, Picture]:
     if len(answer.ops) > MOST_POINTS:
         return {"roofline": partial(program_roofline, answer), **expected}
     return {"roofline": partial(roofline_chart, [answer.machine], [answer]), **expected}
+
+
+def _in_pairs(answer: Bound) -> bool:
+    """Whether several sizes of an answer over arrays go in pairs, and not each with each."""
+    values = [len(set(size.ravel().tolist())) for size in answer.sizes.values() if is_array(size)]
+    return int(answer.lower.size) < math.prod(values)
 
 
 def _of_communication(answer: Any) -> dict[str, Picture]:

@@ -72,6 +72,9 @@ NAME_WIDTH, NAME_LINES = 36, 3
 #: Points of a program no farther apart than this factor in either direction are drawn as one.
 NEAR = 1.12
 
+#: The same for rows of an answer over arrays.
+NEAR_ROWS = 1.05
+
 #: Points of a program, those that take longest first.
 MOST_POINTS = 16
 
@@ -150,6 +153,15 @@ def roofline_chart(
     drawn, left_out = [*named, *ran], [*unnamed, *others]
     left_out += without_slope(roofs, levels)
     left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
+    notes = (*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped))
+    return _under_roofs(roofs, drawn, title or f"Roofline of {machines_said(machines)}", notes, zones, theme)
+
+
+def _under_roofs(
+    roofs: Sequence[Roof], drawn: Sequence[Point], title: str, notes: tuple[str, ...], zones: Zones | None, theme: str
+) -> Chart:
+    """Points under the roofs of a chart, as wide and high as they need."""
+    ridges = [point for roof in roofs for point in roof.ridge_points()]
     x, y = _axes(ridges, drawn)
     marks: list[Mark] = [
         *(_regions(zones, x) if zones else ()),
@@ -159,16 +171,53 @@ def roofline_chart(
     ]
     return Chart(
         kind="roofline",
-        title=title or f"Roofline of {machines_said(machines)}",
+        title=title,
         x=x,
         y=y,
         marks=tuple(marks),
-        notes=(*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped)),
+        notes=notes,
         theme=theme,
         height=HEIGHT
         + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
         + HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM),
     )
+
+
+def rows_roofline(answer: Bound, *, theme: str = "light") -> Chart:
+    """Draw each row of an answer over arrays under the roof; of rows in nearly one place the one that takes longest.
+
+    >>> from roofline.bounds.api import bound
+    >>> chart = rows_roofline(bound("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 64, 512], D=[4096, 8192, 1024], F=4096))
+    >>> [(point.label, round(point.x), point.bound_by) for point in chart.points][:2]
+    [('B = 64, D = 8192', 63, 'hbm'), ('B = 1, D = 4096', 1, 'hbm')]
+    """
+    import numpy as np
+
+    missing = why_no_rate(answer, answer.machine)
+    if missing or answer.intensity is None or not is_array(answer.attainable):
+        raise InputError(f"nothing to place on a roofline: it {missing or 'moves no bytes'}", hint=_ELSEWHERE)
+    sizes = {name: size for name, size in answer.sizes.items() if is_array(size)}
+    measures: list[Any] = [*sizes.values(), answer.intensity, answer.attainable, answer.lower]
+    *rows, x, y, times = (each.ravel() for each in np.broadcast_arrays(*measures))
+    binds = np.broadcast_to(np.asarray(answer.bound_by.decode(), dtype=object), answer.lower.shape).ravel()
+    order = np.argsort(-times, kind="stable")
+    order = order[(x > 0)[order] & (y > 0)[order]]
+    places = np.round(np.log([x[order], y[order]]) / math.log(NEAR_ROWS))
+    shown = order[np.sort(np.unique(places, axis=1, return_index=True)[1])].tolist()
+
+    def point(row: int) -> Point:
+        label = ", ".join(f"{name} = {size[row]:g}" for name, size in zip(sizes, rows, strict=True))
+        return Point(label, float(x[row]), float(y[row]), bound_by=str(binds[row]), on=answer.machine.key)
+
+    found = [point(row) for row in shown]
+    named = list(_labelled(found, True)) if len(found) <= MOST_POINTS else found
+    drawn = _sized(named, times[shown].tolist(), times[shown].tolist())
+    roofs = _roofs([answer.machine], (), (), [(answer, 0)], None)
+    said = [f"{len(shown):,} of {times.size:,} rows: of those in nearly one place the one that takes longest"]
+    said = [*said * (len(shown) < times.size), *[SIZES_SAY] * (len(shown) > 1)]
+    ridges = [each for roof in roofs for each in roof.ridge_points()]
+    notes = (*unnumbered_ridges(ridges), *said, *_notes([answer], roofs, drawn, ()))
+    return _under_roofs(roofs, drawn, f"{answer.expression} on {answer.target}", notes, None, theme)
 
 
 def _roofs(

@@ -68,6 +68,9 @@ class BlockTable(ABC):
     choices: int
     names: tuple[str, ...]
 
+    #: The function that takes sizes in pairs, as arrays of one length.
+    takes_pairs = ""
+
     #: Errors of a choice among several that leave its rows out.
     leave_out: tuple[type[RooflineError], ...] = ()
 
@@ -213,10 +216,11 @@ class BlockTable(ABC):
         """An error of a table whose columns have no room in memory."""
         best = either("--keep front,top=100", "keep='front,top=100'")
         every = either("--keep rows -o grid/", "keep='rows', out='grid/'")
-        return SizeError(
-            f"a table of {self.rows:,} rows is too large for memory",
-            hint=f"give fewer values; {best} holds only the best rows, {every} writes all of them in blocks",
-        )
+        hint = f"give fewer values; {best} holds only the best rows, {every} writes all of them in blocks"
+        several = [length for length in self.shape if length > 1]
+        if self.takes_pairs and len(several) > 1 and len(set(several)) == 1:
+            hint += either("", f"; where sizes go in pairs, {self.takes_pairs} takes the same arrays, a row each")
+        return SizeError(f"a table of {self.rows:,} rows is too large for memory", hint=hint)
 
 
 def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:
