@@ -343,6 +343,66 @@ def test_a_tensor_whose_values_are_looked_at_has_them_again_afterwards():
     assert bool((weight == 1).all())
 
 
+def test_a_plain_tensor_of_the_caller_has_its_values_again_afterwards():
+    layer, factor, place = nn.Linear(4, 4), torch.ones(4), torch.tensor([2, 3])
+    layer.scale, layer.counts = torch.ones(4), [torch.zeros(2)]
+
+    def program(x, rows):
+        factor.add_(1)
+        place[0], rows[1] = 1, 1
+        for held in (layer.scale, *layer.counts):
+            held += 1
+        return x[place, rows] * factor[: place[0]] * layer.scale.sum()
+
+    rows = torch.tensor([0, 0])
+    assert trace(program, "fp32[8, 4]", rows).ops
+    assert [factor.sum(), layer.scale.sum(), layer.counts[0].sum()] == [4, 4, 0]
+    assert (place.tolist(), rows.tolist()) == ([2, 3], [0, 0])
+
+
+def test_a_program_looks_at_values_of_a_tensor_and_works_out_its_gradient():
+    weight, other = torch.ones(4, requires_grad=True), nn.Parameter(torch.ones(4))
+
+    def looks(x):
+        return (x * weight).sum() if weight.sum() > 0 and weight[0].item() == 1 else x.sum()
+
+    def learns(x):
+        loss = (x * weight * weight.max().item()).sum()
+        loss.backward()
+        return weight.grad
+
+    def descends(x):
+        for _ in range(10):
+            loss = ((other - 1) ** 2).sum()
+            if loss.item() < 1e-3:
+                return x * other
+            loss.backward()
+        return x
+
+    assert trace(looks, "fp32[4]", input_gradients=True).bytes("minimal") == 4 * (4 * 4 + 1) + 1
+    assert [op.name for op in trace(learns, "fp32[4]").ops][-2:] == ["mul", "mul"]
+    assert [op.name for op in trace(descends, "fp32[4]").ops] == ["sub", "pow", "sum", "mul"]
+    assert (weight.grad, other.grad) == (None, None)
+    with pytest.raises(InputError, match="asks for the value"):
+        trace(lambda x: x * weight if (x * weight).sum() > 0 else x, "fp32[4]")
+
+    def changes(x):
+        with torch.no_grad():
+            weight.mul_(x)
+        return x * weight if weight.sum() > 0 else x
+
+    with pytest.raises(InputError, match="asks for the value"):
+        trace(changes, "fp32[4]")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_function_of_a_tensor_from_outside_is_linearized():
+    weight = torch.rand(8, 8)
+    found = trace(lambda x: torch.func.linearize(lambda v: torch.tanh(v @ weight), x)[1](x), "fp32[8, 8]")
+    assert found.complete
+    assert found.macs() >= 2 * 8**3
+
+
 def test_distributions_do_not_look_at_values():
     layer = nn.Linear(64, 32, bias=False)
 

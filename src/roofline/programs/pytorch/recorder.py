@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType, FrameType
 from typing import Any
 
@@ -178,7 +178,7 @@ _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 _GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
 #: Functions that ask a tensor for its values.
 _ASK_FOR_VALUES = frozenset(
-    {torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.__bool__, torch.Tensor.__float__, torch.Tensor.__int__}
+    getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__")
 )
 
 
@@ -212,7 +212,8 @@ class Recorder:
         self._keep: list[Any] = []
         self.leaves: dict[int, Any] = {}
         self.met_leaves = False
-        self._values_of_leaves: dict[int, tuple[Any, Any]] = {}
+        self._worked_out: dict[int, tuple[Any, Any]] = {}
+        self._before: dict[int, tuple[Any, Any]] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -332,8 +333,9 @@ class Recorder:
             storage = self._standins[address] = base.untyped_storage()
             self._keep.append(tensor.untyped_storage())
             self.identities.alias(base, tensor)
-        made = torch.empty(0, dtype=tensor.dtype, device=_META)
-        return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+        with outside():
+            made = torch.empty(0, dtype=tensor.dtype, device=_META)
+            return made.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def leaf_of(self, tensor: Any) -> Any:
         """The stand-in for a tensor with values that the program works out a gradient of; others as they are."""
@@ -344,18 +346,55 @@ class Recorder:
             with outside():
                 self.leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
             self._keep.append(tensor)
+            if self.leaf_values:
+                with outside():
+                    values = tensor.detach().clone()
+                self._worked_out[id(self.leaves[id(tensor)])] = (self.leaves[id(tensor)], values)
         return self.leaves[id(tensor)]
 
+    def with_values(self, tensor: Any) -> Any:
+        """The values of a tensor with a gradient where they were worked out; others as they are."""
+        found = self._worked_out.get(id(tensor))
+        return tensor if found is None or _address(tensor) in self._spoiled else found[1]
+
+    def values_in(self, given: Any) -> Any:
+        """Arguments with the values of all tensors, one with a gradient among them; None where one has none."""
+        if not any(id(tensor) in self._worked_out for tensor in tensors_in(given)):
+            return None
+        held = {id(tensor): self.with_values(tensor) for tensor in tensors_in(given)}
+        few = sum(tensor.nbytes for tensor in held.values()) <= LARGEST_CONSTANT
+        if not few or not all(map(self.known, held.values())):
+            return None
+        with outside():
+            return map_tensors(given, lambda t: held[id(t)].clone() if held[id(t)] is t else held[id(t)])
+
+    def work_out(self, func: Any, given: Any, values: Any, result: Any) -> Any:
+        """Work out what a function makes of values as well, so that a program can look at it; whole numbers have them.
+
+        What it writes into has values again afterwards.
+        """
+        with suppress(RuntimeError, TypeError, ValueError, NotImplementedError), outside(), torch.no_grad():
+            with torch.random.fork_rng(devices=[]):
+                found = func(*values[0], **values[1])
+            for out, value in zip(tensors_in(result), tensors_in(found), strict=True):
+                self._worked_out[id(out)] = (out, value)
+            self._spoiled -= {_address(tensor) for tensor in tensors_in(given) if id(tensor) in self._worked_out}
+            if isinstance(result, torch.Tensor) and result.is_meta and holds_integers(result):
+                self.identities.alias(found, result)
+                return found
+        return result
+
     def remember(self, tensor: Any) -> None:
-        """Keep the values of a tensor of the caller's that the program runs on as it is."""
-        if _is_leaf_with_values(tensor) and id(tensor) not in self._values_of_leaves:
+        """Keep what a tensor holds that the program has not made and is about to write into."""
+        if self.identities.is_from_outside(tensor) and _address(tensor) not in self._before:
             with outside():
-                self._values_of_leaves[id(tensor)] = (tensor, tensor.detach().clone())
+                storage = tensor.untyped_storage()
+                self._before[_address(tensor)] = (storage, storage.clone())
 
     def give_back(self) -> None:
         """Give the tensors that were remembered the values that they had."""
-        for tensor, values in self._values_of_leaves.values():
-            tensor.data.copy_(values)
+        for storage, values in self._before.values():
+            storage.copy_(values)
 
     def wrapped_on_shapes(self, wrap: Any) -> Any:
         """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
@@ -407,9 +446,8 @@ class Recorder:
 
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
-        if not tensor.is_meta:
-            self._keep.append(tensor.untyped_storage())
-            self._spoiled.add(_address(tensor))
+        self._keep.append(tensor.untyped_storage())
+        self._spoiled.add(_address(tensor))
 
 
 def packed_window(pack: Any) -> dict[str, Any]:
@@ -484,6 +522,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
                 guess = None
             if guess is not None and sum(t.nbytes for t in tensors_in(guess)) > LARGEST_CONSTANT:
                 return guess
+        for value in tensors_in(list(traits.written(args, kwargs))):
+            self.recorder.remember(value)
         return func(*args, **_on(kwargs, "cpu"))
 
     def _on_shapes(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
@@ -648,11 +688,17 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if func == _DEVICE:
             return self._device(sys._getframe(1).f_code, func, args)
-        as_they_are = self.recorder.leaf_values or func in _ASK_FOR_VALUES
-        for tensor in tensors_in((args, kwargs)) if self.recorder.leaf_values else ():
-            self.recorder.remember(tensor)
-        if not as_they_are and any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
+        if func in _ASK_FOR_VALUES:
+            args = map_tensors(args, self.recorder.with_values)
+        elif any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
             args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
+        is_outer = self.recorder.leaf_values and not self._inside
+        values = self.recorder.values_in((args, kwargs)) if is_outer else None
+        result = self._called(func, args, kwargs)
+        return result if values is None else self.recorder.work_out(func, (args, kwargs), values, result)
+
+    def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """What a function gives on shapes."""
         if func is torch.Tensor.to:  # data is where it should be
             args = (args[0], *(args[0].device if _is_device(value) else value for value in args[1:]))
             kwargs = {**kwargs, "device": args[0].device} if kwargs.get("device") is not None else kwargs

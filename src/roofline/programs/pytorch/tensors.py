@@ -135,6 +135,14 @@ class TensorIdentities:
         for tensor in tensors:
             self._of(tensor, made=True)
 
+    def is_from_outside(self, tensor: Any) -> bool:
+        """Whether the program did not make the memory of a tensor."""
+        try:
+            found = self._storages.get(tensor.untyped_storage()._cdata)
+        except (NotImplementedError, RuntimeError):
+            return False
+        return found is None or found.outside
+
     def weights(self) -> dict[str, Any]:
         """Elements of every parameter that was declared, by the name of its memory."""
         declared = {s.base: s.elements for s in self._storages.values() if s.role == "weight"}

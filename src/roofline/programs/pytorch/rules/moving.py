@@ -86,7 +86,7 @@ rule(
     "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "fill",
     "zero", "arange", "linspace", "logspace", "eye", "scalar_tensor", "_efficientzerotensor", "tril_indices",
     "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
-    "_foreach_zero",
+    "_foreach_zero", "_new_zeros_with_same_feature_meta",
 )(lambda call: call.move(reads=()))  # fmt: skip
 
 
