@@ -4,7 +4,11 @@ import re
 import shlex
 import sys
 from contextlib import chdir
+from functools import cache
 from pathlib import Path
+
+from sphinx.addnodes import pending_xref
+from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
 
 import roofline
 from roofline.cli import main
@@ -38,7 +42,8 @@ copybutton_line_continuation_character = "\\"
 
 smartquotes = False
 
-html_theme = "furo"
+# a build that only checks the pages has no navigation, which furo makes anew for each
+html_theme = "basic" if tags.has("check") else "furo"  # noqa: F821
 html_title = "roofline"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
@@ -105,13 +110,40 @@ def with_readable_defaults(app, what, name, obj, options, signature, returns):
     return (re.sub(r"<[^<>]+>", "...", signature), returns) if signature else None
 
 
+def last_name(node):
+    """The last part of the name that a reference to Python leads to."""
+    return node["reftarget"].removesuffix("()").rpartition(".")[2]
+
+
+@cache
+def under_last_names(python):
+    """The whole names of all that the pages document, by their last parts."""
+    found = {}
+    for full in python.objects:
+        found.setdefault(full.rpartition(".")[2], []).append(full)
+    return found
+
+
+class OthersNames(SphinxPostTransform):
+    """Look for no name like one of Python's own, such as ``int``, among all that the pages document."""
+
+    default_priority = ReferencesResolver.default_priority - 1
+
+    def run(self, **_):
+        """Ask for the exact name alone where no documented one ends with it."""
+        for node in self.document.findall(pending_xref):
+            if node.get("refdomain") == "py" and last_name(node) not in under_last_names(self.env.domains["py"]):
+                node.attributes.pop("refspecific", None)
+
+
 def under_its_other_name(app, env, node, content):
     """Lead a name to its page where it is documented under another module than it was written with."""
     if node.get("refdomain") != "py":
         return None
-    python, name = env.domains["py"], node["reftarget"].rpartition(".")[2]
+    python = env.domains["py"]
     kinds = python.objtypes_for_role(node["reftype"]) or ()
-    found = [full for full, each in python.objects.items() if each.objtype in kinds and full.rpartition(".")[2] == name]
+    alike = under_last_names(python).get(last_name(node), ())
+    found = [full for full in alike if python.objects[full].objtype in kinds]
     if len(found) != 1:
         return None
     return python.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], found[0], node, content)
@@ -131,6 +163,7 @@ def setup(app):
 
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
+    app.add_post_transform(OthersNames)
     app.connect("missing-reference", under_its_other_name)
     app.connect("autodoc-skip-member", without_names_alone)
     app.connect("autodoc-process-signature", with_readable_defaults)
