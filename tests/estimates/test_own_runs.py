@@ -18,16 +18,19 @@ from roofline import bound
 from roofline.cli.measure import accuracy_command, calibrate_command, profile_command
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
-from roofline.estimates.calibration import Calibration, interval_of
-from roofline.estimates.constants import LEFT_OUT
+from roofline.estimates.calibration import Calibration, interval_of, refitted
+from roofline.estimates.constants import KERNELS, LEFT_OUT, shipped
 from roofline.estimates.estimator import Estimator, kernels_of
-from roofline.estimates.fitting import fit_from_few
+from roofline.estimates.fitting import Rows, fit_from_few
+from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
+from roofline.estimates.served import PRIOR
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve
 from tests.measurement.made import CALL, made
 
+NO_CHIP = ChipFigures(1, 1, 1, 1)
 SHAPES = [(m, n, 4096) for m in (16, 64, 256, 1024, 4096) for n in (4096, 14336)]
 
 
@@ -306,6 +309,18 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
     assert odd.fitted[0].outside[0][0] == odd.to_dict()["fitted"][0]["outside"][0] == "runs[18]"
     assert "of 19 runs of served step in fp8 lie" in (said := " ".join(str(odd).split()))
     assert "outside the interval of 80% of their own constants, furthest runs[18]: " in said
+
+
+def test_ten_steps_of_a_slower_host_move_its_time_a_sequence() -> None:
+    """Steps of a host that takes four times as long a sequence, with a ripple of five percent."""
+    record = next(one for one in shipped("served_step", chip="h100", library="vllm", path="dense") if not one.version)
+    batch, context = np.array([1, 8, 64, 1, 8, 64, 4, 16, 32, 128], float), np.resize([1024, 8192], 10)
+    shapes = {"batch": batch, "decode": 5e-3 + 4e-9 * batch * context, "kernels": np.full(10, 400.0)}
+    shapes["mixed"] = batch * np.resize([4e-5, 1e-5, 2e-5], 10)
+    there = {**record.values, "request_time": 4 * record.values["request_time"]}
+    seconds = KERNELS[record.kernel].times(shapes, NO_CHIP, there, "") * (1 + 0.05 * np.cos(np.arange(10)))
+    found = refitted([(record, 1.0)], Rows(shapes, seconds, NO_CHIP), "h100", "vllm", [""] * 10, PRIOR)
+    assert found.constants.values["request_time"] == pytest.approx(there["request_time"], rel=0.05)
 
 
 def test_each_row_of_a_table_is_of_the_kind_of_its_filled_cells(tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ ODD, MOST_ODD = 5, 5
 
 #: The 90th percentile of Student's t with n - 1 degrees of freedom, by n (NIST/SEMATECH e-Handbook, 1.3.6.7.2).
 STUDENT = {3: 1.886, 4: 1.638, 5: 1.533, 6: 1.476, 7: 1.440, 8: 1.415}
-#: Strength of the prior: as if each constant were known within e² by fifty rows.
-PRIOR = 0.5
+#: Strength of the prior of a fit to ten rows. It stays the same for more, so that they outweigh it.
+PRIOR, PRIOR_ROWS = 0.5, 10
 #: Most steps of a fit.
 MOST_STEPS = 30
 #: By how much the mean error of rows left out has to exceed that of the start for the start to stay. Four of five rows
@@ -334,17 +334,18 @@ def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
     return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
 
 
-def refitted(sources: Sources, rows: Rows, key: str, library: str, places: Sequence[str]) -> Calibrated:
+def refitted(
+    sources: Sources, rows: Rows, key: str, library: str, places: Sequence[str], prior: float = PRIOR
+) -> Calibrated:
     """Constants moved to rows of a chip, with errors by leaving out a fifth of the rows at a time.
 
-    ``places`` say where the rows stand.
+    ``places`` say where the rows stand, ``prior`` how strongly ten rows are drawn to where the constants start.
     """
     import numpy as np
 
     record = sources[0][0]
     model = KERNELS[record.kernel]
     own: list[str] | None = model.own()
-    prior = PRIOR
     if record.transferred_from == TYPICAL:
         prior = TYPICAL_PRIOR
         if len(rows) >= ROWS_FOR_ALL:  # no chip is near: every constant that the rows can tell moves
@@ -427,8 +428,20 @@ def _best(sources: Sources, rows: Rows, own: Sequence[str] | None, prior: float)
     starts = [(one.values, one.policy) for one, _ in sources]
     some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), ROWS_FOR_START)).astype(int))
     limits = sources[0][0].valid
-    found = fit_from_few(model, rows.take(some), starts, own, prior, most=MOST_STEPS, shares=shares, limits=limits)
-    return found if len(some) == len(rows) else fit(model, rows, found.values, own, found.policy, prior, MOST_STEPS)
+    few = prior_of(len(some), prior)
+    found = fit_from_few(model, rows.take(some), starts, own, few, most=MOST_STEPS, shares=shares, limits=limits)
+    if len(some) == len(rows):
+        return found
+    return fit(model, rows, found.values, own, found.policy, prior_of(len(rows), prior), MOST_STEPS)
+
+
+def prior_of(count: int, prior: float) -> float:
+    """The prior a row of a fit to so many, which is as strong in all as that of ten: a fit takes the root of the count.
+
+    >>> prior_of(10, 0.5), prior_of(40, 0.5)
+    (0.5, 0.25)
+    """
+    return prior * math.sqrt(PRIOR_ROWS / count)
 
 
 #: Formats of products that a table is made for, where the chip has units for them.
