@@ -566,7 +566,8 @@ def test_a_draft_that_cannot_be_split_is_named(monkeypatch: pytest.MonkeyPatch) 
     def refuse(*given: Any) -> None:
         raise InputError("not so")
 
-    drafting = SimpleNamespace(model=SimpleNamespace(name="small", after=()), options={})
+    small = SimpleNamespace(name="small", after=())
+    drafting = SimpleNamespace(model=small, held=small, options={})
     monkeypatch.setattr("roofline.plans.replicas.drafter", lambda *given: drafting)
     monkeypatch.setattr("roofline.plans.replicas.local_stages", refuse)
     monkeypatch.setattr("roofline.plans.replicas.step_options", lambda *given: {})

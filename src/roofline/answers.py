@@ -293,7 +293,8 @@ def _places(answer: Any, words: Sequence[str], path: str) -> Iterator[str]:
         yield f"{path}[{column!r}]"
         return
     parts = {f"{path}.{name}": getattr(answer, name) for name in _PARTS if name in has}
-    parts |= {f"{path}.{name}[0]": next(iter(getattr(answer, name)), None) for name in _LISTS_OF_PARTS if name in has}
+    lists = {name: getattr(answer, name) for name in _LISTS_OF_PARTS if name in has}
+    parts |= {f"{path}.{name}[0]": held[0] for name, held in lists.items() if isinstance(held, list | tuple) and held}
     for at, part in parts.items():
         yield from () if part is None or callable(part) else _places(part, words, at)
 

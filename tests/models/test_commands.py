@@ -405,6 +405,8 @@ WRONG = [
         ["--prompt", "9", "--batch", "1,2", "--output", "8"],
         "--output is about one configuration; give --batch one value",
     ),
+    (["--prompt", "9,18", "--fit"], "--fit is about one configuration; give --prompt one value"),
+    (["--prompt", "9", "--output", "8,16", "--fit"], "--fit is about one configuration; give --output one value"),
     (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of an answer"),
     (["--prompt", "9", "--power", "lots"], "'lots'"),
     (["--prompt", "9", "--price", "-3"], "price is -3"),

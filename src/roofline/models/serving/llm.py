@@ -70,7 +70,7 @@ class ServingQuestion:
         """Sizes an option needs."""
         found = []
         for name in names:
-            value = self.context if name == "context" else self.sizes[name]
+            value = self.context if name == "context" else {**self.wanted, **self.sizes}[name]
             if value is None:
                 raise InputError(f"{spelled(option)} needs {spelled(name)}", hint=f"for instance {spelled(name, 1024)}")
             if is_several(value):
@@ -201,7 +201,8 @@ def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
             f"{spelled('fit')} finds how many chips there have to be, and {spelled(several)} has several",
             hint=f"leave {spelled(several)} out, or give it one value",
         )
-    (batch,) = asked.need("fit", "batch")
+    given = [name for name, value in (*asked.sizes.items(), *asked.wanted.items()) if value is not None]
+    batch, *_ = asked.need("fit", "batch", *({"prompt", "output"} & {*given}))
     sizes: dict[str, Any] = {"batch": batch}
     if asked.context is not None:
         (context,) = asked.need("fit", "context")
