@@ -201,3 +201,12 @@ def test_parts_of_a_batch_have_one_name_and_the_older_one_is_taken() -> None:
     assert new.micro_batches == 1
     with pytest.raises(InputError, match="there is no argument 'micro_batches'"):
         staged("llama-3-8b", "decode", microbatches=1, micro_batches=1, **asked)
+
+
+def test_of_several_stages_the_first_that_is_full_counts() -> None:
+    """At 16 sequences the last stage, with the head, needs the most; another, with an attention layer, grows faster."""
+    asked: dict[str, Any] = {"on": "h200:16", "pipeline": 16, "weights": "fp8", "context": 5000}
+    name = "nvidia-nemotron-3-nano-30b-a3b-nvfp4"
+    most = serve(name, batch=16, **asked).full_from()
+    assert most is not None
+    assert [serve(name, batch=batch, **asked).memory.fits for batch in (most, most + 1)] == [True, False]

@@ -360,7 +360,7 @@ def _batch(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     if asked.phase == "mixed" or needed is None:
         return
     yield _with(asked, f"batch {now * 2}", "twice the tokens a step", more=2, batch=now * 2)
-    most = full_from(needed, asked.model, now, asked.ways(before.machine).data)
+    most = full_from(needed, asked.model, now, asked.ways(before.machine).data, (before,))
     if most is not None and most > 2 * now:
         yield _with(asked, f"batch {most}", "about as many as fit", more=most / now, batch=most)
 

@@ -508,7 +508,9 @@ class Serving(Comparable):
         [64, 37]
         """
         needed = None if self.decode is None or self.decode.footprint is None else self.memory
-        return full_from(needed, self.model, self.batch, self.ways.data) if isinstance(self.batch, int) else None
+        if not isinstance(self.batch, int):
+            return None
+        return full_from(needed, self.model, self.batch, self.ways.data, (self.prefill, self.decode))
 
     def network_limit(self, phase: str) -> NetworkLimit | None:
         """Find how many chips may split a layer, or a model's experts, before the network binds in this phase.

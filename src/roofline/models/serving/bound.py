@@ -153,16 +153,22 @@ def names_that_bind(bound: Bound) -> Any:
     return np.asarray(bound.bound_by.names, dtype=object)[bound.bound_by.codes]
 
 
-def full_from(needed: Footprint | None, model: Model, batch: int, copies: int) -> int | None:
+def full_from(
+    needed: Footprint | None, model: Model, batch: int, copies: int, steps: Sequence[Bound | None] = ()
+) -> int | None:
     """About the batch at which what a step of ``batch`` sequences needs fills a chip's memory; None where not known.
 
-    All but the weights grows with the sequences of a copy.
+    All but the weights grows with the sequences of a copy. Over the stages of ``steps`` the first that is full counts,
+    which may be another than the one that needs the most now.
     """
     if needed is None or needed.fits is None or model.kv_memory == "host":
         return None
-    growing = needed.total - needed.parts.get("weights", 0)
-    room = max(0.0, needed.capacity - needed.total + growing)
-    return int(room / growing * sizes.ceil_div(batch, copies)) * copies if growing else None
+    found = []
+    for each in (needed, *(stage.footprint for step in steps for stage in getattr(step, "stages", ()))):
+        growing = each.total - each.parts.get("weights", 0)
+        room = max(0.0, each.capacity - each.total + growing)
+        found += [int(room / growing * sizes.ceil_div(batch, copies)) * copies] if growing else []
+    return min(found, default=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
