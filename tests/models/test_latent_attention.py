@@ -103,3 +103,13 @@ def test_windows_over_latents() -> None:
 def test_indexers_that_take_a_choice_over_keep_no_keys() -> None:
     model = load(TINY["hy_v4"])
     assert model.kv_bytes_per_token("bf16") == 2 * (3 * (20 + 8) + 2 * 16)
+
+
+def test_chips_that_share_a_sequence_expand_each_latent_once() -> None:
+    """Whether they pass latents or keys and values, no FLOP and no byte less will do."""
+    asked: dict[str, Any] = {"prompt": 4096, "past": 2048, "absorbed": False}
+    one = serve_bound("deepseek-v3", "prefill", on="h200:8", tensor=8, **asked)
+    four = serve_bound("deepseek-v3", "prefill", on="h200:32", tensor=8, context_parallel=4, **asked)
+    expanded = [next(part.op for part in step.ops if part.op.role == "expand") for step in (one, four)]
+    assert expanded[0].dims["m"] == 4 * expanded[1].dims["m"] == 4096 + 2048
+    assert any("no less can be sent or computed" in line for line in four.assumptions)

@@ -134,7 +134,8 @@ class ContextParallelAttention(SharedAttention):
     ::
 
         prefill   every chip's keys and values pass all others (ring attention): V·(c − 1)/c received by each,
-                  V what the sequences keep; queries are dealt so that each chip has as many pairs
+                  V what the sequences keep; queries are dealt so that each chip has as many pairs; of latents
+                  that are expanded each chip expands its part, the least both of bytes and of FLOPs
         decode    every chip attends to its part for every query; the sums over parts are put together:
                   an AllGather of each head's log-sum-exp (fp32), an AllReduce of the weighted results; each chip
                   multiplies results on latents by kv_b's value half before, which makes them narrower

@@ -178,8 +178,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
 
     def _expanded(self, builder: OperationBuilder, q: Tensor, read: list[Tensor], kv_b: Weight) -> Tensor:
         step = builder.step
-        # latents are passed between chips that share a sequence, so each makes keys and values of all
-        rows = (step.batch if step.ring else step.attended) * (self._seen(builder) + step.new)
+        rows = step.attended * (self._seen(builder) + step.new)
         made = builder.linear(kv_b, read[0], rows)
         op = builder.ops[-1]
         role = "expand" if read[1:] else op.role

@@ -458,6 +458,12 @@ def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> l
             f"{ways.context} chips share each sequence: prefill passes keys and values round, queries dealt evenly; in "
             "decode each chip has a part of the keys and values and runs everything else on all new tokens"
         )
+        if any(block.is_latent for block in model.layer_blocks):
+            said.append(
+                "where latent attention is expanded, the latents are passed and each chip makes keys and values of its "
+                "part: no less can be sent or computed; a program that passes latents makes all of them on each chip, "
+                "one that passes keys and values sends more"
+            )
     return said
 
 
