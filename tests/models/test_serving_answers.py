@@ -182,7 +182,8 @@ def test_prediction_layers_are_the_first_of_those_in_the_file(name: str) -> None
     found = speculate(model, on="b200", context=200, acceptance=0.8, draft=1, by="mtp", longest=2)
     assert found.speedup > 1
     # beside the model lie its layers and their keys, not its tables once more
-    _, held = found.memory.parts.values()  # type: ignore[union-attr]
+    checking, held = found.memory.parts.values()  # type: ignore[union-attr]
+    assert checking == serve_bound(model, "decode", on="b200", context=200, tokens=2).footprint.total  # type: ignore[union-attr]
     least = sum(layer.parameters for layer in own.layers)
     assert least <= held < least * 2 + model.vocabulary * model.width
 

@@ -254,9 +254,10 @@ def speculate(
         drafts.append(Draft(length, drafting, checking, float(expected_tokens(length, acceptance))))
     memory = None
     if drafts_by.held is not None:
-        sizes: dict[str, Any] = {"batch": batch, "context": context + draft}
-        needed = step_bound(described, "decode", **sizes, **options).footprint
-        beside = step_bound(drafts_by.held, "decode", **sizes, **drafts_by.options).footprint
+        check: dict[str, Any] = {"context": context, "tokens": draft + 1, **options}
+        last: dict[str, Any] = {"context": context + draft - 1, **drafts_by.options}
+        needed = step_bound(described, "decode", batch=batch, **check).footprint
+        beside = step_bound(drafts_by.held, "decode", batch=batch, **last).footprint
         if needed is not None and beside is not None:
             parts = {described.name: needed.total, drafts_by.held.name: beside.total}
             memory = Footprint(parts, needed.level, needed.capacity)
