@@ -332,3 +332,20 @@ def test_products_of_two_formats_are_told_apart_where_sources_are_shown() -> Non
     told = roofline.llm("deepseek-v3", on="h200:8", tensor=8, batch=8).explain()
     assert ("T_tensor (fp8) = " in told, "T_tensor (bf16) = " in told) == (True, True)
     assert "T_tensor = " in roofline.llm("llama-3-8b", on="h100").explain()
+
+
+def test_sparse_weights_are_told() -> None:
+    """Half of the values are stored and multiplied: counted as dense, the answer is no floor of such a run."""
+    groups = {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 128}}}
+    dense = {"format": "dense", "sparsity_structure": "unstructured"}
+    config = {
+        "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000, "tie_word_embeddings": False,
+    }  # fmt: skip
+    for section, told in (
+        ({"sparsity_config": {"format": "sparse-24-bitmask", "sparsity_structure": "2:4"}}, True),
+        ({"config_groups": groups, "format": "marlin-24"}, True),
+        ({"config_groups": groups, "sparsity_config": dense}, False),
+    ):
+        found = load({**config, "quantization_config": {"quant_method": "compressed-tensors", **section}})
+        assert any("2:4 sparse" in gap for gap in found.gaps) is told

@@ -157,6 +157,7 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")
     gaps = [*model.gaps]
     gaps += [Gap("field", f"{field} is not understood and not modelled") for field in fields.unread()]
+    gaps += [Gap("format", text) for text in (quantisation.gaps if quantisation else ())]
     narrow = _NARROW.search(name)
     if narrow and quantisation is None:
         said = "the configuration has no quantization_config"

@@ -206,7 +206,10 @@ class Modules:
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """The quantisation of a checkpoint: storage by module, and the format of keys and values."""
+    """The quantisation of a checkpoint: storage by module, and the format of keys and values.
+
+    ``gaps`` are what its section says that is not modelled.
+    """
 
     method: str
     default: Storage | None = None
@@ -214,6 +217,7 @@ class Quantisation:
     listed: tuple[tuple[Modules, Storage | None], ...] = ()
     kept: Modules = field(default_factory=lambda: Modules({}, ()))
     kv: str | None = None
+    gaps: tuple[str, ...] = ()
 
     def storage(self, path: str, kind: str) -> Storage | None:
         """Storage of a module's weight, None where it stays in the model's own format."""
@@ -304,10 +308,12 @@ def _compressed(section: Section, _: str | None) -> Quantisation:
             default = storage
         else:
             listed.append((modules(targets), storage))
-    if default is None and not listed:
+    sparse = "marlin-24" in str(section.get("format")) or "2:4" in (section.get("sparsity_config") or {}).values()
+    gaps = ["weights that are 2:4 sparse are counted as dense ones, in bytes and FLOPs"] if sparse else []
+    if default is None and not listed and not gaps:
         raise InputError("the quantisation section has no config_groups", hint="each names its weights' format")
     kept = modules(section.get("ignore") or [])
-    return Quantisation("compressed-tensors", default, listed=tuple(listed), kept=kept, kv=_kv(section))
+    return Quantisation("compressed-tensors", default, None, tuple(listed), kept, _kv(section), tuple(gaps))
 
 
 def _group(group: Section) -> Storage:
