@@ -151,6 +151,10 @@ def _written(x, y, at):
     return x
 
 
+KNOWN = torch.tensor([[0, 1, 2, 0, 1, 2]] * 2)
+GRU = [torch.randn(shape, dtype=torch.float64) for shape in ((12, 3), (12, 4), (12,), (12,))]
+
+
 def _joined(x, y, step=1, overlap=0):
     """One behind the other in a new buffer, or in turns."""
     rows = len(x)
@@ -212,6 +216,18 @@ def _joined(x, y, step=1, overlap=0):
         (lambda a, b: torch.cdist(a, b)[:2, 1:3], [(5, 4), (6, 4)]),
         (lambda x: (x[..., :2] * 2 - x[..., 2:])[:1, :, :1] + 1, [(3, 5, 4)]),
         (lambda b: torch.cholesky_solve(b, b.new_ones(8, 8).cumsum(0).cumsum(1).sin())[:2, 1:4], [(8, 5)]),
+        (lambda x: F.fold(x, (6, 6), 2)[:, :1, :2, 1:3], [(2, 12, 25)]),
+        (lambda x: F.fold(x, (7, 6), 3, dilation=2, padding=1, stride=2)[0, :, 2:5], [(2, 18, 6)]),
+        (lambda x: F.unfold(x, 2)[:, :4, :3], [(2, 3, 6, 6)]),
+        (lambda x: F.unfold(x, 3, dilation=2, padding=1, stride=2)[:1, 3:5], [(2, 3, 6, 6)]),
+        (lambda x: torch.diag_embed(x, 1)[:, 1:3, :3], [(4, 6)]),
+        (lambda x: torch.diag_embed(x, -2, 0, 1)[1:4, ::2], [(4, 6)]),
+        (lambda a, b: torch.block_diag(a, b)[2:4, :6], [(3, 4), (5, 6)]),
+        (lambda x: x.renorm(2, 0, 0.1)[:2], [(8, 6)]),
+        (lambda a, b, w: F.bilinear(a, b, w)[:3, :2], [(4, 3), (4, 2), (5, 3, 2)]),
+        (lambda x, w: F.prelu(-x.abs(), w)[:, :2], [(4, 6), (6,)]),
+        (lambda x, h: torch.gru(x, h, GRU, True, 1, 0.0, False, False, False)[0][:3, 1:2], [(6, 2, 3), (1, 2, 4)]),
+        (lambda x, h: torch.gru(x, h, GRU, True, 1, 0.0, False, False, True)[0][1:, :3], [(2, 6, 3), (1, 2, 4)]),
     ],
 )
 def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shapes):
@@ -219,7 +235,28 @@ def test_a_part_of_what_is_taken_whole_needs_what_its_jacobian_has(program, shap
     results = program(*given).numel()
     parts = torch.autograd.functional.jacobian(program, given)
     used = sum(int((part.reshape(results, -1) != 0).any(0).sum()) for part in parts)
-    assert _bytes(program, *map(torch.empty, shapes), policy="minimal") == 4 * (used + results)
+    weights = 2 * sum(each.numel() for each in GRU) if "GRU" in program.__code__.co_names else 0
+    assert _bytes(program, *map(torch.empty, shapes), policy="minimal") == 4 * (used + results + weights)
+
+
+@pytest.mark.parametrize(
+    ("program", "others"),
+    [
+        (lambda x, y, i: x.scatter(0, i, y)[:, :2], 8 * 2 + 2 * 2),
+        (lambda x, y, i: x.scatter_add(0, i, y)[1:, 4:], 7 * 2 + 2 * 2),
+        (lambda x, y, i: x.index_add(0, i[0, :2], y)[:, :1], 8 * 1 + 2),
+        (lambda x, y, i: x.index_put((i[:, 0],), y)[:, :2], 8 * 2 + 2 * 2),
+        (lambda x, y, i: x.scatter(0, KNOWN, y)[:1], 6 + 2),
+        (lambda x, y, i: x.index_add(0, KNOWN[0, :2], y)[1:3, :2], 2 * 2 + 2),
+        (lambda x, y, i: x.gather(0, i)[:, :2], 2 * 2),
+    ],
+)
+def test_of_what_indices_write_the_part_that_the_result_has_is_read(program, others):
+    given = torch.empty(8, 6), torch.empty(2, 6), torch.zeros(2, 6, dtype=torch.int64)
+    moved = trace(program, *given).bound("h100", policy="minimal").bytes["hbm"]
+    results = program(*given).numel()
+    indices = next(n for n in range(13) if 4 * (results + others) + 8 * n >= moved)
+    assert moved == 4 * (results + others) + 8 * indices
 
 
 def test_no_more_of_a_triangle_is_read_than_it_has():

@@ -248,7 +248,7 @@ def triangle(
     return [(*batch, (a, b, 1), (b - own, last, 1) if upper else (first, a + own, 1)) for a, b in pairwise(ends)]
 
 
-def lettered(asked: Asked, words: Sequence[Sequence[str]], result: Sequence[str]) -> Iterator[Region]:
+def lettered(asked: Asked, words: Sequence[Sequence[Any]], result: Sequence[Any]) -> Iterator[Region]:
     """A sum over products whose dimensions have letters: all of what is summed, else what the result has."""
     for shape, word in zip(asked.ins, words, strict=True):
         if len({*word}) < len(word):  # a diagonal

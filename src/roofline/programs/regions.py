@@ -389,8 +389,12 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
     """
     length, _, taps, stride, low, dilation, base = windows
     first, many = edges[0] * stride - low, _places(edges)
-    if taps == 1 and base == 1 and low == 0:
-        return edge(first, many, edges[2] * stride)
+    if taps == 1 and base == 1:
+        apart = edges[2] * stride
+        skipped = 0 if low == 0 else maximum(0, -(first // apart))  # what lies in the padding
+        first = first + skipped * apart
+        inside = many if low == 0 else maximum(0, minimum(many - skipped, (length - 1 - first) // apart + 1))
+        return edge(first, inside, apart)
     last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
     if base == 1 and dilation != 1 and (many == 1 or edges[2] * stride % dilation == 0):  # taps that lie apart
         first += maximum(0, -(first // dilation)) * dilation

@@ -17,6 +17,7 @@ import numpy as np
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
 from roofline.ops.einsum import operand_letters
+from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
@@ -547,23 +548,152 @@ def _transformed(each: Asked) -> Iterator[Region]:
     return needs.along(each, [d % len(each.ins[0]) for d in axes])
 
 
-def _replacing(each: Asked) -> Iterator[Region]:
+def _beside(each: Asked) -> Region:
     """Of a tensor of which known rows or elements are replaced what lies beside them."""
     region = each.region
     for box in (_replaced_boxes(each.facts) or ())[: regions.MOST_BOXES]:
         region = regions.outside(region, box)
-    yield region
-    rows = _rows(each.numbers[1]) if each.facts.name == "index_copy" else None
-    if rows is not None and each.ins[0]:
-        axis = _axis(each)
+    return region
 
-        def from_rows(box: regions.Box) -> list[regions.Box] | None:
-            held = [place for place, row in enumerate(rows) if row in range(*box[axis])]
-            return regions.with_rows(box, axis, held) if held else []
 
-        source = regions.each(each.region, from_rows)
-        yield regions.each(source, lambda box: [(box[axis],)])
-        yield source
+def _put(each: Asked) -> Iterator[Region]:
+    """Of values that indices along some axes write, along the others what the result has."""
+    chosen = {axis: index for axis, index in enumerate(each.facts.args[1]) if isinstance(index, TensorOperand)}
+    yield _beside(each)
+    if any(index.dtype in ("bool", "uint8") for index in chosen.values()):
+        return
+    yield from [WHOLE] * len(chosen)
+    axes, batch = [*chosen], np.broadcast_shapes(*(index.shape for index in chosen.values()))
+    first = axes[0] if axes == [*range(axes[0], axes[-1] + 1)] else 0
+
+    def spread(box: regions.Box) -> list[regions.Box]:
+        kept = tuple(edges for axis, edges in enumerate(box) if axis not in axes)
+        return [(*kept[:first], *regions.box_of(batch), *kept[first:])]
+
+    (full,) = spread(regions.box_of(each.outs[0]))
+    yield regions.aligned(regions.each(each.region, spread), each.ins[-1], [size for _, size, _ in full])
+
+
+def _written_at(each: Asked) -> Iterator[Region]:
+    """Values that indices along an axis write or add: along the others what the result has, of known ones these."""
+    axis, index, rows = _axis(each), each.ins[1], _rows(each.numbers[1])
+    of_rows = each.facts.name.startswith("index")
+    shape = (*each.ins[0][:axis], prod(index), *each.ins[0][axis + 1 :]) if of_rows else index
+    spread = [prod(index) if d == axis else 1 for d in range(len(shape))] if of_rows else index
+
+    def written(box: regions.Box) -> Sequence[regions.Box]:
+        rest = [regions.joined((box,), d, 0, n) for d, n in enumerate(shape) if d != axis]
+        if NOTHING in rest:
+            return []
+        part = tuple(
+            (0, n, 1) if d == axis else (box[d][0], minimum(box[d][1], n), box[d][2]) for d, n in enumerate(shape)
+        )
+        if rows is None:
+            return [part]
+        met = np.isin(np.array(rows).reshape(spread) % each.ins[0][axis], np.arange(*box[axis]))
+        return regions.let_through((part,), shape, met) or ()
+
+    found = regions.each(each.region, written) if each.ins[0] else WHOLE
+    yield _beside(each)
+    yield (
+        regions.reshaped(regions.each(found, lambda box: [(box[axis],)]), shape[axis:][:1], index) if of_rows else found
+    )
+    yield found
+
+
+def _windows(each: Asked, image: Sequence[Any]) -> list[Any]:
+    """Taps of windows over an image that are laid side by side, their distance, its padding, stride and number."""
+    words = ("kernel_size", "dilation", "padding", "stride")
+    along = zip(*(each.facts.stated(word) for word in words), image[-2:], strict=True)
+    return [
+        (taps, apart, pad, stride, (size + 2 * pad - apart * (taps - 1) - 1) // stride + 1)
+        for taps, apart, pad, stride, size in along
+    ]
+
+
+def _side_by_side(each: Asked) -> Iterator[Region]:
+    """Of an image whose windows are laid side by side, [channels · taps, places], those that the result has."""
+    image, windows = each.ins[0], _windows(each, each.ins[0])
+    shape = (*image[:-2], *(window[0] for window in windows), *(window[-1] for window in windows))
+
+    def reached(box: regions.Box) -> list[regions.Box]:
+        along = zip(windows, image[-2:], box[-4:-2], box[-2:], strict=True)
+        return [
+            (
+                *box[:-4],
+                *(
+                    regions.windowed(at, Reach(size, many, last - first, stride, pad - first * apart, apart))
+                    for (_, apart, pad, stride, many), size, (first, last, _), at in along
+                ),
+            )
+        ]
+
+    yield regions.each(regions.reshaped(each.region, each.outs[0], shape), reached)
+
+
+def _laid_over(each: Asked) -> Iterator[Region]:
+    """Of windows, [channels · taps, places], that are added up to an image, those that reach what it has."""
+    windows, image = _windows(each, each.outs[0]), each.outs[0]
+    shape = (*image[:-2], *(window[0] for window in windows), *(window[-1] for window in windows))
+    found: Region = NOTHING
+    for taps in np.ndindex(*(window[0] for window in windows)):
+        part = each.region
+        for axis, (at, (_, apart, pad, stride, many)) in enumerate(zip(taps, windows, strict=True), len(image) - 2):
+            part = regions.joined(part, axis, at * apart - pad, many, stride)
+        own = tuple((at, at + 1, 1) for at in taps)
+        part = regions.each(part, lambda box, own=own: [(*box[:-2], *own, *box[-2:])])
+        found = regions.union(found, regions.reshaped(part, shape, each.ins[0]))
+    yield found
+
+
+def _on_a_diagonal(each: Asked) -> Iterator[Region]:
+    """Of rows that are laid on diagonals of matrices, the elements that stand in the result."""
+    shift, *axes = (each.facts.get(name) for name in ("offset", "dim1", "dim2"))
+    row, column = (axis % len(each.outs[0]) for axis in axes)
+
+    def held(box: regions.Box) -> list[regions.Box] | None:
+        rest = tuple(edges for axis, edges in enumerate(box) if axis not in (row, column))
+        both = np.intersect1d(np.arange(*box[row]) - max(0, -shift), np.arange(*box[column]) - max(0, shift))
+        return regions.with_rows((*rest, (0, 1, 1)), len(rest), both) if len(both) else []
+
+    yield regions.each(each.region, held)
+
+
+def _on_blocks(each: Asked) -> Iterator[Region]:
+    """Of matrices that stand on the diagonal of one."""
+    row, column = 0, 0
+    for shape in each.ins:
+        rows, columns = (1, 1, *shape)[-2:]
+        part = regions.joined(regions.joined(each.region, 0, row, rows), 1, column, columns)
+        yield regions.reshaped(part, (rows, columns), shape)
+        row, column = row + rows, column + columns
+
+
+def _sampled(each: Asked) -> Iterator[Region]:
+    """Of images at unknown places those and the channels that the result has; and the places."""
+    (image, grid), out = each.ins, each.outs[0]
+    yield regions.along(each.region, image, range(2, len(image)))
+    yield regions.along(regions.each(each.region, lambda box: [(box[0], *box[2:])]), grid, (len(out) - 1,), kept=False)
+
+
+def _trilinear(each: Asked) -> Iterator[Region]:
+    """Products of three tensors, each without some of the dimensions, summed along others."""
+    lacking, summed = each.facts.args[3:6], each.facts.args[6]
+    every = range(len(each.ins[0]) + len(lacking[0]))
+    words = [[d for d in every if d not in missing] for missing in lacking]
+    return needs.lettered(each, words, [d for d in every if d not in summed])
+
+
+def _recurrent(each: Asked) -> Iterator[Region]:
+    """Of sequences the steps up to the last that counts; where they run both ways, or are packed, all is needed."""
+    *_, is_both, of_batch = each.facts.args[:9]
+    if len(each.facts.args) == 9 and not isinstance(each.facts.args[3], list | tuple) and not is_both:
+        x, state = each.ins[:2]
+        axis = 1 if of_batch and len(x) > 2 else 0
+        yield regions.along(regions.up_to(each.region, each.outs[0], axis), x, (len(x) - 1,))
+        if len(x) > 2:
+            held = regions.each(each.region, lambda box: [((0, state[0], 1), box[1 - axis], (0, state[2], 1))])
+            yield from [held] * (2 if each.facts.name == "lstm" else 1)
 
 
 def _linear(each: Asked) -> Iterator[Region]:
@@ -644,14 +774,23 @@ _RULES: dict[str, needs.Rule] = {
     ),
     "index_select": lambda each: _picked(each, _axis(each)), "embedding": lambda each: _picked(each, 0),
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
-    **dict.fromkeys(("index_put", "index_copy", "index_fill"), _replacing),
+    **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _written_at),
+    **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), _written_at),
+    "index_put": _put, "im2col": _side_by_side, "col2im": _laid_over, "diag_embed": _on_a_diagonal,
+    "block_diag": _on_blocks, "_trilinear": _trilinear, "_prelu_kernel": needs.alike,
+    "gather": lambda each: iter([regions.along(each.region, each.ins[0], (_axis(each),)), each.region]),
+    "renorm": lambda each: needs.along(each, [d for d in range(len(each.ins[0])) if d != _axis(each)]),
+    **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d"), _sampled),
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d"),
+                    lambda each: needs.along(
+                        each, range(len(each.ins[0]))[-int(each.facts.name[-2]) :], many=2
+                    )),
+    **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
     **dict.fromkeys(("mv", "addmv"), _by_vector), **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _transformed),
     **dict.fromkeys(_OF_MATRICES, needs.batched), **dict.fromkeys(ONE_TRIANGLE, _one_triangle),
     **dict.fromkeys(("linalg_solve_triangular", "_linalg_solve_ex", "cholesky_solve"), _solved),
     "masked_scatter": _scattered_by_mask, "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
-    **dict.fromkeys(("index_add", "index_reduce", "scatter", "scatter_add", "scatter_reduce"),
-                    lambda each: iter([each.region])),
-    **dict.fromkeys(REDUCTIONS, _reduced),
+    **dict.fromkeys((*REDUCTIONS, "kthvalue", "median", "nanmedian", "mode"), _reduced),
     **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "_cummax_helper", "_cummin_helper"),
                     _running),
     **dict.fromkeys(

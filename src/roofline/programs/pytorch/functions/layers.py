@@ -168,9 +168,11 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
     shapes = ((*x.shape[:-1], width * layer.directions), *(t.shape for t in state))
     outs = list(zip(shapes, (x.dtype, *(item.dtype for item in state)), strict=True))
     held: list[Tensor] = []
+    calls: list[Call] = []
 
     def forward(made: Sequence[Any]) -> list[Op]:
         call = recorder.call(func.__name__, args, made)
+        calls.append(call)
         held[:] = layer.layer_inputs(call.read(call.args[0])[0], call.writes[0])
         return recurrent_forward(call, recurrence_of(call))
 
@@ -200,7 +202,8 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
             found.append(replace(cost, reads=(*reads, *both), writes=tuple(writes)))
         return found
 
-    return run_whole(recorder, WholeOperation(outs, forward, backward), [x, *state, *weights])
+    whole = WholeOperation(outs, forward, backward, lambda _: calls[-1])
+    return run_whole(recorder, whole, [x, *state, *weights])
 
 
 @function(torch._VF._pack_padded_sequence)

@@ -258,9 +258,9 @@ def distances_by_products(call: Call) -> Priced:
 def renormed(call: Call) -> Priced:
     """The norm of each row, and the rows that are too long scaled; of a table the rows that indices name."""
     (table,) = call.operands(0)
-    size = table.elements
-    if call.name == "embedding_renorm":
-        size = call.operands(1)[0].elements * table.shape[-1]
+    if call.name == "renorm":
+        return call.for_each("reduction", table.elements, 3)
+    size = call.operands(1)[0].elements * table.shape[-1]
     read, *written = (replace(t, touched=minimum(size, t.elements)) for t in (*call.read(table), *call.writes[:1]))
     reads = (read, *call.read_without(table))
     return call.for_each("reduction", size, 3, reads=reads, writes=written)
