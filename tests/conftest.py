@@ -23,6 +23,10 @@ os.environ.update(ENVIRONMENT)
 for name in REMOVED:
     os.environ.pop(name, None)
 
+# Tests run in several processes: threads of their libraries beside them would only wait for each other.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+
 # A formula has more parts than the thousand results that sympy keeps of each of its functions.
 os.environ.setdefault("SYMPY_CACHE_SIZE", "20000")
 

@@ -512,10 +512,7 @@ def _check_array(name: str, value: Any, least: int) -> Size:
 
 
 def _are_sizes(array: Any, least: int) -> bool:
-    """Whether all are whole numbers from ``least`` to :data:`LARGEST`, looked at while they are in a core's cache.
-
-    False may also mean very large ones: where the squares of some add up to more than that of the largest size.
-    """
+    """Whether all are whole numbers from ``least`` to :data:`LARGEST`, looked at while they are in a core's cache."""
     import numpy as np
 
     flat = array.reshape(-1)
@@ -523,11 +520,8 @@ def _are_sizes(array: Any, least: int) -> bool:
     for start in range(0, flat.size, BLOCK):
         part = flat[start : start + BLOCK]
         near = np.rint(part, out=rounded[: part.size])
-        if not (np.array_equal(near, part) and part.min() >= least):
+        if not (np.array_equal(near, part) and part.min() >= least and part.max() <= LARGEST):
             return False
-        with np.errstate(over="ignore"):
-            if not np.dot(part, part) <= LARGEST**2:
-                return False
     return True
 
 
