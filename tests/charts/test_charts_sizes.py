@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from charts_to_draw import WEIGHTS_INT8, a100_time, exercise_3, times_of_two
 from hypothesis import given
@@ -230,3 +232,16 @@ def test_a_solution_draws_the_times_that_cross_where_it_flips() -> None:
     ):
         with pytest.raises(InputError, match="there is no picture of a solution"):
             rate.plot()
+
+
+def test_a_formula_steps_where_its_algorithm_changes() -> None:
+    """Between powers of two a slope led from one algorithm to the other."""
+    form = roofline.formula("AllReduce_X(bf16[N] {U_X})", on="h100:8", mesh={"X": 8})
+    chart = form(N=[2**k for k in range(6, 24)]).plot()
+    for line in chart.lines:
+        every = form(N=[int(x) for x in line.x])[f"time.{line.label}"].tolist()
+        assert list(line.y) == pytest.approx(every, rel=1e-12)
+    (nvlink,) = (line for line in chart.lines if line.label == "nvlink")
+    falls = [(x, after) for (x, y), (after, then) in pairwise(zip(nvlink.x, nvlink.y, strict=True)) if then < y]
+    assert falls == [(38571.0, 38572.0)]  # two shots in the switch send less from there on
+    assert {int(x) for x in nvlink.x} >= {2**k for k in range(6, 24)}

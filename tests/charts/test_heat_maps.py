@@ -188,3 +188,11 @@ def test_the_command_draws_one(tmp_path: Path) -> None:
     path = tmp_path / "map.svg"
     assert main(["sweep", LINE, "--on", "h100", "B=1:8", "D=1024:8192:*2", "F=D", "-o", str(path)]) == 0
     assert "<title>Attainable throughput over B and D</title>" in path.read_text()
+
+
+def test_figures_of_narrow_cells_stand_on_two_lines_or_not_at_all() -> None:
+    line, wide = "bf16[B, D] * bf16[D, F]", [1024 * n for n in range(1, 11)]
+    for batches, figures in (([16, 32, 64, 128], 40), ([2**n for n in range(10)], 0)):
+        drawn = svg(roofline.sweep(line, on="h100", B=batches, D=wide, F="D").plot("rate-map"))
+        assert drawn.count(">TFLOP/s</text>") == figures
+        assert not re.search(r">\d+ TFLOP/s</text>", drawn)

@@ -31,6 +31,12 @@ export function HeatMap({ spec }: { spec: ChartSpec }) {
   const wide = (WIDTH - left - EDGE) / columns.length, tall = high / rows.length;
   const x = (column: number) => left + column * wide, y = (row: number) => TOP + high - row * tall;
   const shown = cells.filter((cell) => !hidden.includes(partOf(cell))), alone = shown.filter((cell) => cell.text).length < shown.length;
+  // where each cell has a text they stand on as many lines as fit it, or none does
+  const roomOf = (lines: string[]) => Math.max(...lines.map((text) => widthOf(text))) + 6, fit = (by: RegExp) => cells.every((cell) => {
+    const lines = (cell.text ?? "").split(by);
+    return roomOf(lines) <= wide && lines.length * 15 <= tall;
+  });
+  const fitting = [/\n/, /[\n ]/].find(fit), linesOf = (cell: Mark) => (cell.text ?? "").split((!alone && fitting) || "\n");
   const told = hover ?? held;
   const at = (event: { clientX: number; clientY: number }): Mark | null => {
     const box = svg.current!.getBoundingClientRect(), px = ((event.clientX - box.left) / box.width) * WIDTH, py = ((event.clientY - box.top) / box.height) * HEIGHT;
@@ -56,8 +62,8 @@ export function HeatMap({ spec }: { spec: ChartSpec }) {
           {shown.filter((cell) => cell.over).map((cell) => <rect class="cell" x={x(cell.column!)} y={y(cell.row! + 1)} width={wide} height={tall} style={{ fill: `url(#over${id})` }} />)}
           {spec.marks.filter((mark) => mark.mark === "line").map((mark) => <path class="border" d={`M${(mark.x as number[]).map((column, i) => `${x(column)},${y((mark.y as number[])[i])}`).join("L")}`}><title>{mark.label}</title></path>)}
           {shown.map((cell) => {
-            const lines = (cell.text ?? "").split("\n"), room = Math.max(...lines.map((text) => widthOf(text))) + 6;
-            if (!cell.text || (!alone && room > wide) || lines.length * 15 > Math.max(tall, alone ? 15 : 0)) return null;
+            const lines = linesOf(cell), room = roomOf(lines);
+            if (!cell.text || (!alone && !fitting) || lines.length * 15 > Math.max(tall, alone ? 15 : 0)) return null;
             const middle = Math.min(Math.max(x(cell.column! + 0.5), left + room / 2), WIDTH - EDGE - room / 2);
             return lines.map((text, i) => <text class="cell" x={middle} y={y(cell.row! + 0.5) + 4 + 15 * (i - (lines.length - 1) / 2)} text-anchor="middle">{text}</text>);
           })}

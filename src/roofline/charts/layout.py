@@ -507,9 +507,7 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             )
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
-    for cell in chart.cells:
-        if cell.text:
-            yield _cell_label(cell, frame, measure)
+    yield from _cell_labels(chart.cells, frame, measure)
     across = [frame.at(line.x[0], line.y[0])[0] for line in chart.lines] if chart.bars else []
     for bar in chart.bars:
         if bar.text:
@@ -522,14 +520,23 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             )
 
 
-def _cell_label(cell: HeatCell, frame: Frame, measure: Measure) -> _Label:
-    """A text in the middle of its cell, and within the picture where it is wider."""
-    lines = tuple(cell.text.split("\n"))
-    width, height = block(lines, TEXT, measure)
-    x, y = frame.at(cell.column + 0.5, cell.row + 0.5)
-    half = width / 2 + GAP
-    x = min(max(x, frame.left + half), max(frame.left + frame.width - half, frame.left + half))
-    return _Label(Text(lines, 0, 0, TEXT, role="text"), (Candidate(Box(x, y, width, height), 0.0),))
+def _cell_labels(cells: Sequence[HeatCell], frame: Frame, measure: Measure) -> Iterator[_Label]:
+    """Texts in the middle of their cells; where each cell has one, on as many lines as fit it, or else of none."""
+    told = [cell for cell in cells if cell.text]
+    each = [tuple(cell.text.split("\n")) for cell in told]
+    if len(told) == len(cells):
+        (left, top), (right, bottom) = frame.at(0, 1), frame.at(1, 0)
+        broken = [tuple(" ".join(lines).split(" ")) for lines in each]
+        sized = ((lines, [block(one, TEXT, measure) for one in lines]) for lines in (each, broken))
+        each = next(
+            (lines for lines, sizes in sized if all(w < right - left and h < abs(top - bottom) for w, h in sizes)), []
+        )
+    for cell, lines in zip(told, each, strict=False):
+        width, height = block(lines, TEXT, measure)
+        x, y = frame.at(cell.column + 0.5, cell.row + 0.5)
+        half = width / 2 + GAP if len(told) < len(cells) else 0.0  # within the picture
+        x = min(max(x, frame.left + half), max(frame.left + frame.width - half, frame.left + half))
+        yield _Label(Text(lines, 0, 0, TEXT, role="text"), (Candidate(Box(x, y, width, height), 0.0),))
 
 
 def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntry | None, measure: Measure) -> _Label:

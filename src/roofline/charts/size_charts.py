@@ -27,7 +27,7 @@ To add a chart over a size, write a function here and register it with :func:`~r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -521,13 +521,11 @@ def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Cha
     >>> step = formula("llama-3-8b", "train", on="h100:n", batch_tokens=2**20)
     >>> chart = resources_chart(step(n=[16, 64, 256, 1024], batch_tokens=2**20, sequence=4096), "n")
     >>> [(line.label, len(line.x)) for line in chart.lines][:2]
-    [('hbm', 4), ('cuda', 4)]
+    [('hbm', 5), ('cuda', 4)]
     """
     marks = []
     for at, label in enumerate(table.function.resources):
-        drawn = zip(table.plain(over), table.plain(f"time.{label}"), strict=True)
-        points = sorted((float(size), time) for size, time in drawn if time is not None and time > 0)
-        if points:
+        if points := _with_steps(table, over, f"time.{label}"):
             x, y = zip(*points, strict=True)
             marks.append(Line(label, x, y, "curve", at, at, label))
     if not marks:
@@ -545,6 +543,39 @@ def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Cha
         notes=table.incomplete,
         theme=theme,
     )
+
+
+#: Points that are put between those asked, so that a curve bends and steps where its formula does.
+MOST_BETWEEN = 400
+
+#: A curve that lies so near the line between two of its points goes along it.
+_ALONG = 0.02
+
+
+def _with_steps(table: Evaluated, over: str, column: str) -> list[tuple[float, float]]:
+    """The points of a column that have figures, and more where it leaves the line between two of them, as at a step."""
+    given = (name for name in table if name in (*table.function.sizes, *table.function.rates))
+    fixed = {name: table.plain(name)[0] for name in given if name != over}
+
+    def at(sizes: Iterable[int]) -> dict[int, float]:
+        asked = [*sizes]
+        found = table.function.evaluate({**fixed, over: asked}, (column,)).plain(column) if asked else []
+        return {size: time for size, time in zip(asked, found, strict=True) if time is not None and time > 0}
+
+    asked = zip(table.plain(over), table.plain(column), strict=True)
+    points = {int(size): time for size, time in asked if time is not None and time > 0}
+    near, most = list(pairwise(sorted(points))), len(points) + MOST_BETWEEN
+    while near and len(points) < most:
+        between = {round(math.sqrt(low * high)): (low, high) for low, high in near if high - low > 1}
+        near = []
+        for size, time in at(between).items():
+            low, high = between[size]
+            share = math.log(size / low) / math.log(high / low)
+            along = points[low] * (points[high] / points[low]) ** share
+            if low < size < high and abs(time / along - 1) > _ALONG:
+                points[size] = time
+                near += [(low, size), (size, high)]
+    return [(float(size), time) for size, time in sorted(points.items())]
 
 
 def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
