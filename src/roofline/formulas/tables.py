@@ -295,6 +295,9 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     [('fastest', 'mi300x at all 3 sizes')]
     >>> fastest_said(sweep("bf16[B, 8192] * bf16[8192, 8192]", on=["h100", "h200"], B=[64, 4096]), ["on"], ["B"])
     [('fastest', 'h200 at B 64; h100 and h200 alike at B 4,096')]
+    >>> layouts = {"fsdp": [64, 16, 8], "tensor": 1, "batch_tokens": 2**22}
+    >>> fastest_said(sweep("llama-3-8b", "train", on="h100:64", **layouts), ["fsdp"], ["batch_tokens"])
+    [('fastest', '3 alike, and fsdp 64 takes the least at worst')]
     """
     if "lower" not in table.columns or len(table) > MOST_RANKED:
         return []
@@ -307,6 +310,8 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     parts: dict[tuple[Any, ...], float] = {}  # the least time of a part of the work
     times, expected = table.plain("lower"), table.plain("expected") if "expected" in table.columns else []
     is_expected = bool(expected) and None not in (new for new, time in zip(expected, times, strict=True) if time)
+    upper = table.plain("upper") if "upper" in table.columns else [None] * len(table)
+    worst: dict[tuple[Any, ...], dict[str, float]] = {}
     for at, time in enumerate(expected if is_expected else times):
         if time is None and fits[at]:  # a row that cannot be
             continue
@@ -317,14 +322,19 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
             parts[size] = min(time, parts.get(size, time))
         elif time is not None and fits[at]:
             of_size[who] = min(time, of_size.get(who, time))
+            worst.setdefault(size, {})[who] = upper[at] if upper[at] is not None else time
     if not by:
         return []
     part = "" if table.untimed else by_what_is_timed(getattr(table, "incomplete", ()))
     part += "as expected, " if is_expected else ""
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, of_size in found.items():
-        least = [who for who, time in of_size.items() if time <= (1 + EQUAL) * min(of_size.values())]
-        alike = "several alike" if len(least) > 2 else " and ".join(least) + " alike" * (len(least) > 1)
+        least = _least_of(of_size)
+        alike = " and ".join(least) + " alike" * (len(least) > 1)
+        if len(least) > 2:
+            late = _least_of({who: worst[size][who] for who in least})
+            at_worst = f", and {late[0]} takes the least at worst" if len(late) == 1 else ""
+            alike = f"{len(least)} alike{at_worst}"
         if size in parts:
             alike = (
                 f"{alike} of those timed whole" if least and parts[size] < min(of_size.values()) else alike or NO_TIME
@@ -341,6 +351,11 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     ]
     first, *others = said
     return [("fastest", part + "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
+
+
+def _least_of(times: Mapping[str, float]) -> list[str]:
+    """The names of the least time, and of those that are equal to it."""
+    return [who for who, time in times.items() if time <= (1 + EQUAL) * min(times.values())]
 
 
 def not_ranked_said(table: Columns, choices: Sequence[str]) -> list[tuple[str, str]]:
