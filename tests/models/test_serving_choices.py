@@ -433,8 +433,10 @@ def test_every_line_of_advice_is_a_fresh_answer(name: str, phase: str, asked: di
     assert found
     others = [each.after.machine.key != before.machine.key for each in found]
     assert others == sorted(others), "another chip stands last"
-    for kind in (True, False):
-        gains = [each.gain for each, other in zip(found, others, strict=True) if other is kind]
+    trained = [each.trained_anew for each, other in zip(found, others, strict=True) if not other]
+    assert trained == sorted(trained), "another model stands behind the one asked about"
+    for kind in ((False, False), (False, True), (True, False)):
+        gains = [e.gain for e, other in zip(found, others, strict=True) if (other, e.trained_anew) == kind]
         assert gains == sorted(gains, reverse=True)
     for each in found:
         again = serve_bound(each.model, phase, **each.arguments)

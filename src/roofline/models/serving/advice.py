@@ -86,7 +86,8 @@ class StepAdvice(BeforeAndAfter):
     ``more`` is how many times as many tokens the changed step makes (2 for a batch twice as large). ``before`` and
     ``after`` are whole answers, which print as a page each: their seconds are ``time_before`` and ``time_after``.
     ``after`` is what :func:`roofline.models.serve_bound` gives for ``model``, the phase and ``arguments``; ``options``
-    are the arguments that changed, where plain words say them and the model is the same.
+    are the arguments that changed, where plain words say them and the model is the same; ``trained_anew`` says that it
+    is another model.
     """
 
     change: str
@@ -100,6 +101,7 @@ class StepAdvice(BeforeAndAfter):
     more: float
     chips: float
     options: Mapping[str, Any] | None = None
+    trained_anew: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
@@ -122,8 +124,8 @@ _SIZES = ("batch", "prompt", "past", "context", "tokens", "chunk", "prompts", *C
 def advise_step(
     model: Model | str, phase: str, *, chips: Sequence[str] = OTHER_CHIPS, **arguments: Any
 ) -> tuple[StepAdvice, ...]:
-    """Try what may help a step of ``phase``; return what does: a format that the chip's matrix unit has first, other
-    chips last, the rest by gain.
+    """Try what may help a step of ``phase``; return what does: a format that the chip's matrix unit has first, another
+    model and then other chips last, the rest by gain.
 
     ``arguments`` are those of :func:`roofline.models.serve_bound`, plain numbers; ``chips`` names others to compare
     with, where the step runs on one chip or on chips named by their number alone.
@@ -136,8 +138,11 @@ def advise_step(
     if not isinstance(before.bound_by, str):
         raise InputError("advice needs plain numbers", hint="give every size one value")
     asked = StepQuestion(described, phase, arguments)
-    here = (proposal for adviser in ADVISERS for proposal in adviser(asked, before))
-    several = (_native_arithmetic(asked, before), here, _others(asked, chips))
+    here, trained = (
+        [proposal for adviser in advisers for proposal in adviser(asked, before)]
+        for advisers in (ADVISERS, OF_ANOTHER_MODEL)
+    )
+    several = (_native_arithmetic(asked, before), here, trained, _others(asked, chips))
     kept = (helpful(each, before, standing_of) for each in several)
     found = []
     for each in chain.from_iterable(kept):
@@ -147,7 +152,7 @@ def advise_step(
         found.append(
             StepAdvice(
                 change.change, each.reason, phase, changed.model, changed.arguments, before, each.after, each.gain,
-                change.more, change.chips, options,
+                change.more, change.chips, options, any(each.proposal is one for one in trained),
             )
         )  # fmt: skip
     return tuple(found)
@@ -219,7 +224,9 @@ def advice_sections(found: Sequence[StepAdvice]) -> tuple[Section, ...]:
         return paragraph("faster", ["nothing that was tried helps"])
     here = found[0].before.machine.key
     changes, chips = ([each for each in found if (each.after.machine.key == here) is same] for same in (True, False))
-    lines = (*changes[:MOST_CHANGES], *chips[:MOST_CHIPS])
+    trained = [each for each in changes if each.trained_anew]
+    changes = [each for each in changes if not each.trained_anew][: MOST_CHANGES - len(trained)]
+    lines = (*changes, *trained, *chips[:MOST_CHIPS])
     rows = [(each.change, each.gain, each.before.lower, each.after.lower, each.reason) for each in lines]
     head = Headline("faster", f"{found[0].phase}, for the same tokens", level=2)
     return BLANK, head, changes_table(rows)
@@ -491,6 +498,8 @@ Adviser = Callable[[StepQuestion, Bound], Iterator[Proposal[Bound]]]
 
 #: What to try behind a format that the chip's matrix unit has.
 ADVISERS: tuple[Adviser, ...] = (
-    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _fewer_heads, _fewer_layers, _machine, _ways,
-    _dealt_out, _on_the_chip,
+    _weights, _kv, _narrow_arithmetic, _batch, _less_to_see, _counted, _machine, _ways, _dealt_out, _on_the_chip,
 )  # fmt: skip
+
+#: Those whose changes make another model, to be trained anew.
+OF_ANOTHER_MODEL: tuple[Adviser, ...] = (_fewer_heads, _fewer_layers)
