@@ -407,6 +407,15 @@ WRONG = [
     ),
     (["--prompt", "9,18", "--fit"], "--fit is about one configuration; give --prompt one value"),
     (["--prompt", "9", "--output", "8,16", "--fit"], "--fit is about one configuration; give --output one value"),
+    (
+        ["--tpot", "9ms", "--output", "8"],
+        "--output is about one configuration, and --tpot chooses among several; give --batch one value, and leave "
+        "--tpot out",
+    ),
+    (
+        ["--tpot", "9ms", "--prompt", "9", "--batch", "1:64"],
+        "--tpot chooses among steps of decoding, and --prompt asks for prefill; leave --prompt out: --context is what",
+    ),
     (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of an answer"),
     (["--prompt", "9", "--power", "lots"], "'lots'"),
     (["--prompt", "9", "--price", "-3"], "price is -3"),

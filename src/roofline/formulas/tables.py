@@ -322,7 +322,8 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
             parts[size] = min(time, parts.get(size, time))
         elif time is not None and fits[at]:
             of_size[who] = min(time, of_size.get(who, time))
-            worst.setdefault(size, {})[who] = upper[at] if upper[at] is not None else time
+            late = upper[at]
+            worst.setdefault(size, {})[who] = time if late is None else late
     if not by:
         return []
     part = "" if table.untimed else by_what_is_timed(getattr(table, "incomplete", ()))

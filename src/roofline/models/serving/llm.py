@@ -74,9 +74,11 @@ class ServingQuestion:
             if value is None:
                 raise InputError(f"{spelled(option)} needs {spelled(name)}", hint=f"for instance {spelled(name, 1024)}")
             if is_several(value):
-                raise InputError(
-                    f"{spelled(option)} is about one configuration", hint=f"give {spelled(name)} one value"
-                )
+                tried = self.wanted.get("tpot") is not None
+                which = f", and {spelled('tpot')} chooses among several" if tried else ""
+                without = f", and leave {spelled('tpot')} out" if tried else ""
+                hint = f"give {spelled(name)} one value{without}"
+                raise InputError(f"{spelled(option)} is about one configuration{which}", hint=hint)
             found.append(check(name, value) if isinstance(value, str) else value)
         several = next(iter(_listed(self.arguments)), None)
         if several is not None:
@@ -529,6 +531,9 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
     if tpot is not None and asked.wanted["fit"]:
         wrong = f"{spelled('tpot')} chooses among several steps, and {spelled('fit')} is about one"
         raise InputError(wrong, hint="leave one of them out")
+    if tpot is not None and asked.sizes["prompt"] is not None:
+        wrong = f"{spelled('tpot')} chooses among steps of decoding, and {spelled('prompt')} asks for prefill"
+        raise InputError(wrong, hint=f"leave {spelled('prompt')} out: {spelled('context')} is what decode comes after")
     if tpot is not None and not decodes_several(asked.sizes, asked.arguments):
         hint = f"give several batches, contexts or numbers of chips, as in {spelled('batch', '1:256:*2')}"
         raise InputError(f"{spelled('tpot')} chooses among steps of decoding, and this is one", hint=hint)
