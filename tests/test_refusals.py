@@ -198,6 +198,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline_chart("B=8"), "machines is 'B=8', and takes a list"),
     (lambda: _bound().to_pandas(np.array([1, 2])), "table is array([1, 2]), and takes text"),
     (lambda: _bound().interactive(height=None), "height is None, and takes a whole number"),
+    (lambda: roofline.plan("llama-3-8b"), "missing required arguments: 'on', 'rate', 'prompt', 'output'; the call"),
     (lambda: _bound().throughput(), "missing a required argument: 'size'; the call is throughput(size)"),
     (lambda: _bound().plot().with_title(np.nan), "title is nan, and takes text"),
     (lambda: _bound().plot().with_width(10**9), "a chart of 1000000000 × 100000 pixels; at most 100,000 of each"),

@@ -256,7 +256,7 @@ def _wrong_of_method(
         taken = own.bind(owner, *given, **named).arguments
     except TypeError as error:
         call = f"{method.__name__}{ShortSignature([*own.parameters.values()][1:])}"
-        return InputError(str(error), hint=f"the call is {call}")
+        return InputError(_unbound(error, own, (owner, *given), named), hint=f"the call is {call}")
     return wrong_kind({name: taken[name] for name in kinds if name in taken}, kinds, function=method.__name__)
 
 
@@ -432,8 +432,24 @@ def _misplaced(
     except TypeError as error:
         is_machine = on and "on" not in named and len(given) > 1 and isinstance(given[-1], str)
         hint = f"give {spelled('on', given[-1])}; " if is_machine and str(error).startswith("too many") else ""
-        return InputError(str(error), hint=f"{hint}the call is {call}")
+        return InputError(_unbound(error, own, given, named), hint=f"{hint}the call is {call}")
     return None
+
+
+def _unbound(error: TypeError, own: Signature, given: Sequence[Any], named: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments of a call: Python names the first that is missing, this all of them.
+
+    >>> _unbound(TypeError("missing a required argument: 'a'"), signature(lambda a, b, *, c, d=0: 0), (), {"b": 1})
+    "missing required arguments: 'a', 'c'"
+    """
+    if not str(error).startswith("missing"):
+        return str(error)
+    filled = {**own.bind_partial(*given, **named).arguments}
+    required = (
+        name for name, each in own.parameters.items() if each.default is each.empty and "VAR" not in each.kind.name
+    )
+    missing = [repr(name) for name in required if name not in filled]
+    return str(error) if len(missing) < 2 else f"missing required arguments: {', '.join(missing)}"
 
 
 #: Kinds of arguments by the heads of annotations: what is one, and how an error calls it.

@@ -154,7 +154,7 @@ def test_a_price_and_a_power_give_the_cost_of_a_million_runs_by_the_rule_of_toke
     assert main(["bound", *beside]) == 0
     shown = capsys.readouterr().out
     assert "b200 is the cheapest: $" in shown
-    assert "no price of l40s is listed: --price table,l40s=1 gives yours" in shown
+    assert "no price of l40s is listed: --price table,l40s=… gives yours" in shown
     with pytest.raises(InputError, match="a cost is of one size or several; give each size a number"):
         bound("bf16[B, 64] * bf16[64, 64]", on="h100", price=2)
     with pytest.raises(InputError, match="a cost is of an amount of work; give FLOPs and bytes, not an intensity"):

@@ -45,6 +45,7 @@ def test_what_is_told_to_type_works(
     monkeypatch.setenv("COLUMNS", "400")
     words = shlex.split(line)
     code, said = _run(words, capsys)
+    said = said.replace("=…", "=1")  # a place that the reader fills
     for whole in dict.fromkeys(_LINES.findall(said)):
         assert _run(shlex.split(whole)[1:], capsys)[0] in (0, 3), whole
     if code == 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache, partial
 from typing import Any
 
@@ -625,7 +626,7 @@ def test_listed_prices_take_ones_own_on_top_and_a_chip_without_a_price_is_not_ra
     last, dollars = found.choices[-1], found.choices[0].cost_per_hour
     assert (last.chip, last.cost_per_hour, last.deployment.chips) == ("l4", None, 1)
     said = f"no price of l4 is listed, so it is not ranked: its best is {last.deployment}, which costs less below "
-    assert f"{said}${dollars:g} a chip an hour (price='table,l4=1')" in " ".join(str(found).split())
+    assert f"{said}${dollars:g} a chip an hour (price='table,l4=…')" in " ".join(str(found).split())
     assert "it would cost less with l4 below" in str(found.why("l4").text)
     assert found.to_dict()["choices"][-1]["is_ranked"] is False
     with pytest.raises(InputError, match="not one price for each of h100, h200: 1 given"):
@@ -637,9 +638,12 @@ def test_without_prices_the_answer_says_what_the_cheapest_is_and_what_ranks_othe
     found = plan("llama-3-8b", **asked)
     said = " ".join(str(found).split())
     assert "cheapest is taken as fewest chips (chip-hours a token), as there are no prices: " in said
-    assert "price='table,l40s=1' ranks by dollars, objective='energy' by energy" in said
+    assert "price='table,l40s=…' ranks by dollars, objective='energy' by energy" in said
+    with pytest.raises(InputError, match="does not start with a number; expected a price per hour"):
+        plan("llama-3-8b", **asked, price="table,l40s=…")
+    assert re.fullmatch(r"<Assessment h100:1 fp8, 1 chip: first token [\d.]+ ms, a token [\d.]+ ms>", repr(found.best))
     unlisted = plan("llama-3-8b", **{**asked, "on": "l40s"}, price="table")
-    assert (unlisted.asked.objective, unlisted.asked.price_words) == ("chips", "l40s=1")
+    assert (unlisted.asked.objective, unlisted.asked.price_words) == ("chips", "l40s=…")
     drawn = plan("llama-3-8b", **asked, objective="energy")
     watts = [each.cost for each in drawn.choices]
     assert watts == sorted(watts)

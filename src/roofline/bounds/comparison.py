@@ -516,7 +516,7 @@ class SideBySide(Answer):
             lacking = dict.fromkeys(who for who, fact, fits in each if fact is None and fits)
             has_one = name.startswith("$") and any(fact and is_number(fact.value) for fact in facts)
             if has_one and lacking:
-                given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=1" for who in lacking)]))
+                given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=…" for who in lacking)]))
                 yield f"no price of {', '.join(lacking)} is listed: {given} gives yours"
 
     @property

@@ -126,7 +126,7 @@ def price_source(machine: Machine, price: float | None, asked: Any = None) -> li
 
     >>> from roofline.hardware import chip
     >>> price_source(chip("l40s"), None, "table")
-    ["no price of l40s is listed: price='l40s=1' gives yours"]
+    ["no price of l40s is listed: price='l40s=…' gives yours"]
     """
     listed = machine.prices.get(LISTED_PRICE)
     if listed is None and price is None and asked == TABLE:
@@ -141,11 +141,11 @@ def price_words(machines: Sequence[Machine], names: Sequence[str] = ()) -> str:
 
     >>> from roofline.hardware import chip
     >>> price_words([chip("h100"), chip("l40s")]), price_words([chip("h100")]), price_words([chip("l40s")])
-    ('table,l40s=1', 'table', 'l40s=1')
+    ('table,l40s=…', 'table', 'l40s=…')
     """
     lacking = [name for name, each in zip(names or [each.key for each in machines], machines, strict=True)
                if LISTED_PRICE not in each.prices]  # fmt: skip
-    return ",".join([TABLE] * (len(lacking) < len(machines)) + [f"{name}=1" for name in lacking])
+    return ",".join([TABLE] * (len(lacking) < len(machines)) + [f"{name}=…" for name in lacking])
 
 
 def ratio(machine: Machine, name: str, other: str, of: Machine | None = None) -> float:

@@ -139,6 +139,15 @@ class Assessment:
     cost_per_hour: float | None = None
     is_ranked: bool = True
 
+    def __repr__(self) -> str:
+        """The deployment with its chips and times of a request, or why it is not taken."""
+        chips = f"{self.chips:,} chip{'s' * (self.chips > 1)}"
+        cost = "" if self.cost_per_hour is None else f", ${format_number(self.cost_per_hour)} an hour"
+        times = {"first token": self.first_token, "a token": self.per_token}
+        said = [f"{name} {format_amount(time.mean, 's')}" for name, time in times.items() if time is not None]
+        why = "; ".join(filter(None, [", ".join(said), self.reason and self.reason.text]))
+        return f"<Assessment {self.deployment}, {chips}{cost}{why and ': '}{why}>"
+
     @property
     def chip(self) -> str:
         """The kind of chip that decodes."""
