@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofline import bound, llm
+from roofline import bound, llm, train
 from roofline.cli.measure import accuracy_command
 from roofline.errors import InputError
 from roofline.estimates import estimated
@@ -462,3 +462,18 @@ def test_a_norm_is_within_what_was_measured_by_its_bytes() -> None:
     assert inside.extrapolated == ()
     assert outside.extrapolated == ("bytes",)
     assert outside.high / outside.value > inside.high / inside.value
+
+
+def test_the_error_that_is_said_is_a_number_of_the_expectation_with_the_runs_it_is_of() -> None:
+    line = "attention(bf16[8, 4096, 32, 128], bf16[8, 4096, 8, 128], bf16[8, 4096, 8, 128], causal)"
+    found = bound(line, on="h100", estimate=True).expectation
+    assert f"median error of its main kernel {100 * found.error:.1f}%" in repr(found)
+    assert f"is of {found.error_runs} runs" in found.measured_on()
+    assert (found.to_dict()["error"], found.to_dict()["error_runs"]) == (found.error, found.error_runs)
+    served = llm("llama-3-8b", on="h100", batch=8, context=8192, estimate=True)
+    assert served.decode.expectation.error == served.expectation.time_per_token.error
+    assert f"{100 * served.decode.expectation.error:.1f}%" in repr(served.expectation)
+    step = train("llama-3-8b", on="h100:512", batch_tokens=4e6, estimate=True).expectation
+    assert f"median error {100 * step.error:.1f}%" in repr(step)
+    unknown = bound("bf16[64, 64] * bf16[64, 64]", on="v5e", estimate=True).expectation
+    assert (unknown.error, unknown.error_runs) == (None, None)

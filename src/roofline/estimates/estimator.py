@@ -157,8 +157,8 @@ class KernelEstimate:
 class Expectation:
     """Expected seconds of a whole answer with an interval of 80%, kernel by kernel.
 
-    ``framework`` says whose steps the time is of, with their ``error`` and which of its sizes lie ``outside`` what was
-    measured, and ``step`` the parts of that time; without it the time is that of kernels alone.
+    ``framework`` says whose steps the time is of, with the errors of their constants and which of its sizes lie
+    ``outside`` what was measured, and ``step`` the parts of that time; without it the time is that of kernels alone.
     ``host`` is the time of the host to start a kernel, where none is in a CUDA graph.
     """
 
@@ -168,7 +168,7 @@ class Expectation:
     kernels: tuple[KernelEstimate, ...]
     library: str
     framework: str = ""
-    error: float | None = None
+    framework_errors: Mapping[str, float] = field(default_factory=dict)
     outside: tuple[str, ...] = ()
     stand_in: tuple[str, ...] = ()
     host: float | None = None
@@ -183,6 +183,29 @@ class Expectation:
     def parts(self) -> Mapping[str, float]:
         """Seconds that add up to the time: of a framework's step, or of the kernels and of a host that is slower."""
         return self.step or with_floor({"kernels": float(self.kernel_time)}, float(self.value))
+
+    @property
+    def error(self) -> float | None:
+        """Median error of its constants, those of its main kernel or of a framework's steps; None where not known.
+
+        >>> from roofline import bound
+        >>> found = bound("bf16[4096, 4096] * bf16[4096, 4096]", on="h100", estimate=True).expectation
+        >>> 0.03 < found.error < 0.08, found.error_runs
+        (True, 350)
+        """
+        return self._errors.get("mdape")
+
+    @property
+    def error_runs(self) -> int | None:
+        """How many runs the error is of, to which such constants were not fitted."""
+        runs = self._errors.get("n_test")
+        return None if runs is None else int(runs)
+
+    @property
+    def _errors(self) -> Mapping[str, float]:
+        if self.framework or not self.is_known:
+            return self.framework_errors
+        return self._main[1].error
 
     @property
     def runs(self) -> Size:
@@ -229,7 +252,7 @@ class Expectation:
         main, source = self._main
         moved = source.transferred_from
         stand_in = () if source.dtype in (main.run.dtype, "any") else (source.dtype, main.run.dtype)
-        told = error_told(source.error.get("mdape"), main.extrapolated, " of its main kernel", stand_in)
+        told = error_told(self.error, main.extrapolated, " of its main kernel", stand_in)
         seen = transfer(source.kernel, moved)
         if told and seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
             told += f", measured of {kernel_in_words(seen.kernel)} only"
@@ -318,6 +341,8 @@ class Expectation:
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
             "coverage": 0.8,
+            "error": self.error,
+            "error_runs": self.error_runs,
             "parts": dict(self.parts) if self.is_known else {},
             "library": self.library,
             **({} if self.host is None else {"host_time": self.host}),

@@ -94,21 +94,38 @@ class StepEstimate:
         return True
 
     @property
+    def error(self) -> float | None:
+        """Median error of the constants behind it."""
+        return self.source.error.get("mdape")
+
+    @property
+    def error_runs(self) -> int | None:
+        """How many runs the error is of, to which the constants were not fitted."""
+        runs = self.source.error.get("n_test")
+        return None if runs is None else int(runs)
+
+    @property
     def basis(self) -> str:
         """Whose constants: chip, library, format, and what kind of model."""
         source = self.source
         words = (source.chip, source.library, source.version, source.dtype, source.path)
         return " ".join(word for word in (*words, source.policy and f"with {source.policy}") if word not in ("", "any"))
 
+    def __repr__(self) -> str:
+        return f"<StepEstimate: {self.in_words('a step')}>"
+
     def in_words(self, what: str) -> str:
         """The expected time with its interval, whose constants, and their error."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
-        told = error_told(self.source.error.get("mdape"), self.extrapolated, stand_in=self.source.stand_in)
+        told = error_told(self.error, self.extrapolated, stand_in=self.source.stand_in)
         return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80%; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""
-        return {"time": self.value, **attributes(self, "low", "high", "parts", "basis", "extrapolated")}
+        return {
+            "time": self.value,
+            **attributes(self, "low", "high", "error", "error_runs", "parts", "basis", "extrapolated"),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +141,9 @@ class ServedExpectation:
     asked: float
     library: str
     assumptions: tuple[Assumption, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<ServedExpectation: {', '.join(map(str.strip, self.lines()))}>"
 
     def lines(self) -> list[str]:
         """Whose engine serves, the time between tokens and to the first one, each with its parts; nothing without."""
@@ -266,7 +286,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,
-        error=record.error.get("mdape"), stand_in=record.stand_in, step=step.parts,
+        framework_errors=record.error, stand_in=record.stand_in, step=step.parts,
     )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
     estimate = step.value if ours else decode.estimate
@@ -343,6 +363,9 @@ class WholeAnswersExpectation:
     steps: int
     prefill: Expectation
     step: Expectation
+
+    def __repr__(self) -> str:
+        return f"<WholeAnswersExpectation: {self.in_words()}>"
 
     @property
     def parts(self) -> tuple[Expectation, Expectation]:
