@@ -385,7 +385,10 @@ _ATTRIBUTES = {
     "attainable": ("FLOP/s at best", "performance flops_per_second achieved_flops roof"),
     "utilisation": ("the compute unit's share of the time at best", "utilization of_peak fraction_of_peak"),
     "over_floor": (
-        "the time over the floor, where measured= gave it", "fraction efficiency slowdown over_bound fraction_of_bound"
+        "how many times the floor it takes, where measured= says how long", "slowdown over_bound times_the_floor"
+    ),
+    "fraction": (
+        "the share of the floor's speed that is reached, where measured= says the time", "efficiency fraction_of_bound"
     ),
 }  # fmt: skip
 

@@ -256,7 +256,7 @@ def advise(answer: Bound | str, *, chips: Sequence[str] = (), **arguments: Any) 
     if not isinstance(answer, Bound):
         raise InputError("advice is about one bound", hint=f"name one machine, as in {spelled('on', 'h100')}")
     if answer.question is None:
-        program = f"trace a program again with {spelled('policy', 'fused')}, in bf16 or on another chip, and compare() both"
+        program = f"trace a program again with {spelled('policy', 'fused')}, in bf16 or on another chip, and compare()"
         hint = f"{program}; answers of roofline.bound, llm and train have advice"
         raise InputError("advice changes a question, and this bound has none", hint=hint)
     if not isinstance(answer.bound_by, str):

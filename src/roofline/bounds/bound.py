@@ -200,6 +200,16 @@ class Measurable:
         return None if self.measured is None else self.measured / self.lower
 
     @property
+    def fraction(self) -> Size | None:
+        """The share of the speed at the floor that it reaches in reality.
+
+        >>> from roofline import bound
+        >>> round(bound("bf16[4096, 4096] @ bf16[4096, 4096]", on="a100", measured="620us").fraction, 2)
+        0.71
+        """
+        return None if self.measured is None else self.lower / self.measured
+
+    @property
     def overlapped(self) -> Size | None:
         """The share of times that overlaps, if what was measured lies between the bounds; else None."""
         return overlapped(self.measured, self.lower, self.upper)
@@ -238,7 +248,8 @@ class Bound(Measurable, Comparable):
                         asked for; else None
         ``expectation`` what the estimate by constants rests on: its interval, kernel by kernel
         ``cost``        dollars and energy of a million runs at ``lower``, where a price or a power was given
-        ``measured``    seconds it takes in reality, where they were given; ``over_floor`` how many times ``lower``
+        ``measured``    seconds it takes in reality, where they were given; ``over_floor`` how many times ``lower``, and
+                        ``fraction`` the share of that speed it reaches
         ``bound_by``    the resource that sets ``lower``, as ``hbm``; None for symbols, an array of names for arrays;
                         :attr:`kind` says what sort it is, as ``memory-bound``
         ``attainable``  ``flops`` ÷ ``lower``, FLOP/s; None where the FLOPs have no rate
