@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.estimates.served import NAMED, OTHERS
 from roofline.estimates.accuracy import KINDS, is_core
-from roofline.estimates.attention import BEYOND
+from roofline.estimates.attention import BEYOND, WORDS
 from roofline.estimates.constants import KERNELS, TAILS, KernelConstants, shipped
 from roofline.estimates.transfer import OUTSIDE, SAME, transfers
 
@@ -367,7 +367,9 @@ def tables(records: Sequence[KernelConstants]) -> str:
             "",
             "Percent, on rows that were not fitted: of the median errors of all libraries and paths the middle one,",
             "and in brackets the largest of their 90th percentiles. Attention with",
-            f"{BEYOND} has rows of its own and is in no other. In all tables *MdAPE* is",
+            f"{BEYOND} has rows of its own and is in no other.",
+            *(f"*{word[:1].upper()}{word[1:]}*: {what}." for word, what in WORDS.items()),
+            "In all tables *MdAPE* is",
             "the median of |expected ÷ measured − 1| and *MAPE* its mean, *p90* its 90th percentile, *bias* the median",
             "with its sign, all in percent; *80% covers* is the share of measurements that the interval holds.",
             "`roofline accuracy h100` prints a column of it, `roofline accuracy h100 --op decode` some of its rows.",

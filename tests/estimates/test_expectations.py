@@ -477,3 +477,12 @@ def test_the_error_that_is_said_is_a_number_of_the_expectation_with_the_runs_it_
     assert f"median error {100 * step.error:.1f}%" in repr(step)
     unknown = bound("bf16[64, 64] * bf16[64, 64]", on="v5e", estimate=True).expectation
     assert (unknown.error, unknown.error_runs) == (None, None)
+
+
+def test_groups_of_attention_are_told_in_the_words_of_the_field_with_what_their_intervals_hold() -> None:
+    found = accuracy("h100", op="decode")
+    said = " ".join(str(found).split())
+    assert "shared key heads: grouped-query and multi-query attention (GQA, MQA)" in said
+    assert "heads of over 128 numbers, or over 16 heads to a key head" in said
+    assert found.to_pandas()["80% covers"].tolist() == [one.error["coverage"] for one in found.records]
+    assert "GQA" not in str(accuracy("h100", op="gemm"))

@@ -18,7 +18,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.errors import InputError, suggest
-from roofline.estimates.attention import BEYOND
+from roofline.estimates.attention import BEYOND, WORDS
 from roofline.estimates.constants import (
     KERNELS,
     LEFT_OUT,
@@ -153,11 +153,14 @@ class Accuracy(Answer):
             yield from self._of_records()
         if self.borrowed:
             yield from self._of_other_chips()
+        covers = "80% covers: measurements within the interval"
         yield Listing(
             "errors",
-            ["of estimates against measurements: median, mean and 90th percentile of their size; bias"],
+            [f"of estimates against measurements: median, mean and 90th percentile of their size; bias; {covers}"],
             "quiet",
         )
+        paths = "; ".join(one.path for one in self.records)
+        yield Listing("words", [f"{word}: {what}" for word, what in WORDS.items() if word in paths], "quiet")
         if any(one.version for one in self.records):
             yield Listing("versions", ["a library without a version: runs of all its versions together"], "quiet")
         yield Listing("measured", _sources(self.records, self.borrowed), "quiet")
@@ -181,7 +184,8 @@ class Accuracy(Answer):
             yield Sentences([f"{said}{library} pick some, {every} writes all"])
         columns = [Column("chip"), Column("library", wrap="words"), Column("kernel", wrap="words"), Column("format")]
         rows = list(map(_row, shown))
-        yield Table([*columns, *_ERRORS], rows, name="accuracy", every=lambda: list(map(_row, self.records)))
+        columns += [*_ERRORS, Column("80% covers", align="right", spare=2)]
+        yield Table(columns, rows, name="accuracy", every=lambda: list(map(_row, self.records)))
         yield BLANK
 
     def _of_other_chips(self) -> Iterable[Section]:
@@ -306,7 +310,8 @@ def _error_cells(error: Mapping[str, float], rows: float) -> list[Cell]:
 def _row(one: KernelConstants) -> Row:
     library = f"{one.library} {one.version}".strip() + ", your own" * (one.source == OWN_RUNS)
     errors = _error_cells(one.error, one.error.get("n_test", 0))
-    return Row((one.chip, library, kernel_in_words(one.kernel, one.path), one.dtype, *errors))
+    covers = percentage(one.error["coverage"]) if "coverage" in one.error else ""
+    return Row((one.chip, library, kernel_in_words(one.kernel, one.path), one.dtype, *errors, covers))
 
 
 def _borrowed_row(one: Borrowed) -> Row:

@@ -109,6 +109,14 @@ LATENT_DECODE = (
 #: Largest heads, and most query heads to a key head, that the usual kernels are made for.
 WIDEST_HEAD, LARGEST_GROUP = 128, 16
 BEYOND = "windows, wide heads or large groups"
+ALONE, GROUPED = "a key head for each head", "shared key heads"
+
+#: Words of :func:`attention_path`, and what they are.
+WORDS = {
+    ALONE: "multi-head attention (MHA)",
+    GROUPED: "grouped-query and multi-query attention (GQA, MQA)",
+    BEYOND: f"a sliding window, heads of over {WIDEST_HEAD} numbers, or over {LARGEST_GROUP} heads to a key head",
+}
 
 
 def attention_path(
@@ -123,7 +131,7 @@ def attention_path(
     """
     words = ["fp8 cache"] if kv_bytes == 1 else []
     if kernel == "decode_attention":
-        words.append("a key head for each head" if decided(heads == kv_heads) else "shared key heads")
+        words.append(ALONE if decided(heads == kv_heads) else GROUPED)
     if any(map(decided, (window > 0, head_size > WIDEST_HEAD, heads / kv_heads > LARGEST_GROUP))):
         words.append(BEYOND)
     return ", ".join(words)
