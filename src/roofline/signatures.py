@@ -467,7 +467,7 @@ _KINDS: dict[str, tuple[tuple[Any, ...], str]] = {
     "Tile": ((list, tuple, range, str), "three sizes"),
     "Mapping": ((Mapping,), "a dict"),
     "dict": ((Mapping,), "a dict"),
-    "Model": ((Mapping, os.PathLike), "a model"),
+    "Model": ((Mapping, os.PathLike, int, float), "a model"),
     "Estimator": ((), "an estimator"),
     "Callable": ((Callable,), "a function"),
     "Progress": ((Callable,), "a function"),

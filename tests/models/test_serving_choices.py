@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import roofline
 from roofline.cli import main
-from roofline.errors import RooflineError, SizeError
+from roofline.errors import InputError, RooflineError, SizeError
 from roofline.hardware import chip, chips
 from roofline.hardware.mesh import smallest_slice, with_chips
 from roofline.models import (
@@ -29,6 +29,7 @@ from roofline.models import (
 from roofline.models.operations import moved_by_part
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.splitting import local_model
+from roofline.models.serving.fit import LongestContext
 from roofline.models.serving.layouts import decode_footprint
 from roofline.models.serving.limits import network_share
 from roofline.models.serving.llm import llm
@@ -286,10 +287,7 @@ def test_what_fits_says_what_it_takes_for_granted_and_where_the_capacity_is_from
 
 
 def test_a_longest_context_that_is_none() -> None:
-    state = outline(8_000_000_000, kv=0)
-    longest = fewest(state, on="h100", batch=4).longest
-    assert longest is not None
-    assert longest.context is None
+    longest = LongestContext("h100", 1, {}, 4, None, None)
     assert "the context of 4 sequences has no limit in memory on h100" in longest.sentence()
     none = fewest("llama-3-8b", on="h100", batch=10**6).longest
     assert none is not None
@@ -992,3 +990,25 @@ def test_a_batch_that_is_given_and_one_that_no_time_allows_are_not_sought(capsys
     assert "no choice takes 2 ms a token or less" in str(llm("llama-3-8b", tpot="2 ms", **asked).front)
     assert main(["llm", "llama-3-8b", "--on", "a100", "--context", "2048", "--tpot", "20ms"]) == 0
     assert "batch 95" in capsys.readouterr().out
+
+
+def test_a_number_of_parameters_has_nothing_to_split_and_its_memory_is_counted() -> None:
+    with pytest.raises(InputError) as wrong:
+        llm("72.7e9", on="a100:2", tensor=2)
+    assert str(wrong.value) == (
+        "72.7e9 parameters: a number of parameters has no heads and columns to split over chips; pool=2 shares it evenly, "
+        "links left out; fit=True counts memory; a config.json says what there is to split"
+    )
+    found = fewest("72.7e9", on="a100")
+    assert (found.chips, found.longest) == (2, None)
+    said = " ".join(str(found).split())
+    assert "fits on a100:2 by memory (weights alone)" in said
+    assert "a number of parameters does not say what there is to split" in said
+    assert "keys and values not known" in said
+    assert "up to 1,024" not in said
+    # copies of it run whole; a step on the fewest chips is on a pool of them
+    assert llm("8e9", on="a100:2", batch=2).decode.lower == llm("8e9", on="a100").decode.lower
+    pooled = llm(72.7e9, on="a100", fit=True, context=4096)
+    assert pooled.target == "2 x NVIDIA A100 SXM4 80GB sharing evenly"
+    assert pooled.decode.lower == pytest.approx(72.7e9 * 2 / (2 * 2.039e12), rel=1e-3)
+    assert llm("72.7e9", on="a100", context=4096).nearest().said[1] == "2 such chips have the memory (pool=2)"

@@ -41,6 +41,7 @@ from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
+from roofline.quantity import format_count
 from roofline.signatures import call, takes
 from roofline.sizes import Size, check, is_zero
 from roofline.statements import Gap
@@ -61,7 +62,7 @@ def is_model(text: str) -> bool:
 
 
 @takes()
-def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
+def load(source: Model | str | float | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
     """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
 
     So is a configuration of transformers, ``AutoConfig.from_pretrained(…)``. A number of parameters (``70e9``, ``13B``)
@@ -85,6 +86,8 @@ def load(source: Model | str | os.PathLike[str] | Mapping[str, Any], *, name: st
     if isinstance(source, Mapping):
         named = (source.get(field) for field in ("_name_or_path", "model_type"))
         return from_fields(source, name or next((each for each in named if isinstance(each, str) and each), "model"))
+    if isinstance(source, int | float) and not isinstance(source, bool):
+        return outline(source, name=name or f"{format_count(check('parameters', source))} parameters")
     if not isinstance(source, str | os.PathLike):
         several = isinstance(source, list | tuple)
         beside = f"{call('llm')} and {call('train')} put several side by side"

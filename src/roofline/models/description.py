@@ -256,6 +256,11 @@ class Model(Answer):
     kv_memory: str = "main"
 
     @property
+    def in_outline(self) -> bool:
+        """Whether all that is known is a number of parameters, and of keys and values a token."""
+        return self.family == "outline"
+
+    @property
     def embeds(self) -> bool:
         """Whether it gathers its tokens' embeddings, as a whole model and the first stage of a pipeline do."""
         return not self.receives

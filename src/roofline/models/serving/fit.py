@@ -49,7 +49,7 @@ from roofline.models.blocks.attention import with_index_formats
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode
-from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism
+from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism, pool
 from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import layouts
 from roofline.models.serving.generation import single_size
@@ -232,10 +232,11 @@ def nearest(
     unequal = (
         layouts.unequal_layouts(model, alone, by_memory, demand) if least is None or least.chips > by_memory else ()
     )
+    split_as = {"pool": by_memory} if least is None and model.in_outline else {} if least is None else least.layout
     return NearestFit(
         most or None, longest or None, formats, by_memory, None if least is None else least.chips,
         _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
-        () if own is None else (own.layout,), together, {} if least is None else least.layout,
+        () if own is None else (own.layout,), together, split_as,
         unequal, _host_layers(machine, local, demand), len(local.layers),
     )  # fmt: skip
 
@@ -246,7 +247,7 @@ def _host_layers(machine: Machine, local: Model, demand: Demand) -> int | None:
     Nor is there one without a link to a host, or where it has something already.
     """
     capacity, every = layouts.memory_capacity(machine), len(local.layers)
-    if find_level(machine, "host") is None or local.reads_host:
+    if find_level(machine, "host") is None or local.reads_host or local.in_outline:
         return None
     kept = layouts.largest(lambda few: few < every and demand.fits(with_host_layers(local, every - few), capacity))
     return every - kept if kept or demand.fits(with_host_layers(local, every), capacity) else None
@@ -433,7 +434,7 @@ class FewestChips(Answer):
     def longest(self) -> LongestContext | None:
         """The longest context of so many sequences, or of one."""
         at = self.placed
-        if at is None:
+        if at is None or (self.model.in_outline and not self.model.kv_bytes_per_token()):
             return None
         batch = max(at.demand.batch, 1)
         named = self.model.checkpoint or "the model"
@@ -501,10 +502,11 @@ class FewestChips(Answer):
     def assumptions(self) -> tuple[Assumption, ...]:
         """What is stored in which format, and that all of the memory is the model's."""
         stored = {} if self.placed is None else self.placed.demand.options
-        own = "as the model has them"
-        kept = format_amount(self.model.kv_bytes_per_token(stored.get("kv")), "B")
-        one = format_amount(self.capacity, "B")
-        said = f"weights {stored.get('weights') or own}, keys and values {stored.get('kv') or own}, {kept} a token"
+        own, one = "as the model has them", format_amount(self.capacity, "B")
+        kept = self.model.kv_bytes_per_token(stored.get("kv"))
+        cached = f"keys and values {stored.get('kv') or own}, {format_amount(kept, 'B')} a token"
+        cached = cached if kept or not self.model.in_outline else "keys and values not known"
+        said = f"weights {stored.get('weights') or own}, {cached}"
         whole = f"all {one} of a chip are the model's: nothing is reserved for a runtime, graphs and fragments"
         room = Assumption("fit", f"{whole} (engines leave about 10%)")
         return Assumption("formats", said), room, *describe_given(self.machine)
@@ -534,7 +536,9 @@ class FewestChips(Answer):
             lines.append(
                 f"the smallest target of so many is {self.slice.target}{nodes}, where weights leave {left}{beside}"
             )
-        if self.split is None or self.each is None:
+        if self.model.in_outline:
+            lines.append("parts are taken as equal: a number of parameters does not say what there is to split")
+        elif self.split is None or self.each is None:
             lines.append(
                 f"in equal parts it fits no number of them up to {layouts.MOST_CHIPS:,} (stages of layers not tried)"
             )
@@ -592,7 +596,8 @@ def fewest(
     ratio = float(needed.total) / capacity
     least = smallest_slice(machine, max(1, math.ceil(ratio)))
     have = max(1, math.ceil(ratio)) if least is None else least.chips
-    sequences = demand.most_sequences(described, have * capacity) if context else 0
+    is_kept = bool(context) and (not described.in_outline or described.kv_bytes_per_token() > 0)
+    sequences = demand.most_sequences(described, have * capacity) if is_kept else 0
     kept = {"sequence": bool(laid.get("sequence_parallel")), "shared": laid.get("shared_experts") or "replicated"}
     split = layouts.least_chips(described, machine, demand, experts=bool(expert), kept=kept)
     if expert > 1:
@@ -602,7 +607,7 @@ def fewest(
     chips = wanted.pooled if wanted.pooled > 1 else product(wanted.shape) * wanted.slices
     given = None
     if chips > 1:
-        room = demand.most_sequences(described, chips * capacity) if context else None
+        room = demand.most_sequences(described, chips * capacity) if is_kept else None
         weights = float(needed.parts["weights"])
         left, each_has = chips * capacity - weights, weights / chips
         alone = own if batch < 2 else _own(described, wanted, replace(demand, batch=1), laid, bool(expert))
@@ -611,6 +616,8 @@ def fewest(
         given = GivenChips(wanted.target, chips, left, each_has, room, tokens, wanted.pooled > 1, in_host)
     if laid and own is not None and own.fits and (split is None or own.chips <= split.chips):
         split = own
+    if split is None and described.in_outline and own is not None and not own.fits:
+        own = PlacedModel(pool(machine, have), ONE_CHIP, described, demand, have * capacity)
     placed = own if own is None or own.fits or (laid and own.longest) else split or own
     asked = (batch, context) if batch and context else (0, context)
     unequal: tuple[dict[str, int], ...] = ()

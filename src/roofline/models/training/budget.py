@@ -29,7 +29,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
-from roofline.models.config import load, outline
+from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
@@ -38,7 +38,7 @@ from roofline.models.training.stage import check_trained
 from roofline.quantity import Figure, figure, format_amount, format_count, format_number, format_percent
 from roofline.sections import Section, word_pairs
 from roofline.signatures import either, takes
-from roofline.sizes import LARGEST, check, product
+from roofline.sizes import LARGEST, product
 from roofline.work import Key
 
 HOUR = 3600.0
@@ -240,10 +240,7 @@ def budget(
         hint = "none, or full: the forward pass is run again; what others run again depends on a step's layers"
         raise InputError(f"a budget has no checkpointing policy {checkpoint!r}", hint=hint)
     again = 2 if checkpoint == "full" else 0
-    if isinstance(model, int | float):
-        described = outline(model, name=f"{format_count(check('parameters', model))} parameters")
-    else:
-        described = load(model)
+    described = load(model)
     # a token of either side passes through a part of the parameters alone
     refuse_encoder(described, "a training budget")
     machine = target(on, set=set, files=files)
