@@ -996,8 +996,8 @@ def test_a_number_of_parameters_has_nothing_to_split_and_its_memory_is_counted()
     with pytest.raises(InputError) as wrong:
         llm("72.7e9", on="a100:2", tensor=2)
     assert str(wrong.value) == (
-        "72.7e9 parameters: a number of parameters has no heads and columns to split over chips; pool=2 shares it evenly, "
-        "links left out; fit=True counts memory; a config.json says what there is to split"
+        "72.7e9 parameters: a number of parameters has no heads and columns to split over chips; pool=2 shares it "
+        "evenly, links left out; fit=True counts memory; a config.json says what there is to split"
     )
     found = fewest("72.7e9", on="a100")
     assert (found.chips, found.longest) == (2, None)

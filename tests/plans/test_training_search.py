@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import train
 from roofline.plans.training import search_training
+from roofline.quantity import parse
 
 
 def times_that_fit(model: str, asked: Mapping[str, Any], layouts: Mapping[str, Sequence[Any]]) -> list[float]:
@@ -190,3 +192,24 @@ def test_a_search_refuses_what_it_would_drop(
 ) -> None:
     assert main([*SEARCHED, "--search", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_fastest_layout_says_what_the_next_pays_more_and_where_overlap_decides() -> None:
+    found = search_training("llama-3-70b", on="h100:64", batch_tokens=4_000_000, sequence=8192)
+    first, second = found.fitting[:2]
+    named = re.search(
+        r"takes (\S+ \w+) more \(1\.02x\): (\S+ \w+) of waits for other stages, (\S+ \w+) of stages", found.reasons[0]
+    )
+    assert named is not None
+    more, waits, rest = (parse(text, "s") for text in named.groups())
+    assert more == pytest.approx(second.answer.time - first.answer.time, rel=1e-2)
+    assert waits == pytest.approx(second.answer.idle - first.answer.idle, rel=1e-2)
+    assert waits + rest == pytest.approx(more, rel=1e-2)
+    least = min(found.fitting, key=lambda each: each.answer.op_by_op)
+    assert least is not first
+    assert f"op by op {least.layout} takes the least" in found.reasons[1]
+    assert found.reasons[2] == "1.969 sequences on average in each of 31 microbatches: not all are full"
+    assert "times are floors" in str(found)
+    stated = search_training("llama-3-70b", on="h100:64", batch_tokens=4_000_000, sequence=8192, overlap=0.5, tensor=8)
+    assert "times are by the stated overlap and overhead" in str(stated)
+    assert "rests on overlap" not in str(stated)

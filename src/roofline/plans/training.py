@@ -13,7 +13,7 @@ that send more, as these only take longer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -137,9 +137,8 @@ class TrainingPlan(Answer):
                 yield Sentences([f"nearest: {self._in_words(nearest)}: {nearest.reason}"])
         else:
             yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
-            yield Sentences(
-                [f"the step by itself, without {spelled('search')}: {_asked_alone(self.fitting[0])}"], indent=4
-            )
+            alone = f"the step by itself, without {spelled('search')}: {_asked_alone(self.fitting[0])}"
+            yield Sentences([*self.reasons, alone], indent=4)
             yield from (BLANK, *budget_in_words(self.best), self._table())
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
@@ -147,13 +146,43 @@ class TrainingPlan(Answer):
         words = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
         words |= {"beaten": ("is slower", "are slower")}
         parts = [f"{n:,} {said[n > 1]}" for kind, said in words.items() if (n := counts[kind])]
-        said = "times are floors: with estimates or a stated overlap the order may change"
+        said = "times are floors" if self._are_floors else "times are by the stated overlap and overhead"
         many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
         if self.unnumbered:
             many = f"{self.on} has no number of chips: the layout is as given; {self.on}:8 tries those of 8 chips"
         product = "chips are data · pipeline · fsdp · the larger of expert and context · tensor"
         has_experts = any(each.answer.layout.expert > 1 for each in self.fitting)
         yield from (BLANK, Sentences([many, *[product] * has_experts, said]))
+
+    @property
+    def _are_floors(self) -> bool:
+        return all(each.answer.time == each.answer.lower for each in self.fitting)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the fastest is taken: what the next one pays more, whether overlap decides, and parts that are not whole.
+
+        >>> found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536)
+        >>> found.reasons[0]
+        'the next, fsdp 4 tensor 2, takes as long'
+        """
+        first, *others = self.fitting
+        best, lines = first.answer, []
+        if others:
+            more = float(others[0].answer.time) - float(best.time)
+            paid = ", ".join(_paid_more(others[0].answer, best))
+            times = f"{format_amount(more, 's')} more ({_over(others[0], first):.2f}x): {paid}"
+            lines.append(f"the next, {others[0].layout}, takes {times if paid else 'as long'}")
+        least = min(self.fitting, key=lambda each: float(each.answer.op_by_op))
+        if self._are_floors and float(least.answer.op_by_op) < (1 - SAME) * float(best.op_by_op):
+            ours, theirs = (format_amount(each.op_by_op, "s") for each in (best, least.answer))
+            lead = f"all this rests on overlap: op by op {least.layout} takes the least, {theirs}, and this one {ours}"
+            lines.append(f"{lead}; {spelled('overlap', 0.5)} ranks by a part of it")
+        each = float(best.sequences)
+        if each != int(each):
+            parts = f"{best.microbatches} microbatches"
+            lines.append(f"{each:.4g} sequences on average in each of {parts}: not all are full")
+        return tuple(lines)
 
     def _table(self) -> Table:
         def row(each: TrainingChoice) -> Row:
@@ -167,10 +196,9 @@ class TrainingPlan(Answer):
             ))  # fmt: skip
 
         piped = any(each.answer.layout.pipeline > 1 for each in self.fitting)
-        floors = all(each.answer.time == each.answer.lower for each in self.fitting)
         columns = (
             Column("layout", wrap="words"), Column("ZeRO"), Column("check-\npoint"), *figures("micro-\nbatches"),
-            Column("a step", "right", meaning="lower" if floors else "time"),
+            Column("a step", "right", meaning="lower" if self._are_floors else "time"),
             Column("over the\nfastest", "right", spare=3), Column("op\nby op", "right", spare=1),
             Column("network", "right", spare=2),
             *([Column("waits", "right", meaning="bubble")] if piped else []),
@@ -232,6 +260,8 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     alone = next((name for name in (*EXPECTATION, "mfu", "measured") if options.get(name)), None)
     if alone is not None:
         hint = "give it with the layout that is found, in a question of its own"
+        if alone == "estimate":
+            hint += ": it is each floor times one factor, so the order stays"
         raise InputError(f"{spelled('search')} compares floors, and {spelled(alone)} is of one layout", hint=hint)
     described = load(model)
     target_options = {name: value for name, value in options.items() if name in TARGET_OPTIONS}
@@ -278,6 +308,26 @@ def _network_time(found: Training) -> float:
     """Seconds that the busiest link of a chip is busy in a step."""
     network = network_resources(found.bound)
     return max((float(time) for name, time in found.bound.times.items() if name in network), default=0.0)
+
+
+def _paid_more(found: Training, best: Training) -> Iterator[str]:
+    """What a step takes longer for than another: arithmetic that is run again, waits, the network, the rest."""
+    left = float(found.time) - float(best.time)
+    named: dict[str, Callable[[Training], float]] = {
+        "of arithmetic that is run again": lambda step: float(step.flops) / (float(step.chips) * step.peak),
+        "of waits for other stages": lambda step: float(step.idle),
+        "of sending that nothing hides": lambda step: float(step.exposed),
+    }
+    unequal = found.time == found.lower and not is_one(found.layout.pipeline)
+    rest = "of stages that are not equal" if unequal else "of what else does not overlap"
+    least = 0.05 * left
+    for what, seconds in named.items():
+        more = min(seconds(found) - seconds(best), left)
+        if least > 0 and more > least:
+            left -= more
+            yield f"{format_amount(more, 's')} {what}"
+    if least > 0 and left > least:
+        yield f"{format_amount(left, 's')} {rest}"
 
 
 def _over(each: TrainingChoice, best: TrainingChoice) -> float:

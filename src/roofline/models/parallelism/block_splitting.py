@@ -119,7 +119,9 @@ class BlockSplitter:
         if rule is None and self.ways == 1 and not self.kv and not self.context:
             return block  # in copies of the model each is whole
         if rule is None and kind in ("Parameters", "Cache"):  # a model in outline
-            even = f"{spelled('pool', self.ways)} shares it evenly, links left out; {spelled('fit')} counts memory"
+            even = (
+                f"{spelled('pool', self.ways)} shares it evenly, links left out; {spelled('fit', True)} counts memory"
+            )
             said = f"{self.name}: a number of parameters has no heads and columns to split over chips"
             raise InputError(said, hint=f"{even}; a config.json says what there is to split")
         if rule is None:
