@@ -468,6 +468,8 @@ NAMES_AS_DATA = {
     "a token at best": "time_per_token", "TPOT": "time_per_token", "first tokens at best": "time_to_first_token",
     "decode bound by": "decode_bound_by", "prefill bound by": "prefill_bound_by", "tokens/s": "tokens_per_second",
     "tokens/s at best": "tokens_per_second", "each user": "tokens_per_second_per_user",
+    "expected tokens/s": "expected_tokens_per_second", "tokens/s, expected": "expected_tokens_per_second",
+    "expected each user": "expected_tokens_per_second_per_user",
     "each chip": "tokens_per_second_per_chip", "tokens/s a chip": "tokens_per_second_per_chip",
     "an hour": "cost_per_hour", "all overlaps": "lower", "none does": "upper", "needs": "memory", "each link": "sent",
     "bytes take": "wire_time", "hops take": "hop_time", "how": "says", "bytes moved": "bytes",

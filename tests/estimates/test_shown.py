@@ -20,7 +20,7 @@ from roofline.cli.train import train_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.models import serve_bound, train
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, parse
 
 LINE = "bf16[B, D] * bf16[D, F]"
 
@@ -310,3 +310,23 @@ def test_a_cost_is_at_the_times_to_expect_where_they_are_asked_for(capsys: pytes
     words = ["llm", "llama-3-8b", "--on", "h100", "--context", "4k", "--price", "2", "--estimate"]
     assert main(words) == 0
     assert re.search(r"\$[\d.]+ a million output tokens: as expected\n", capsys.readouterr().out)
+
+
+def test_what_is_expected_says_how_many_tokens_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-3-70b", "--on", "h100:16", "--tensor", "16", "--batch", "64", "--context", "4096"]
+    assert main([*words, "--estimate"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    expect = re.search(r"expect (\S+ ms) .*?\): ([\d,]+) tokens/s, ([\d.]+) tokens/s for each user", said)
+    assert expect is not None
+    time, tokens, user = parse(expect[1], "s"), float(expect[2].replace(",", "")), float(expect[3])
+    assert (tokens * time, user * time) == pytest.approx((64, 1), rel=0.01)
+    assert said.count("80%;") == 1  # the step that is served is the same: its parts alone are told
+    assert "at best the network does not bind up to tensor 64" in said
+    several = roofline.llm("llama-3-70b", on="h100", tensor=[8, 16], batch=64, context=4096, estimate=True)
+    assert "fastest of those that fit: as expected, tensor 8" in str(several)
+    assert several.expected_tokens_per_second.tolist() == pytest.approx((64 / several.decode.estimate).tolist())
+    found = roofline.llm("llama-3-70b", on="h100:8", tensor=8, batch=64, prompt=1000, output=500, estimate=True)
+    whole = found.further["generation"].expectation
+    assert f"with 64 at once expect {64 / whole.value:.4g} answers/s, at best 15.27 answers/s" in str(found)
+    assert "and prefills of new ones between steps: expect 21.6 ms" in " ".join(str(found).split())
+    assert found.to_dict()["expected_tokens_per_second"] == pytest.approx(64 / found.decode.expectation.value)

@@ -133,6 +133,7 @@ class ServedExpectation:
     """What to expect of a served model: time between tokens under load, and to the first token on idle chips.
 
     ``batch`` is what a copy of the model decodes at once, of the ``asked`` sequences; the others wait for room.
+    ``told`` says that the decode step is expected to take the same, as no prefills come between steps.
     """
 
     time_per_token: StepEstimate | None
@@ -141,20 +142,24 @@ class ServedExpectation:
     asked: float
     library: str
     assumptions: tuple[Assumption, ...] = ()
+    told: bool = False
 
     def __repr__(self) -> str:
         return f"<ServedExpectation: {', '.join(map(str.strip, self.lines()))}>"
 
     def lines(self) -> list[str]:
         """Whose engine serves, the time between tokens and to the first one, each with its parts; nothing without."""
-        lines = []
+        lines: list[str] = []
         requests = f"{self.asked:,.0f} request{'s' if self.asked > 1 else ''}"
+        between = self.time_per_token is not None and self.time_per_token.parts.get("prefill")
+        mixed = " and prefills of new ones between steps" if between else ""
         for step, what in (
-            (self.time_per_token, f"a token, with {requests} at once"),
+            (self.time_per_token, f"a token, with {requests} at once{mixed}"),
             (self.time_to_first_token, "the first token of a request alone"),
         ):
             if step is not None:
-                lines += [step.in_words(what), f"  {sum_in_words(step.parts, step.source.stand_in)}"]
+                parts = sum_in_words(step.parts, step.source.stand_in)
+                lines += [f"a token: {parts}"] if self.told and not lines else [step.in_words(what), f"  {parts}"]
         head = f"served by {self.library}, what its engine does between steps included"
         return [head, *lines] if lines else []
 
@@ -433,6 +438,8 @@ def with_expectation(serving: Serving, estimator: Estimator, output: int | None)
 
     if serving.decode is not None:
         serving = replace(serving, decode=framed(serving.decode))
+    if served is not None and served.time_per_token is not None and serving.decode is not None:
+        served = replace(served, told=serving.decode.estimate == served.time_per_token.value)
     return further_expected(replace(serving, expectation=served), estimator, framed)
 
 

@@ -210,9 +210,11 @@ class Serving(Comparable):
         """The layout with the lowest floor of those that fit, where nothing but the layout varies."""
         import numpy as np
 
-        times = np.where(self.memory.fits, self._phase.lower, np.inf)
+        by_phase = self._phase.expectation.value if self.is_expected else self._phase.lower
+        times = np.where(self.memory.fits, by_phase, np.inf)
         if set(self.varying) <= set(OPTIONS) and times.min() < np.inf:
-            by = by_what_is_timed(self.incomplete) or "by floors, " * (self._phase.estimate is not None)
+            by = "as expected, " if self.is_expected else "by floors, " * (self._phase.estimate is not None)
+            by = by_what_is_timed(self.incomplete) or by
             yield Sentences([f"fastest of those that fit: {by}{self.configuration(int(times.argmin()))}"])
 
     def _misfit(self, instead: str) -> Iterator[Section]:
@@ -318,6 +320,8 @@ class Serving(Comparable):
             yield Fact("tokens/s at best", rate, "token/s", "more", timed=True)
             each_chip = None if rate is None else rate / self.chips
             yield Fact("tokens/s a chip", each_chip, "token/s", "more", timed=True)
+            if self.expected_tokens_per_second is not None:
+                yield Fact("tokens/s, expected", self.expected_tokens_per_second, "token/s", "more", timed=True)
         for name, cost in self.further.get("cost", {}).items():
             yield from cost.facts(f"{name} tokens")
         if self.ways.chips > 1 or "fewest" in self.further:
@@ -408,6 +412,18 @@ class Serving(Comparable):
     def tokens_per_second(self) -> Size | None:
         """New tokens a second of the whole batch, on all chips that share the model."""
         return None if self.decode is None else self.batch / self.decode.lower
+
+    @property
+    def expected_tokens_per_second(self) -> Size | None:
+        """New tokens a second of the whole batch by what to expect of a decode step; None where that is not known.
+
+        >>> from roofline import llm
+        >>> found = llm("llama-3-8b", on="h100", batch=64, context=4096, estimate=True)
+        >>> round(found.expected_tokens_per_second / found.tokens_per_second, 2)
+        0.8
+        """
+        known = self.decode is not None and self.decode.expectation is not None and self.decode.estimate is not None
+        return self.batch / self.decode.expectation.value if known else None
 
     @property
     def memory(self) -> Footprint:
@@ -623,6 +639,8 @@ class Serving(Comparable):
         )
         phases = {name: self.phases[name].to_dict() if name in self.phases else None for name in ("prefill", "decode")}
         served = {} if self.expectation is None else {"expectation": self.expectation.to_dict()}
+        if self.expected_tokens_per_second is not None:
+            served["expected_tokens_per_second"] = plain_data(self.expected_tokens_per_second)
         served |= {} if self.front is None else {"front": self.front.to_dict()}
         return found | phases | served | {each.key: plain_data(each.answer) for each in self.worked_out}
 
@@ -644,18 +662,19 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lines.append(f"{within} if only each operation overlaps within itself, {nothing} if nothing does")
     if phase.stated_estimate is not None:
         lines.append(f"{format_amount(phase.stated_estimate, 's')} by the stated overlap and overhead, an estimate")
-    tokens = sizes["batch"] * (sizes.get("prompt", 1))
-    made = f"{format_number(float(tokens / phase.lower))} tokens/s"
-    if name == "prefill" and encoder_of(found.model) is not None:  # most of what is read is not of the prompt
-        made = f"{format_number(float(sizes['batch'] / phase.lower))} sequences/s"
-    if name == "decode":
-        made += f", {format_number(float(1 / phase.lower))} tokens/s for each user"
+    whole = name == "prefill" and encoder_of(found.model) is not None  # most of what is read is not of the prompt
+
+    def made(time: Size) -> str:
+        tokens = sizes["batch"] * (1 if whole else sizes.get("prompt", 1))
+        every = f"{format_number(float(tokens / time))} {'sequences' if whole else 'tokens'}/s"
+        return every if name == "prefill" else f"{every}, {format_number(float(1 / time))} tokens/s for each user"
+
     moved = phase.times.get(found.memory.level)
     used = "" if moved is None else f", {format_percent(moved / phase.lower)} of bandwidth"
     flops = "" if phase.utilisation is None else f" · {format_percent(phase.utilisation)} of peak FLOP/s"
     lines += [
-        f"{made}{flops}{used}",
-        *([] if phase.expectation is None else [phase.expectation.in_words()]),
+        f"{made(phase.lower)}{flops}{used}",
+        *_expected_in_words(phase.expectation, made),
         *([] if phase.measured is None else [measured_in_words(phase)]),
         *([] if other is None else [other.in_words("activations")]),
         *_over_several_chips(phase, found, name),
@@ -667,6 +686,13 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         ]
     lines.append(operations.shares_of_modules(phase))
     yield Sentences(lines, indent=4)
+
+
+def _expected_in_words(expectation: Any, made: Callable[[Size], str]) -> list[str]:
+    """What to expect of a phase, and what it then makes."""
+    if expectation is None:
+        return []
+    return [f"{expectation.in_words()}{f': {made(expectation.value)}' if expectation.is_known else ''}"]
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
@@ -682,7 +708,14 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
         )
         lines.append("where it becomes compute-bound or network-bound is not worked out over stages")
     limit = found.network_limit(name)
-    return lines if limit is None else [*lines, limit.says(getattr(found.ways, limit.kind))]
+    if limit is None:
+        return lines
+    ways = getattr(found.ways, limit.kind)
+    if phase.expectation is None:
+        return [*lines, limit.says(ways)]
+    fewer = spelled(limit.kind, f"{ways // 2},{ways}" if spelled("on").startswith("-") else [ways // 2, ways])
+    said = f"at best {limit.says(ways)}; hops add up in reality: {fewer} has what to expect on fewer chips too"
+    return [*lines, said]
 
 
 def _choices(near: NearestFit) -> str:
@@ -749,6 +782,10 @@ def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
         ]
     if found.decode is not None:
         made = {"tokens/s": found.tokens_per_second, "each user": 1 / found.decode.lower}
+        if found.is_expected:
+            rates = (found.expected_tokens_per_second, 1 / found.decode.expectation.value)
+            expected = {f"expected {name}": rate for name, rate in zip(made, rates, strict=True)}
+            made = {**made, **expected} if as_data else expected
         columns += [SizeColumn(name, rate, "token/s") for name, rate in made.items()]
     costs = {name: cost.each for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
     fits = found.memory.fits
