@@ -512,3 +512,12 @@ def test_machines_side_by_side_have_prices_of_their_own_and_say_what_tokens_cost
 def test_a_model_in_outline_without_a_cache_says_so() -> None:
     found: Any = llm("8b", on="h100", batch=8, context=8192)
     assert "a model in outline: parameters alone, no keys and values" in found.decode.assumptions
+
+
+@pytest.mark.parametrize("several", [["--batch", "1,8,64"], ["--context", "1k,8k"], ["--tensor", "1,2"]])
+def test_a_tile_is_one_value_beside_several_sizes_and_layouts(
+    capsys: pytest.CaptureFixture[str], several: list[str]
+) -> None:
+    words = ["llm", "llama-2-7b", "--on", "h100:2", "--tile", "128,128,64", "--context", "1000", *several]
+    assert main(words[: words.index("--context")] + several if "--context" in several else words) == 0
+    assert "tile" in capsys.readouterr().out

@@ -22,6 +22,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
+from roofline.meanings import LISTS
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -98,7 +99,7 @@ def further_answers(asked: ServingQuestion, found: Any) -> Iterator[FurtherAnswe
 
 def _listed(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with several values; a tuple is one value of several parts, as an image's size."""
-    return {name: value for name, value in arguments.items() if is_several(value) and not isinstance(value, tuple)}
+    return {name: value for name, value in arguments.items() if is_several(value) and name not in LISTS}
 
 
 def _answer(key: str, answer: Any, lead: str = "") -> FurtherAnswer:
