@@ -521,7 +521,7 @@ def test_no_second_copy_is_said_by_a_word_as_in_a_command():
     assert found[0].memory.parts["optimizer"] == pytest.approx(4 * 8030261248 / 8)
     in_all = {"on": "h100", "memory": True, "gradients": "none", "master": "none"}
     assert roofline.train(70e9, **in_all).bytes_per_parameter == 10
-    with pytest.raises(InputError, match="a step is of a model's layers, and 7e9 parameters have none; name a model"):
+    with pytest.raises(InputError, match="a step is of a model's layers, and 7B parameters have none; name a model"):
         roofline.train(7e9, on="h100", batch_tokens=4096)
 
 

@@ -95,8 +95,6 @@ def train(
     idle = next((name for name in ("days", "chip_hours") if options.pop(name, None) is not None), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
-    if isinstance(model, int | float):
-        model = f"{model:.6g}".replace("e+0", "e").replace("e+", "e")  # as a text has it, which says what is missing
     if search:
         refuse_idle(options, SEARCHED, load(model))
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
