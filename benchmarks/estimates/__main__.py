@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.estimates import cuts
 from benchmarks.estimates.borrowed import with_lenders
 from benchmarks.estimates.eager import fitted_eager
 from benchmarks.estimates.fits import Outcome, kept_family
@@ -73,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         done.append(fitted_training())
     write(done, options.catalog, lint, options.library)
     write_transfers(moved)
+    if not options.only and not options.library:
+        cuts.write(done, measured)
     if not options.only or "served_step" in options.only:
         shipped.cache_clear()  # steps are those of the kernels that were fitted just now
         transfers.cache_clear()

@@ -73,16 +73,16 @@ class Outcome:
     outer: tuple[Any, Any, Any] | None = None
 
 
-def halves(group: Group, count: int) -> tuple[Any, Any]:
+def halves(group: Group, count: int, seed: int = SEED) -> tuple[Any, Any]:
     """Two random halves of a group's rows, by the seed and the group's name: one is fitted, one reported."""
     name = "/".join(map(str, group))
-    shuffled = np.random.default_rng([SEED, *name.encode()]).permutation(count)
+    shuffled = np.random.default_rng([seed, *name.encode()]).permutation(count)
     return np.sort(shuffled[::2]), np.sort(shuffled[1::2])
 
 
-def parted(group: Group, rows: Rows) -> tuple[Rows, Rows, Rows]:
+def parted(group: Group, rows: Rows, seed: int = SEED) -> tuple[Rows, Rows, Rows]:
     """Rows of a group that are fitted, those of the first half that are not, and the other half."""
-    first, second = halves(group, len(rows))
+    first, second = halves(group, len(rows), seed)
     taken = np.arange(len(first)) % max(1, len(rows) // MOST_ROWS) == 0
     return rows.take(first[taken]), rows.take(first[~taken]), rows.take(second)
 
@@ -101,6 +101,14 @@ def conformal(ratios: Any) -> tuple[float, float]:
     low = ordered[max(int(np.floor((len(ordered) + 1) * TAILS[0])) - 1, 0)]
     high = ordered[min(int(np.ceil((len(ordered) + 1) * TAILS[1])) - 1, len(ordered) - 1)]
     return float(low), float(high)
+
+
+def even_ends(ratios: Any) -> tuple[float, float]:
+    """Ends as far on either side of one that hold as many: of few models each may be off to either side."""
+    ordered = np.sort(np.abs(np.log(ratios)))
+    share = TAILS[1] - TAILS[0]
+    far = np.exp(ordered[min(int(np.ceil((len(ordered) + 1) * share)) - 1, len(ordered) - 1)])
+    return float(1 / far), float(far)
 
 
 #: Versions of libraries by chip, kernel and library, where groups do not say them.

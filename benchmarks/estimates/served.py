@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.estimates.fits import LEAST_OUTSIDE, SEED, conformal, quantiles
+from benchmarks.estimates.fits import LEAST_OUTSIDE, SEED, conformal, even_ends, quantiles
 from benchmarks.estimates.rows import Lint
 from benchmarks.estimates.transfers import residuals_of, widening
 from roofline.errors import RooflineError
@@ -76,8 +76,11 @@ FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "first_token": {"all terms": (), "no gap between kernels": ("gap",), "no start": ("start_time",)},
 }
-#: Fewest rows that move constants from those of the wider kind.
-LEAST, LEAST_FOR_INTERVAL = 3, 20
+#: Fewest rows that move constants from those of the wider kind, and fewest inner runs that outer ones are held against.
+LEAST, LEAST_INNER = 3, 20
+#: Fewest configurations for an interval of a kind's own: four of five folds then hold nine, the fewest that have a 10th
+#: and a 90th percentile. Runs of one configuration are off together, and tell little of another one.
+LEAST_CONFIGURATIONS = 12
 #: The kind of model whose steps take constants of a wider kind where it was not fitted.
 MIXTURE = "mixture"
 NO_CHIP = ChipFigures(1, 1, 1, 1)
@@ -352,9 +355,10 @@ def _records(
         mine = [i for i in used if tuple(members[i][0].key[name] for name in levels[: len(key)]) == key]
         if len(mine) < LEAST:
             continue
-        # few runs tell little of an interval: those of the framework and kind of model then set it
+        # few configurations tell little of an interval: those of the framework and kind of model then set it
         wide = [i for i in used if tuple(members[i][0].key[name] for name in levels[:2]) == key[:2]]
-        basis = mine if len(mine) >= LEAST_FOR_INTERVAL else wide
+        enough = len({members[i][0].configuration for i in mine}) >= LEAST_CONFIGURATIONS
+        basis = mine if enough else wide
         found.append(
             _record(kernel, dict(zip(levels, key, strict=False)), constants, members, mine, basis, estimated, fold)
         )
@@ -434,9 +438,10 @@ def other_models(runs: Sequence[Run]) -> list[Transfer]:
         used = np.flatnonzero(estimated)
         measured = np.array([run.first if kernel == "first_token" else run.token for run in runs])
         ratios, names = measured[used] / estimated[used], models[used]
-        ends = [(names == one, conformal(ratios[names != one])) for one in np.unique(names)]
+        ends = [(names == one, even_ends(ratios[names != one])) for one in np.unique(names)]
         inside = [np.mean((ratios[mine] >= low) & (ratios[mine] <= high)) for mine, (low, high) in ends]
-        every = residuals_of(kernel, OTHER_MODEL, ratios, ratios, f"{SOURCE}: {len(ends)} models left out in turn")
+        source = f"{SOURCE}: {len(ends)} models left out in turn"
+        every = residuals_of(kernel, OTHER_MODEL, ratios, ratios, source, even_ends)
         found.append(replace(every, error={**every.error, "coverage": float(np.mean(inside))}))
     return found
 
@@ -457,12 +462,11 @@ def other_formats(runs: Sequence[Run]) -> list[Transfer]:
             ratios[own].append(members[i][2] / _time(kernel, members[i], values[near]))
     inside = []
     for own, mine in ratios.items():
-        low, high = conformal(np.concatenate([each for other, each in ratios.items() if other != own]))
+        low, high = even_ends(np.concatenate([each for other, each in ratios.items() if other != own]))
         inside.append(np.mean((np.array(mine) >= low) & (np.array(mine) <= high)))
     every = np.concatenate(list(ratios.values()))
-    found = residuals_of(
-        kernel, OTHER_FORMAT, every, every, f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
-    )
+    source = f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
+    found = residuals_of(kernel, OTHER_FORMAT, every, every, source, even_ends)
     return [replace(found, error={**found.error, "coverage": float(np.mean(inside))})]
 
 
@@ -485,7 +489,7 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
         far = inside.octaves_outside(rows.shapes)
         inner = np.random.default_rng(SEED).permutation(np.flatnonzero(far <= 0))
         outer = np.flatnonzero(far >= LEAST_OUTSIDE)
-        if len(inner) < LEAST_FOR_INTERVAL or not len(outer):
+        if len(inner) < LEAST_INNER or not len(outer):
             continue
         found = fit(model, rows.take(np.sort(inner[::2])), prior=TYPICAL)
         each = rows.seconds / model.times(rows.shapes, NO_CHIP, found.values, "")

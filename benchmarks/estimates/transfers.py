@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,10 +117,17 @@ def _same_shapes(source: Rows, target: Rows) -> Any:
     return np.array([known[shape] * ratio / time for shape, time in there.items() if shape in known])
 
 
-def residuals_of(kernel: str, to: str, fitted: Any, reported: Any, source: str) -> Transfer:
+def residuals_of(
+    kernel: str,
+    to: str,
+    fitted: Any,
+    reported: Any,
+    source: str,
+    ends: Callable[[Any], tuple[float, float]] = conformal,
+) -> Transfer:
     """The interval of measured ÷ estimated of some rows, and errors with coverage on others."""
     errors = Errors.of(1 / reported, np.ones_like(reported))
-    low, high = conformal(fitted)
+    low, high = ends(fitted)
     inside = float(np.mean((reported >= low) & (reported <= high)))
     error = {name: getattr(errors, name) for name in ("mdape", "mape", "p90", "bias")}
     return Transfer(kernel, to, (low, high), {**error, "n_test": float(errors.count), "coverage": inside}, source)
