@@ -151,6 +151,15 @@ JAX_PARTS = {
     ),
     "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8 + 1),
     "a pool": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")[:2], 4 * 8),
+    "a pool with gaps": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (3, 4), "VALID")[:2], 4 * 4),
+    "products of windows": (lambda lax, jnp, x: lax.reduce_window(x, 1.0, lax.mul, (2, 2), (2, 2), "VALID")[:2], 32),
+    "the largest": (lambda lax, jnp, x: lax.top_k(x, 2)[0][3:5], 2 * 8),
+    "columns of sums of segments": (
+        lambda lax, jnp, x: jnp.zeros((4, 8)).at[jnp.arange(16) // 4].add(x)[:, :2], 16 * 2
+    ),
+    "rows of sums of segments": (lambda lax, jnp, x: jnp.zeros((4, 8)).at[jnp.arange(16) // 4].add(x)[1:3], 8 * 8),
+    "columns of a scatter": (lambda lax, jnp, x: x.at[x[0, :2].astype(int)].set(x[3:5] * 2)[:, 4:6], 16 * 2 + 2),
+    "matrices of a batch": (lambda lax, jnp, x: jnp.linalg.svd(x.reshape(8, 4, 4), compute_uv=False)[2:4], 32),
 }  # fmt: skip
 
 
@@ -162,6 +171,46 @@ def test_a_part_of_what_a_loop_a_branch_or_windows_give_is_made_of_a_part(name):
     given = jax.eval_shape(lambda x: program(jax.lax, jax.numpy, x), x).size
     traced = trace(lambda x: program(jax.lax, jax.numpy, x) + 1.0, x, frontend="jax")
     assert traced.bytes("minimal") == 4 * (read + given)
+
+
+#: A node of x [6, 2, 4], of r [2, 2, 4], weights [1, 4, 4] and indices, where its result is cut, and what is read.
+ONNX_PARTS = {
+    "the largest": ("TopK", "xk", {"axis": 0}, (1, 0, 1), 6 * 4),
+    "a scatter": ("ScatterElements", "xir", {"axis": 0}, (2, 1, 3), 6 * 2 * 2 + 2 * 2 * 2 + 2 * 8 + 16),  # in place
+    "the largest of each row": ("Hardmax", "x", {"axis": 2}, (0, 1, 3), 2 * 8),
+    "a pool": ("LpPool", "x", {"kernel_shape": [2]}, (0, 2, 4), 2 * 8),
+    "a recurrent layer": ("RNN", "xww", {"hidden_size": 4}, (0, 0, 2), 2 * 8 + 16),
+    "one backwards": ("RNN", "xww", {"hidden_size": 4, "direction": "reverse"}, (0, 4, 6), 2 * 8 + 16),
+    "sequences of one": ("RNN", "xww", {"hidden_size": 4}, (2, 1, 2), 6 * 4 + 16),
+    "rows of a scan": ("Scan", "cx", {"num_scan_inputs": 1}, (0, 1, 3), 8 + 3 * 8),
+    "columns of a scan": ("Scan", "cx", {"num_scan_inputs": 1}, (2, 0, 1), 2 + 6 * 2),
+}
+
+
+@pytest.mark.parametrize("name", ONNX_PARTS)
+def test_a_part_of_what_an_onnx_node_gives_is_made_of_a_part(name):
+    onnx = pytest.importorskip("onnx")
+    helper, floats, whole = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    kind, words, facts, (axis, first, last), read = ONNX_PARTS[name]
+    if kind == "Scan":
+        adding = [helper.make_node("Add", ["before", "row"], ["now"]), helper.make_node("Identity", ["now"], ["out"])]
+        ends = [
+            [helper.make_tensor_value_info(n, floats, [2, 4]) for n in pair]
+            for pair in (("before", "row"), ("now", "out"))
+        ]
+        facts = {**facts, "body": helper.make_graph(adding, "body", *ends)}
+    made = ["last", "y"] if kind == "Scan" else ["y", "more"] if kind in ("TopK", "RNN") else ["y"]
+    part = {"first": [first], "end": [last], "axis": [axis], "k": [2]}
+    nodes = [
+        helper.make_node(kind, list(words), made, **facts),
+        helper.make_node("Slice", ["y", *list(part)[:3]], ["z"]),
+    ]
+    shapes = {"x": (6, 2, 4), "r": (2, 2, 4), "w": (1, 4, 4), "c": (2, 4), "i": (2, 2, 4)}
+    given = [helper.make_tensor_value_info(n, whole if n == "i" else floats, shapes[n]) for n in shapes if n in words]
+    held = [onnx.numpy_helper.from_array(np.array(value), n) for n, value in part.items()]
+    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("z", floats, None)], held)
+    traced = trace(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), frontend="onnx")
+    assert traced.bytes("minimal") == 4 * (read + sum(t.elements for t in traced.ops[-1].writes))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])

@@ -200,6 +200,28 @@ def picked(asked: Asked, axis: int, rows: Sequence[int] | None) -> Iterator[Regi
     yield regions.reshaped(regions.each(flat, lambda box: [(box[axis],)]), (count,), index)
 
 
+def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = None, size: Any = None) -> Region:
+    """Of values that stand in a result at places along an axis, which spread over them where known, of ``size``.
+
+    >>> at_places((((0, 2, 1), (1, 3, 1)),), 0, (3, 4), np.array([[5], [0], [0]]), 6)
+    (((1, 3, 1), (1, 3, 1)),)
+    """
+
+    def held(box: Box) -> Sequence[Box]:
+        part = box
+        for d, n in enumerate(shape):
+            found = (box,) if d == axis else regions.joined((part,), d, 0, n)
+            if found == NOTHING:
+                return []
+            edges = (0, n, 1) if d == axis else found[0][d]  # type: ignore[index]
+            part = (*part[:d], edges, *part[d + 1 :])
+        if places is None:
+            return [part]
+        return regions.let_through((part,), shape, np.isin(places % size, np.arange(*box[axis]))) or ()
+
+    return regions.each(region, held)
+
+
 def multiplied(asked: Asked) -> Iterator[Region]:
     """The rows of the first that the result has, and the columns of the second."""
     (first, second), out = asked.ins[:2], asked.outs[0]
@@ -299,3 +321,62 @@ def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterat
     for shape in masks:
         scores = (*out[:-1], keys[-2])
         yield regions.aligned(regions.along(scored, scores, (len(out) - 1,)), shape, scores)
+
+
+#: What a loop's steps hand on is followed so many times; then all of it is needed.
+_MOST_ROUNDS = 8
+
+#: What a step of a loop needs of what is the same in each, of what it is handed on and of the rest, for its results.
+Step: TypeAlias = Callable[[Sequence[Region]], Sequence[Region]]
+
+
+def steady(
+    step: Step, shared: int, carried: Sequence[Region], others: Sequence[Region]
+) -> tuple[Sequence[Region], list[Region], Sequence[Region], bool]:
+    """What any step of a loop needs of ``shared`` that are the same in each, of what is handed on, and of the rest.
+
+    The last says whether a step needs anything of the one before.
+    """
+    held = list(carried)
+    for _ in range(_MOST_ROUNDS):
+        asked = step([*held, *others])
+        own = asked[shared : shared + len(held)]
+        more = [regions.union(before, now) for before, now in zip(held, own, strict=True)]
+        if more == held:
+            break
+        held = more
+    else:
+        held = [region if region == NOTHING else WHOLE for region in held]
+        asked = step([*held, *others])
+    return asked[:shared], held, asked[shared + len(held) :], any(region != NOTHING for region in own)
+
+
+def of_scan(
+    step: Step,
+    shared: int,
+    results: Sequence[Region],
+    stacked: Sequence[Region],
+    ins: Sequence[Any],
+    length: Any,
+    backwards: bool = False,
+) -> list[Region]:
+    """What a loop needs of its operands, for what it hands on at last and what its steps' results are stacked to.
+
+    Of what it runs through it needs the rows up to the last that counts, or these rows alone.
+    """
+    inside = [regions.each(region, lambda box: [box[1:]]) for region in stacked]
+    consts, carried, moved, is_carried = steady(step, shared, results, inside)
+    steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacked))
+    if any(region != NOTHING for region in results):
+        steps = WHOLE
+    elif is_carried:
+        steps = regions.up_to(steps, (length,), 0, backwards)
+    found = [*consts, *carried]
+    for region, shape in zip(moved, ins[shared + len(results) :], strict=True):
+        rows = [
+            row + box
+            for row in regions.box_in(steps, (length,)) or ()
+            for box in regions.box_in(region, shape[1:]) or ()
+        ]
+        found.append(WHOLE if steps is region is WHOLE else regions.union(rows))
+    return found

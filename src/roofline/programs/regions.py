@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations, pairwise
+from itertools import product as every_pair
 from math import gcd, prod
 from operator import gt, le
 from typing import Any, TypeAlias
@@ -48,6 +49,8 @@ WHOLE: Region = None
 NOTHING: Region = ()
 #: More boxes than these are not told apart.
 MOST_BOXES = 64
+#: Windows of more taps are not taken apart.
+_MOST_TAPS = 8
 #: Of more boxes of open sizes what they share is not worked out.
 _MOST_OPEN_BOXES = 3
 
@@ -403,11 +406,24 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
 
 
 def under_windows(region: Region, places: Sequence[Reach]) -> Region:
-    """Of a tensor over whose last dimensions windows slide."""
+    """Of a tensor over whose last dimensions windows slide; tap by tap where windows leave elements between them out.
+
+    >>> under_windows((((0, 3, 1),),), [Reach(9, 3, 2, 3)])
+    (((0, 7, 3),), ((1, 8, 3),))
+    """
+
+    def reached(edges: Edges, windows: Reach) -> list[Edges]:
+        _, _, taps, stride, low, dilation, base = windows
+        many, span = _places(edges), (taps - 1) * dilation + 1
+        several = many != 1 and base == 1 and 1 < taps <= _MOST_TAPS
+        if not several or not (is_surely(gt, edges[2] * stride, span) or is_surely(gt, dilation, many)):
+            return [windowed(edges, windows)]
+        return [windowed(edges, windows._replace(taps=1, low=low - tap * dilation)) for tap in range(taps)]
 
     def back(box: Box) -> list[Box]:
         rest = len(box) - len(places)
-        return [(*box[:rest], *(windowed(*each) for each in zip(box[rest:], places, strict=True)))]
+        along = [reached(*each) for each in zip(box[rest:], places, strict=True)]
+        return [(*box[:rest], *each) for each in every_pair(*along)]
 
     return each(region, back)
 

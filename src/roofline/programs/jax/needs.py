@@ -12,6 +12,7 @@ Of what a rule does not follow all is needed (``programs.regions``).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,47 +150,12 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
 def _of_loop(each: Asked) -> Iterator[Region]:
     """Of a scan what its steps need: of what it scans over the rows up to the last that counts, or these rows alone."""
     (shared, moving), (body, _) = scanned(each.facts), open_jaxpr(each.facts["jaxpr"])
-    results, stacked = each.wanted[:moving], each.wanted[moving:]
-    inside = [regions.each(region, lambda box: [box[1:]]) for region in stacked]
-    consts, carried, moved, is_carried = _steady(body, shared, results, inside)
-    length = _sizes([each.facts["length"]])
-    steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacked))
-    if any(region != regions.NOTHING for region in results):
-        steps = WHOLE
-    elif is_carried:
-        steps = regions.up_to(steps, length, 0, bool(each.facts.get("reverse")))
-    yield from _of_steps(each.facts, each.numbers) or consts
-    yield from carried
-    for region, shape in zip(moved, each.ins[shared + moving :], strict=True):
-        rows = [
-            row + box for row in regions.box_in(steps, length) or () for box in regions.box_in(region, shape[1:]) or ()
-        ]
-        yield WHOLE if steps is region is WHOLE else regions.union(rows)
-
-
-def _steady(
-    body: Any, shared: int, carried: Sequence[Region], others: Sequence[Region]
-) -> tuple[list[Region], list[Region], list[Region], bool]:
-    """What any step of a loop needs of what is the same in each, of what it is handed on, and of the rest.
-
-    The last says whether a step needs anything of the one before.
-    """
-    held = list(carried)
-    for _ in range(_MOST_ROUNDS):
-        asked = _of_inputs(body, [*held, *others])
-        own = asked[shared : shared + len(held)]
-        more = [regions.union(before, now) for before, now in zip(held, own, strict=True)]
-        if more == held:
-            break
-        held = more
-    else:
-        held = [region if region == regions.NOTHING else WHOLE for region in held]
-        asked = _of_inputs(body, [*held, *others])
-    return asked[:shared], held, asked[shared + len(held) :], any(region != regions.NOTHING for region in own)
-
-
-#: What a loop's steps hand on is followed so many times; then all of it is needed.
-_MOST_ROUNDS = 8
+    inside = partial(_of_inputs, body)
+    (length,) = _sizes([each.facts["length"]])
+    backwards = bool(each.facts.get("reverse"))
+    found = needs.of_scan(inside, shared, each.wanted[:moving], each.wanted[moving:], each.ins, length, backwards)
+    yield from _of_steps(each.facts, each.numbers) or found[:shared]
+    yield from found[shared:]
 
 
 def _of_while(each: Asked) -> Iterator[Region]:
@@ -197,7 +163,8 @@ def _of_while(each: Asked) -> Iterator[Region]:
     test, many = open_jaxpr(each.facts["cond_jaxpr"])[0], each.facts["cond_nconsts"]
     asked = _of_inputs(test, [WHOLE])
     carried = [regions.union(*pair) for pair in zip(each.wanted, asked[many:], strict=True)]
-    consts, held, _, _ = _steady(open_jaxpr(each.facts["body_jaxpr"])[0], each.facts["body_nconsts"], carried, [])
+    inside = partial(_of_inputs, open_jaxpr(each.facts["body_jaxpr"])[0])
+    consts, held, _, _ = needs.steady(inside, each.facts["body_nconsts"], carried, [])
     yield from (*asked[:many], *consts, *held)
 
 
@@ -327,25 +294,49 @@ def _gathered(each: Asked) -> Iterator[Region]:
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
-    """Of an array into which values are written, what lies beside known places; all where they are combined."""
-    numbers, indices, replaces = (
-        each.facts["dimension_numbers"],
-        picking(each.numbers[1]),
-        not each.facts.get("update_jaxpr"),
-    )
-    if indices is None or not replaces or getattr(numbers, "operand_batching_dims", None):
+    """Of an array into which values are written, what lies beside known places; all where they are combined.
+
+    Of the values what the result has along dimensions without indices, and of one row for each known place these rows.
+    """
+    numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
+    if getattr(numbers, "operand_batching_dims", None):
         yield each.region
         return
     axes, shape, updates = numbers.scatter_dims_to_operand_dims, each.ins[0], each.ins[2]
-    windows = iter(updates[place] for place in numbers.update_window_dims)
-    sizes = [1 if axis in numbers.inserted_window_dims else next(windows) for axis in range(len(shape))]
+    inside = [axis for axis in range(len(shape)) if axis not in numbers.inserted_window_dims]
+    windows = dict(zip(inside, numbers.update_window_dims, strict=True))
     region = each.region
-    for row in np.unique(indices.reshape(-1, len(axes)), axis=0)[: regions.MOST_BOXES].tolist():
-        at = dict(zip(axes, row, strict=True))
-        part = tuple((at.get(axis, 0), at.get(axis, 0) + size, 1) for axis, size in enumerate(sizes))
-        if all(first >= 0 and last <= size for (first, last, _), size in zip(part, shape, strict=True)):
-            region = regions.outside(region, part)
-    yield region
+    if indices is not None and not each.facts.get("update_jaxpr"):
+        sizes = [updates[windows[axis]] if axis in windows else 1 for axis in range(len(shape))]
+        for row in np.unique(indices.reshape(-1, len(axes)), axis=0)[: regions.MOST_BOXES].tolist():
+            at = dict(zip(axes, row, strict=True))
+            part = tuple((at.get(axis, 0), at.get(axis, 0) + size, 1) for axis, size in enumerate(sizes))
+            if all(first >= 0 and last <= size for (first, last, _), size in zip(part, shape, strict=True)):
+                region = regions.outside(region, part)
+    rows = [place for place in range(len(updates)) if place not in numbers.update_window_dims]
+
+    def written(box: Any) -> Any:
+        part = list(regions.box_of(updates))
+        for axis, place in windows.items():
+            if axis not in axes:
+                part[place] = (box[axis][0], minimum(box[axis][1], updates[place]), box[axis][2])
+        if indices is None or len(rows) != 1 or len(axes) != 1 or axes[0] in windows:
+            return [tuple(part)]
+        held = np.flatnonzero(np.isin(indices.reshape(-1), np.arange(*box[axes[0]])))
+        return regions.with_rows(tuple(part), rows[0], held) if len(held) else []
+
+    yield from (region, WHOLE, regions.each(each.region, written))
+
+
+def _of_matrices(each: Asked) -> Iterator[Region]:
+    """Matrices of a batch that any of the results is of."""
+    before = len(each.ins[0]) - 2
+    boxes = (
+        regions.each(regions.box_in(*pair), lambda box: [box[:before]])
+        for pair in zip(each.wanted, each.outs, strict=True)
+    )
+    whole = regions.box_of(each.ins[0][before:])
+    yield regions.each(regions.union(*boxes), lambda box: [(*box, *whole)])
 
 
 def _multiplied(each: Asked) -> Iterator[Region]:
@@ -415,5 +406,8 @@ _RULES: dict[str, needs.Rule] = {
     ),
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,
-    **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),
+    **dict.fromkeys(("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),
+    "top_k": lambda each: needs.along(each, [each.facts.get("axis", -1) % len(each.ins[0])]),
+    "approx_top_k": lambda each: needs.along(each, [each.facts["reduction_dimension"] % len(each.ins[0])]),
+    **dict.fromkeys(("svd", "eigh", "eig", "qr", "geqrf", "lu", "schur"), _of_matrices),
 }  # fmt: skip

@@ -33,21 +33,48 @@ def _listed(each: Asked, place: int, name: str = "") -> list[int] | None:
     return None if held is None else [int(n) for n in (held if isinstance(held, list | tuple) else [held])]
 
 
-def needed_of(graph: Any, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Region]:
-    """What is needed of each tensor of a graph, by its name, for all of the graph's results."""
-    found: dict[str, Region] = {item.name: WHOLE for item in graph.output}
+def needed_of(
+    graph: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], asked: Sequence[Region] | None = None
+) -> dict[str, Region]:
+    """What is needed of each tensor of a graph, by its name, for its results or these regions of them."""
+    found: dict[str, Region] = {}
+    for item, region in zip(graph.output, asked or [WHOLE] * len(graph.output), strict=True):
+        found[item.name] = regions.union(found.get(item.name, regions.NOTHING), region)
     for node in reversed(graph.node):
         wanted = [found.get(word, regions.NOTHING) for word in node.output]
         inside = graphs_of(node)
+        words, needed = list(node.input), _of_scan(node, shapes, values, wanted) if inside else None
         if inside:
-            found |= dict.fromkeys((*node.input, *(word for each in inside for word in uses_in(each))), WHOLE)
+            words = [*(word for each in inside for word in uses_in(each)), *words]
+            needed = needed or [WHOLE] * len(words)
+        elif all(region == regions.NOTHING for region in wanted):
             continue
-        if all(region == regions.NOTHING for region in wanted):
-            continue
-        needed = _operands(node, shapes, values, wanted)
-        for word, region in zip(node.input, needed, strict=True):
+        for word, region in zip(words, needed or _operands(node, shapes, values, wanted), strict=True):
             found[word] = regions.union(found.get(word, regions.NOTHING), region)
     return found
+
+
+def _of_scan(
+    node: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], wanted: Sequence[Region]
+) -> Sequence[Region] | None:
+    """What a loop over rows needs of what its graph uses from outside, and of its inputs; None for other loops."""
+    facts, ins = attributes_of(node), [_shape(shapes, word) for word in node.input]
+    if node.op_type != "Scan" or None in ins or any(any(facts.get(name) or ()) for name in _OTHER_SCANS):
+        return None
+    (body,), many = graphs_of(node), len(node.input) - facts["num_scan_inputs"]
+    words = [*uses_in(body), *(item.name for item in body.input)]
+
+    def step(asked: Sequence[Region]) -> list[Region]:
+        found = needed_of(body, shapes, values, asked)
+        return [found.get(word, regions.NOTHING) for word in words]
+
+    shared = len(words) - len(body.input)
+    rows = ins[-1]
+    return needs.of_scan(step, shared, wanted[:many], wanted[many:], [()] * shared + ins, rows[0]) if rows else None
+
+
+#: Attributes of a Scan along other dimensions than the first, or backwards.
+_OTHER_SCANS = ("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions")
 
 
 def _operands(
@@ -158,6 +185,43 @@ def _gathered(each: Asked) -> Iterator[Region]:
     yield from [WHOLE] if each.ins[1] is None else needs.picked(each, _axis(each), _listed(each, 1))
 
 
+def _scattered(each: Asked) -> Iterator[Region]:
+    """Of values that indices along an axis write, along the others what the result has."""
+    values = needs.at_places(each.region, _axis(each), each.ins[1])
+    yield from (each.region, values, values)
+
+
+def _scattered_parts(each: Asked) -> Iterator[Region]:
+    """Of values that indices along the first dimensions write, along the last what the result has."""
+    batch, many = each.ins[1][:-1], each.ins[1][-1]
+    yield from (each.region, WHOLE, regions.each(each.region, lambda box: [(*regions.box_of(batch), *box[many:])]))
+
+
+def _recurrent(each: Asked) -> Iterator[Region]:
+    """Of sequences [steps, batch, elements] those of the result [steps, directions, batch, elements], up to its last.
+
+    Backwards they begin at its first step; where each sequence has a length, or both ways count, all steps are needed.
+    """
+    if each.facts.get("layout"):
+        return
+    many, width = each.ins[0][0], each.ins[0][2]
+    has_lengths = any(shape is not None for shape in each.ins[4:5])
+    way = each.facts.get("direction", b"forward")
+
+    def stepped(box: Any) -> list[Any]:
+        first = box[0][0] if way == b"reverse" and not has_lengths else 0
+        return [((first, box[0][1] if way == b"forward" else many, 1), box[2], (0, width, 1))]
+
+    yield regions.each(each.region, stepped)
+    for place, shape in enumerate(each.ins[1:], 1):
+        own = (2,) if place == 4 else (1, 2) if place in (5, 6) else (1,)  # directions, sequences
+
+        def part(box: Any, own: Any = own, shape: Any = shape) -> list[Any]:
+            return [(*(box[axis] for axis in own), *regions.box_of(shape[len(own) :]))]
+
+        yield WHOLE if shape is None else regions.each(each.region, part)
+
+
 def _reduced(each: Asked) -> Iterator[Region]:
     axes = _listed(each, 1, "axes")
     if axes is None and len(each.ins) > 1 and each.ins[1] is not None:
@@ -250,7 +314,9 @@ _RULES: dict[str, needs.Rule] = {
     "Transpose": _transposed, "Expand": _expanded, "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
     "Split": lambda each: needs.split(each, _axis(each)), "Concat": lambda each: needs.joined(each, _axis(each)),
     "Gather": _gathered, **dict.fromkeys(REDUCTIONS, _reduced),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), lambda each: needs.along(each, [_axis(each, -1)])),
+    "ScatterElements": _scattered, "ScatterND": _scattered_parts,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "TopK", "Hardmax"), lambda each: needs.along(each, [_axis(each, -1)])),
     **dict.fromkeys(
         ("LayerNormalization", "RMSNormalization"),
         lambda each: needs.normed(each, range(_axis(each, -1), len(each.ins[0]))),
@@ -266,10 +332,11 @@ _RULES: dict[str, needs.Rule] = {
         each, [axis % len(each.ins[0]) for axis in each.facts.get("axes", (0, 2, 3))]
     ),
     "CumSum": _running, **dict.fromkeys(("Conv", "ConvTranspose"), _convolved),
-    **dict.fromkeys(("MaxPool", "AveragePool"), _pooled),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
     **dict.fromkeys(
         ("ArgMax", "ArgMin"), lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))
     ),
     "Where": _chosen, "LRN": _normed_by_neighbours, "Attention": _attended,
+    "Det": lambda each: iter([regions.each(each.region, lambda box: [(*box, *regions.box_of(each.ins[0][-2:]))])]),
     "MatMul": needs.multiplied, "Gemm": _linear, "Einsum": _summed,
 }  # fmt: skip

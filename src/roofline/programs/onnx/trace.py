@@ -131,7 +131,7 @@ class GraphWalker:
     values: dict[str, Any] = field(default_factory=dict)
     masks: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
-    used: set[str] = field(default_factory=set)
+    outputs: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     scales: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class GraphWalker:
             self._constant(item.name, item)
         first = len(self.ops)
         self.updated |= _updated(graph)
-        self.used |= {word for node in graph.node for word in node.input if word} | {item.name for item in graph.output}
+        self.outputs |= {item.name for item in graph.output}
         try:
             for node in counted(graph.node):
                 with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
@@ -474,17 +474,22 @@ def _repeat(
             walk.steps = LoopSteps(steps, (0, 1, times - 1)[place], own, set(), again)
         walk.graph(body, scope, repeat * steps, starts, apart)
         carried = [walk.known.get(name) for name in back]
-        stacks = zip_longest((item.name for item in body.output[inside // 2 + len(given) :]), node.output[len(given) :])
-        stacked = {t.ident: word in walk.used for name, word in stacks if (t := walk.known.get(name)) is not None}
+        names = [item.name for item in body.output[inside // 2 + len(given) :]]
+        stacks = {
+            t.ident: word for name, word in zip_longest(names, node.output[len(given) :]) if (t := walk.known.get(name))
+        }
         if walk.steps is not None:
             walk.ops[first:] = [tensor_parts.first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
         handed_on = {t.ident for t in carried if t is not None}
-        rows, unused = ({ident for ident, known in stacked.items() if known is is_used} for is_used in (True, False))
+        rows = {ident for ident, word in stacks.items() if word in walk.outputs}
+        walk.ops[before:] = [_kept(op, rows & handed_on, stacks.keys() - rows - handed_on) for op in walk.ops[before:]]
         rows &= handed_on
-        walk.ops[before:] = [_kept(op, rows, unused - handed_on) for op in walk.ops[before:]]
     walk.steps = outer
+    for ident, word in stacks.items():  # what reads the rows reads what the steps have written
+        if word in walk.known and word not in walk.outputs:
+            walk.known[word] = replace(walk.known[word], ident=ident)
     for word, tensor in zip(node.output, carried, strict=False):
-        if tensor is not None and tensor.ident in rows and word in walk.used:
+        if tensor is not None and tensor.ident in rows and word in walk.outputs:
             result = replace(tensor, ident=_ident(word))
             walk._emit(pricing.move(node.op_type, (tensor,), (result,)), node, scope, repeat)
         elif tensor is not None:

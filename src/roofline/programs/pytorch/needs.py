@@ -576,28 +576,16 @@ def _put(each: Asked) -> Iterator[Region]:
 
 def _written_at(each: Asked) -> Iterator[Region]:
     """Values that indices along an axis write or add: along the others what the result has, of known ones these."""
-    axis, index, rows = _axis(each), each.ins[1], _rows(each.numbers[1])
+    axis, index, rows, found = _axis(each), each.ins[1], _rows(each.numbers[1]), WHOLE
     of_rows = each.facts.name.startswith("index")
-    shape = (*each.ins[0][:axis], prod(index), *each.ins[0][axis + 1 :]) if of_rows else index
-    spread = [prod(index) if d == axis else 1 for d in range(len(shape))] if of_rows else index
-
-    def written(box: regions.Box) -> Sequence[regions.Box]:
-        rest = [regions.joined((box,), d, 0, n) for d, n in enumerate(shape) if d != axis]
-        if NOTHING in rest:
-            return []
-        part = tuple(
-            (0, n, 1) if d == axis else (box[d][0], minimum(box[d][1], n), box[d][2]) for d, n in enumerate(shape)
-        )
-        if rows is None:
-            return [part]
-        met = np.isin(np.array(rows).reshape(spread) % each.ins[0][axis], np.arange(*box[axis]))
-        return regions.let_through((part,), shape, met) or ()
-
-    found = regions.each(each.region, written) if each.ins[0] else WHOLE
+    if each.ins[0]:
+        size = each.ins[0][axis]
+        shape = (*each.ins[0][:axis], prod(index), *each.ins[0][axis + 1 :]) if of_rows else index
+        spread = [prod(index) if d == axis else 1 for d in range(len(shape))] if of_rows else index
+        places = None if rows is None else np.array(rows).reshape(spread)
+        found = needs.at_places(each.region, axis, shape, places, size)
     yield _beside(each)
-    yield (
-        regions.reshaped(regions.each(found, lambda box: [(box[axis],)]), shape[axis:][:1], index) if of_rows else found
-    )
+    yield regions.each(found, lambda box: [(box[axis],)]) if of_rows and index else found
     yield found
 
 
