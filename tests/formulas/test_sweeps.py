@@ -396,6 +396,10 @@ def test_a_limit_marks_rows_that_take_longer_and_keeps_them_from_every_choice() 
     assert first.plain("within") == [True, False]
     with pytest.raises(InputError, match="tpot= is a limit of decode, and this is prefill; leave it out"):
         sweep_steps("llama-3-8b", "prefill", on="h100", prompt=[512], tpot=1)
+    with pytest.raises(
+        SizeError, match=r"tpot= is a limit of a batch, and none is given; several are judged one by one"
+    ):
+        sweep_steps("llama-3-8b", on="h100", context=512, tpot=1)
     with pytest.raises(InputError, match="within needs a limit; as in tpot='30ms' of decode"):
         sweep_steps("llama-3-8b", on="h100", batch=[1], columns="within")
     with pytest.raises(InputError, match="tpot= is of the sweep of a model, and this is a line"):

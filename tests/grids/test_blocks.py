@@ -78,13 +78,14 @@ def test_reductions_equal_brute_force_however_rows_are_cut_and_merged(seed: int)
 
 def test_rows_that_are_timed_in_part_are_not_ranked_and_are_told_apart_in_files(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"tensor": 8, "batch": [1, 16, 64], "context": 8192}
-    chips, keep = ["mi300x:8", "h100:8"], "top=4,front,histogram=lower"
+    chips, keep = ["mi300x:8", "h100:8"], "top=4,front,histogram=lower,histogram=memory"
     kept = sweep_steps("llama-3-70b", on=chips, keep=keep, block_rows=2, **asked)
     alone = sweep_steps("llama-3-70b", on="h100:8", keep=keep, **asked)
     for name in ("top", "front"):
         assert kept[name].plain("lower") == alone[name].plain("lower")
         assert set(kept[name].plain("on")) == {"h100:8"}
-    assert sum(kept["histogram"].plain("rows")) == 6
+    assert kept["histogram-lower"].plain("rows") == alone["histogram-lower"].plain("rows")
+    assert sum(kept["histogram-memory"].plain("rows")) == 6  # which no time changes
     (said,) = kept.to_dict()["not_ranked"]
     assert said.startswith("mi300x:8: not timed: hops at tensor")
     assert f"not ranked {said}" in " ".join(str(kept).split())
@@ -99,6 +100,17 @@ def test_rows_that_are_timed_in_part_are_not_ranked_and_are_told_apart_in_files(
     head, *rows = (tmp_path / "rows.csv").read_text().splitlines()
     assert head.endswith(",incomplete")
     assert ["not timed: hops" in row for row in rows] == [bool(each) for each in gaps]
+
+
+def test_rows_in_files_say_what_is_not_timed_and_keep_none_from_the_best(tmp_path: Path) -> None:
+    """A collective has no FLOP/s: with the rows, where all columns are looked at, nothing was left to rank."""
+    dataset = pytest.importorskip("pyarrow.dataset").dataset
+    asked: dict[str, Any] = {"on": ["h100:8", "mi300x:8"], "mesh": {"X": 8}, "N": [1000, 2000]}
+    line, folder = "AllReduce_X(bf16[N] {U_X})", tmp_path / "grid"
+    kept = sweep(line, **asked, keep="top=9,rows", out=str(folder))
+    assert kept["top"].to_dict() == sweep(line, **asked, keep="top=9")["top"].to_dict()
+    rows = dataset(folder / "rows").to_table().to_pydict()
+    assert [bool(each) for each in rows["incomplete"]] == [on == "mi300x:8" for on in rows["on"]]
 
 
 def test_a_histogram_has_sixteen_bins_an_octave_and_counts_names() -> None:

@@ -301,14 +301,15 @@ class Reducing:
         if not impossible:
             said[f"{UNTIMED} {block.choice}"] = tuple(gaps)
         as_named = {each: kept_as(each, bool(gaps)) for each in self.keep.reductions}
-        with RowsFile(self, block) as file:
+        with RowsFile(self, block, gaps) as file:
             for start, sizes in self.table.chunks(block):
                 if impossible and not self.keep.rows:
                     break
                 columns = self.table.flat(prepared, block.choice, sizes, names)
                 rows = np.arange(start, start + len(next(iter(columns.values()))))
                 file.write(columns)
-                fine = _usable(columns, left_out) if not impossible else np.zeros(len(rows), bool)
+                compared = {name: columns[name] for name in self._compared} or columns
+                fine = _usable(compared, left_out) if not impossible else np.zeros(len(rows), bool)
                 if not fine.all():
                     columns = {name: rows_of(values, fine) for name, values in columns.items()}
                     rows = rows[fine]
@@ -323,8 +324,13 @@ class Reducing:
     @property
     def _looked_at(self) -> tuple[str, ...]:
         """Columns that are worked out for all rows."""
+        return self.table.names if self.keep.rows else self._compared
+
+    @property
+    def _compared(self) -> tuple[str, ...]:
+        """Columns that rows are compared by: those of what is kept of them, and whether they fit, in time."""
         asked = (name for name in YES_NO if name in self.table.names)
-        return self.table.names if self.keep.rows else tuple(dict.fromkeys((*self.keep.columns, *asked)))
+        return tuple(dict.fromkeys((*self.keep.columns, *asked))) if self.keep.reductions else ()
 
     @property
     def _worked_out(self) -> tuple[str, ...]:
@@ -353,14 +359,24 @@ class Reducing:
 UNTIMED = "untimed"
 
 
+#: Columns of figures and names that another time would change.
+FOLLOW_FROM_TIME = (
+    "lower", "op_by_op", "upper", "bound_by", "attainable", "utilisation", "throughput", "time_per_token",
+    "tokens_per_second", "tokens_per_second_per_user", "tokens_per_second_per_chip", "cost_per_million",
+)  # fmt: skip
+
+
 def kept_as(reduction: RowReduction, is_partial: bool) -> str:
     """The name of what is kept of rows that are timed whole, or in part: which are not ranked among the others.
 
     >>> from roofline.grids.reductions import Top
     >>> kept_as(Top(3, "lower"), True), kept_as(Histogram("lower"), True)
-    ('untimed top-lower', 'histogram-lower')
+    ('untimed top-lower', 'untimed histogram-lower')
+    >>> kept_as(Histogram("memory"), True)
+    'histogram-memory'
     """
-    return f"{UNTIMED} {reduction.name}" if is_partial and not isinstance(reduction, Histogram) else reduction.name
+    is_apart = is_partial and not (isinstance(reduction, Histogram) and reduction.column not in FOLLOW_FROM_TIME)
+    return f"{UNTIMED} {reduction.name}" if is_apart else reduction.name
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
@@ -388,8 +404,8 @@ def _storable(values: Any) -> Any:
 class RowsFile:
     """The rows of a block as a parquet file, which gets its name once it is whole; nothing where none are asked for."""
 
-    def __init__(self, work: Reducing, block: RowBlock) -> None:
-        self.work, self.block = work, block
+    def __init__(self, work: Reducing, block: RowBlock, gaps: Sequence[str] = ()) -> None:
+        self.work, self.block, self.gaps = work, block, "; ".join(gaps)
         self.writer: Any = None
         self.name = os.path.join(work.folder, "rows", f"part-{block.number:06}.parquet")
         self.part = ""
@@ -401,8 +417,13 @@ class RowsFile:
         """Write rows: choices and sizes, then the columns."""
         if not self.work.keep.rows:
             return
+        import numpy as np
+
         arrow = load_extra("pyarrow", "parquet")
-        table = arrow.table({name: _arrow(arrow, name, columns[name]) for name in self.work.table.names})
+        every = {name: columns[name] for name in self.work.table.names}
+        if self.work.table.choices > 1:  # of which some may be timed in part
+            every["incomplete"] = Codes(np.zeros(len(next(iter(every.values()))), np.int32), (self.gaps,))
+        table = arrow.table({name: _arrow(arrow, name, values) for name, values in every.items()})
         if self.writer is None:
             from uuid import uuid4
 

@@ -392,6 +392,9 @@ def sweep_steps(
         raise _no_column(unknown, (*COLUMNS, "time.hbm", "memory.kv"))
     every = ("batch_tokens", "sequence") if phase == "train" else ("batch", *PHASES[phase].sizes)
     axes = {name: _axis(name, options.pop(name)) for name in every if options.get(name) is not None}
+    if phase == "decode" and limit is not None and "batch" not in axes:
+        hint = f"several are judged one by one, as in {spelled('batch', '1:256:*2')}"
+        raise SizeError(f"{spelled('tpot')} is a limit of a batch, and none is given", hint=hint)
     if phase == "train" and "sequence" not in axes:
         usual = OF_TRAINING["sequence"]
         axes["sequence"] = _axis("sequence", min(usual, described.context or usual))
