@@ -593,3 +593,20 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
     for on in (["h100:2", "mi300x:2"], ["mi300x"], ["h100", "mi300x"]):
         tensor = [2, 1] if len(on) == 1 or ":" in on[1] else 1
         assert "chips" not in sweep_steps("qwen3-32b", on=on, tensor=tensor, **sizes)
+
+
+def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
+    """It goes over the stages in chunks, which the closed form of whole sequences does not hold for."""
+    columns = "lower,op_by_op,upper,bound_by,flops,bytes,memory,memory.kv,time.nvlink,fits"
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "pipeline": 4}
+    found = sweep_steps("llama-3-70b", "prefill", batch=[1, 3, 4], prompt=[1024, 4096], columns=columns, **asked)
+    assert not found.incomplete
+    for at in range(len(found)):
+        step = serve_bound("llama-3-70b", "prefill", **found.asked_in(at))
+        needed = step.footprint
+        assert needed is not None
+        each = [step.lower, step.op_by_op, step.upper, step.flops, sum(step.bytes.values())]
+        each += [needed.total, needed.parts["kv"], step.times["nvlink"], needed.fits]
+        numbers = [name for name in columns.split(",") if name != "bound_by"]
+        assert [found[name][at] for name in numbers] == pytest.approx(each, rel=1e-12)
+        assert found["bound_by"][at] == step.bound_by

@@ -274,6 +274,20 @@ class Evaluated(Columns):
             self._done[name] = Codes(out, names if complete else (*names, "")) if codes else out
         return done
 
+    def fill_in(self, figures: Mapping[str, Sequence[Any]]) -> None:
+        """Put figures that were worked out in another way into the invalid rows, in their order: none is left then."""
+        bad, _ = self._validity()
+        for name, values in figures.items():
+            column = self.whole_column(name)
+            if isinstance(column, Codes):
+                names = tuple(dict.fromkeys((*self.function.resources, *values)))
+                column.codes[bad] = [names.index(each) for each in values]
+                column = Codes(column.codes, names)
+            else:
+                column[bad] = values
+            self._done[name] = column
+        self._checked = None, {}
+
     def _validity(self) -> tuple[Any, dict[str, int]]:
         if self._checked is None:
             self._checked = _invalid_rows(self.function, self._given, self.shape)

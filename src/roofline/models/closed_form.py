@@ -351,13 +351,17 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     ]  # fmt: skip
 
 
+#: Why the closed form of a prompt over stages does not hold: :func:`step_bound` prices such a step.
+CUT_INTO_CHUNKS = "are cut into chunks over the stages"
+
+
 def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
     """A prompt over the stages of a pipeline is one of at least as many sequences; fewer are cut into chunks."""
     if not isinstance(bound, Pipelined) or phase != "prefill":
         return []
     wanted = options.get("microbatches") or options["pipeline"]
     least = (wanted - 1) * bound.sizes.get("data", 1) + 1
-    return [ValidRange(batch >= least, f"fewer sequences than {least} are cut into chunks over the stages")]
+    return [ValidRange(batch >= least, f"fewer sequences than {least} {CUT_INTO_CHUNKS}")]
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
