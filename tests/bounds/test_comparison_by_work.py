@@ -61,6 +61,13 @@ def test_what_does_not_fit_has_its_row_and_is_not_the_best() -> None:
     assert [row[-1] for row in rows if row[1] in ("l40s", "h200")] == ["yes", "yes", "no", "no"]
 
 
+def test_a_data_frame_has_the_work_and_the_machine_in_columns_of_their_own() -> None:
+    frame = _found().to_pandas()
+    assert frame[["on", "model"]].drop_duplicates().shape == (6, 2)
+    assert sorted(set(frame["on"])) == sorted(CHIPS)
+    assert sorted(set(frame["model"])) == sorted(MODELS)
+
+
 def test_models_on_one_machine_are_columns() -> None:
     found = llm(MODELS, on="h200:8", tensor=8, context=8192)
     assert not isinstance(found, SideBySideByWork)
@@ -94,3 +101,13 @@ def test_a_picture_of_many_answers_has_the_shortest() -> None:
     drawn = {mark.row for mark in chart.marks}
     assert len(drawn) == 16
     assert "16 of 18 answers are drawn" in chart.notes
+
+
+def test_several_sizes_have_the_tables_of_each_model_below_each_other() -> None:
+    found = llm(MODELS, on=CHIPS, tensor=8, context=8192, batch=[1, 8])
+    for model, part in found.by_work().items():
+        alone = llm(model, on=CHIPS, tensor=8, context=8192, batch=[1, 8])
+        assert [str(each) for each in part.tables_by_size()] == [str(each) for each in alone.tables_by_size()]
+    assert [line for line in as_text(found.sections(), 80).splitlines() if line.strip() in MODELS] == [
+        f"  {model}" for model in MODELS
+    ]

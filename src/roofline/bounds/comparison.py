@@ -562,16 +562,19 @@ class SideBySide(Answer):
 
     def _facts_as_data(self) -> Table:
         """A row an answer and a column a fact, whether it ``fits``, what is ``incomplete``; NaN: no such figure."""
-        models = [getattr(getattr(each, "model", None), "name", "") for each in self.answers]
-        cells = {"model": models} if any(models) else {}
-        cells |= {name: _as_cell(facts) for name, facts in self.facts.items()}
+        cells = {**self.works_as_data(), **{name: _as_cell(facts) for name, facts in self.facts.items()}}
         known = [each.needed() is not None and each.needed().fits is not None for each in self.answers]
         fits = [here if is_known or not here else None for here, is_known in zip(self.fitting, known, strict=True)]
         if any(each is not None for each in fits):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
         cells["incomplete"] = ["; ".join(gaps) if self.incomplete else None for gaps in self._gaps]
         columns = [Column("on"), *(Column(name, meaning=_as_data(name)) for name in cells)]
-        return Table(columns, list(map(Row, zip(self.names, *cells.values(), strict=True))), "facts")
+        return Table(columns, list(map(Row, zip(self.machines, *cells.values(), strict=True))), "facts")
+
+    def works_as_data(self) -> dict[str, list[Any]]:
+        """What each answer is about, where it is not the same line of all: its model."""
+        models = [getattr(getattr(each, "model", None), "name", "") for each in self.answers]
+        return {"model": models} if any(models) else {}
 
     def operations_as_data(self) -> Table | None:
         """The operations of every answer, a row each, with the name of the answer in place of the machine's."""
@@ -991,6 +994,28 @@ class SideBySideBySize(Answer):
         yield BLANK
         yield from next((one for one in self.each if any(one.untimed)), self.each[0]).not_ranked()
         yield Sentences(self._verdict())
+        for work, part in self.by_work().items():
+            yield from (BLANK, Headline(work, level=2)) if work else ()
+            yield from part.tables_by_size()
+        floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
+        obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
+        room = "".join(f"; {each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles)
+        interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
+        yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
+        yield Sentences(self._would_run())
+        yield BLANK
+        yield from self.each[0].assumption_sections()
+
+    def by_work(self) -> Mapping[str, SideBySideBySize]:
+        """The answers about each work at every size, by its name; all of them where they are about one."""
+        works = getattr(self.each[0], "parts", None)
+        if works is None:
+            return {"": self}
+        parts: list[Any] = [getattr(one, "parts", {}) for one in self.each]
+        return {work: SideBySideBySize(self.sizes, tuple(each[work] for each in parts)) for work in works}
+
+    def tables_by_size(self) -> Iterator[Section]:
+        """A table for each figure that the sizes change: a row a size, a column an answer."""
         for name in self._shown():
             yield from (BLANK, Sentences([name], "strong"), self._table(name))
             if name == self.each[0].headline and all(one.ranked and one.is_one_work for one in self.each):
@@ -1000,14 +1025,6 @@ class SideBySideBySize(Answer):
                     Sentences([TIMES_THE_LEAST], "strong"),
                     Table(self._columns(), rows, TIMES_THE_LEAST),
                 )
-        floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
-        obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
-        room = "".join(f"; {each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles)
-        interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
-        yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
-        yield Sentences(self._would_run())
-        yield BLANK
-        yield from self.each[0].assumption_sections()
 
     def _verdict(self) -> list[str]:
         """Who has the lowest floor and who is the cheapest, from which size on, in runs; and where nothing fits."""

@@ -101,6 +101,10 @@ class SideBySideByWork(SideBySide):
         """What each is on."""
         return self.places
 
+    def works_as_data(self) -> dict[str, list[Any]]:
+        """What each answer is about."""
+        return SideBySide.works_as_data(self) or {self.kind: list(self.works)}
+
     @property
     def lead(self) -> str:
         """Who has the best of the headline about each work, in words."""
