@@ -9,10 +9,11 @@ import pytest
 from roofline import llm
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
-from roofline.models import load, mixed, train, training_memory
+from roofline.models import load, mixed, serve_bound, train, training_memory
 from roofline.models.training.budget import budget
 from roofline.models.training.memory import adapter_parameters
 from tests.models.small import small
+from tests.models.tiny import TINY
 
 #: Sizes of Llama 3 8B: the width, heads' and keys' columns, hidden columns, layers, vocabulary.
 D, Q, K, F, L, V = 4096, 4096, 1024, 14336, 32, 128256
@@ -229,3 +230,30 @@ def test_served_adapters_in_every_kind_of_step() -> None:
 def test_what_is_no_adapter_that_could_be_served_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(RooflineError, match=message):
         served(**options)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v3", "deepseek_v4", "zamba", "zamba2", "inkling2_loop_text", "llama"])
+@pytest.mark.parametrize("chips", [1, 2])
+def test_a_step_reads_all_adapters_that_are_held(name: str, chips: int) -> None:
+    """Absorbed matrices, diagonal blocks and weights that layers share have adapters beside them too."""
+    asked: dict[str, Any] = {"on": f"h200:{chips}", "batch": 4, "context": 50, **({"tensor": 2} if chips > 1 else {})}
+    try:
+        plain = serve_bound(load(TINY[name]), "decode", **asked)
+    except RooflineError:
+        assert chips > 1  # not split over chips
+        return
+    found = serve_bound(load(TINY[name]), "decode", lora=8, adapters=2, **asked)
+    held = [each.footprint.parts["weights"] for each in (plain, found)]  # type: ignore[union-attr]
+    assert found.total_bytes - plain.total_bytes == pytest.approx(held[1] - held[0], rel=1e-6)
+
+
+def test_adapters_beside_an_absorbed_matrix_run_head_by_head() -> None:
+    """qᵀ·B·A of each head, and A and B of what it has of latents: rank 16, 128 heads of 128 over latents of 512."""
+    asked: dict[str, Any] = {"on": "h200:8", "data": 8, "expert": 8, "batch": 8, "context": 100}
+    found = [serve_bound("deepseek-v3", "decode", lora=16, absorbed=way, **asked).ops for way in (True, False)]
+    flops = [
+        sum(part.flops for part in ops if ".kv_b_proj.lora_" in part.op.where and part.op.kind == "contraction")
+        for ops in found
+    ]
+    assert flops[0] == 61 * 2 * 16 * 128 * (128 + 512 + 512 + 128)
+    assert flops[1] == 61 * 2 * 16 * 101 * (512 + 128 * (128 + 128))  # expanded: of all 101 tokens

@@ -239,8 +239,8 @@ class OperationBuilder:
                 op, reads=(*op.reads, *bias), work=op.work + Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
             )
         self.add(op, weight.name)
-        if self.step.rank and self._where and weight.kind == "linear" and copies == 1:
-            out = self._adapt(weight, x, out, rows)
+        if self.step.rank and self._where and weight.kind == "linear":
+            out = self._adapt(weight, x, out, rows, copies)
         return out
 
     def add_low_rank(self, name: str, x: Tensor, out: Tensor, rows: Size) -> Tensor:
@@ -248,24 +248,40 @@ class OperationBuilder:
         made = self.linear(f"{name}.1", self.linear(f"{name}.0", x, rows), rows)
         return self.elementwise("add", (out, made), f"{name}.add", like=out)
 
-    def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size) -> Tensor:
+    def _adapt(self, weight: Weight, x: Tensor, out: Tensor, rows: Size, copies: int) -> Tensor:
         """Add B·A·x to a product: A is rank x in, B out x rank, both in the format of activations.
 
         Of several adapters each row meets one: they have as many FLOPs as one, and all of them are read. Chips that
-        split the weight read and run equal parts of each.
+        split the weight read and run equal parts of each. Diagonal blocks share A, and each has its part of B.
 
         Source: Hu et al., arXiv:2106.09685, section 4.1; Chen et al., "Punica", arXiv:2310.18547.
         """
-        served, rank, made = self.step.served, self.step.rank, x
-        n, k = weight.shape[-2:] if served is None else served.part(weight)
-        for name, shape in (("lora_A", (rank, k)), ("lora_B", (n, rank))):
-            place = join_path(weight.name, name)
-            made = self.linear(Weight(place, shape, "adapter", self.step.activations), made, rows)
-            read, matrix, *beside = self.ops[-1].reads
-            if not is_one(self.step.adapters):
-                matrix = replace(matrix, dims=(self.step.adapters, *matrix.dims))
-            self.ops[-1] = replace(self.ops[-1], reads=(read, matrix, *beside), role="adapter")
+        down, up = self.adapter(weight)
+        made = self._low_rank(down, x, rows * copies)
+        made = self._low_rank(up, made, rows, copies)
         return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
+
+    def adapter(self, weight: Weight) -> tuple[Weight, Weight]:
+        """A and B of an adapter beside a matrix, a chip's parts of them."""
+        served, rank = self.step.served, self.step.rank
+        n, k = weight.shape[-2:] if served is None else served.part(weight)
+        shapes = {"lora_A": (rank, k), "lora_B": (n, rank)}
+        down, up = (Weight(join_path(weight.name, name), each, "adapter", "") for name, each in shapes.items())
+        return down._replace(dtype=self.step.activations), up._replace(dtype=self.step.activations)
+
+    def _low_rank(self, weight: Weight, x: Tensor, rows: Size, copies: int = 1) -> Tensor:
+        out = self.linear(weight, x, rows, copies=copies)
+        self.mark_adapter()
+        return out
+
+    def mark_adapter(self) -> None:
+        """Say of the last operation, a product by a matrix of an adapter, that it reads those of all in use."""
+        read, matrix, *beside = self.ops[-1].reads
+        used = self.step.adapters
+        if not is_one(used):
+            needed = None if matrix.needed is None else matrix.needed * used
+            matrix = replace(matrix, dims=(used, *matrix.dims), needed=needed)
+        self.ops[-1] = replace(self.ops[-1], reads=(read, matrix, *beside), role="adapter")
 
     def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""

@@ -209,7 +209,27 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         sizes = {"m": tokens, "n": n, "k": k, "batch": self.heads}
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=compute or None)
         builder.add(replace(op, reads=(x, matrix, *beside), role="absorb"), part)
-        return out
+        return self._adapt_half(builder, kv_b, x, out, part, k, n) if builder.step.rank else out
+
+    def _adapt_half(
+        self, builder: OperationBuilder, kv_b: Weight, x: Tensor, out: Tensor, part: str, k: int, n: int
+    ) -> Tensor:  # fmt: skip
+        """Multiply each head by A and its half of B of an adapter beside kv_b, in either order, and add what it makes.
+
+        The keys' half is qᵀ·B·A of each head, the values' half B·A of what each head has of latents.
+        """
+        tokens, rank = builder.step.tokens, builder.step.rank
+        down, up = builder.adapter(kv_b)
+        rows = up.shape[0] * (k + n - self.rank) // (self.nope + self.value)
+        up = up._replace(name=f"{up.name}.{part}", shape=(rows, rank))
+        made, first = x, part == "absorb_key"
+        for weight, ins, outs in ((up, k, rank), (down, rank, n)) if first else ((down, k, rank), (up, rank, n)):
+            ((matrix, *_), _) = builder.read_weight(weight)
+            made, before = builder.output(weight.name, tokens, self.heads * outs), made
+            sizes = {"m": tokens, "n": outs, "k": ins, "batch": self.heads}
+            builder.add(contraction("", (before, matrix), (made,), **sizes, unit="matrix"), weight.name)
+            builder.mark_adapter()
+        return builder.elementwise("add", (out, made), f"{part}.lora_add", like=out)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:
         """Score every key against every query and keep the best: Σ over heads of w·relu(q·k)."""
