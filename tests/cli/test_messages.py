@@ -227,8 +227,6 @@ MESSAGES = [
     ),
     ([*PLAN, "--on", "h100", "--formats", "q4_k"], "no format 'q4_k' of a plan"),
     (["model", "llama-3-8b", "--prompt", "1,2"], "--prompt '1,2' is not one number of tokens or sequences; for"),
-    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--price", "2"], "error: --price without a step to price; give"),
-    (["llm", "llama-3-8b", "--on", "h100", "--fit", "--advise"], "--advise needs a step to move; give --prompt or"),
     (
         ["llm", "llama-3-8b", "--on", "v5e:4x4", "--pool", "4", "--context", "8"],
         "v5e has a shape, and the 4 chips of a pool have none; say on v5e",

@@ -8,6 +8,7 @@ import pytest
 
 from roofline.cli import main
 from roofline.models import disaggregate, pool, serve_bound
+from roofline.models.serving.llm import llm
 from tests.models.test_commands import Capture, as_json, run
 
 SEVENTY = ("llm", "llama-3-70b", "--context", "8191")
@@ -156,3 +157,22 @@ def test_sequences_that_fit_have_the_tokens_asked_for() -> None:
     each = model.cache_bytes(4096)
     room = found.capacity - model.weight_bytes()
     assert found.sequences * each <= room < (found.sequences + 1) * each + 10**8  # activations have to fit as well
+
+
+def test_the_cheapest_is_of_those_that_it_fits_on_and_the_fewest_chips_of_each_are_priced(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ("llm", "llama-3.1-8b", "--on", "l4,a10g,t4", "--price", "0.8,1.0,0.35")
+    said = " ".join(run(capsys, *words).split())
+    assert "a10g is the cheapest of those that it fits on: $7.198 a million output tokens; --fit prices each" in said
+    each = " ".join(run(capsys, *words, "--fit").split())
+    assert "t4 has the lowest floor on 2 chips" in each
+    assert "t4 is the cheapest on 2 chips: $4.724 a million output tokens" in each
+    # by hand: two chips read 16.06 GB of weights, the rows of embeddings aside, and 4,096 tokens of 131,072 bytes
+    moved = 16.06e9 - 128256 * 4096 * 2 + 4097 * 131072
+    assert pytest.approx(2 * 0.35 * 1e6 / 3600 * moved / (2 * 320e9), rel=0.01) == 4.724
+    alone = " ".join(run(capsys, "llm", "llama-3.1-8b", "--on", "a10g", "--price", "1").split())
+    assert "output at batch 14, about as many as memory holds: $0.7451 a million tokens" in alone
+    at_14 = llm("llama-3.1-8b", on="a10g", batch=14, context=4096, price=1)
+    assert at_14.cost["output"].dollars == pytest.approx(0.7451, rel=1e-3)
+    assert at_14.fits

@@ -439,7 +439,9 @@ class SideBySide(Answer):
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return self.even_in_words()
-        return f"{self.lead}{where}{self._why()}{self._next()}"
+        counts, shaped = {getattr(answer, "chips", 1) for answer in self.answers}, ":" in "".join(self._leaders)
+        count = self._on_chips(self._leaders) if len(counts) > 1 and not shaped else ""
+        return f"{self.lead}{count}{where}{self._why()}{self._next()}"
 
     def _next(self) -> str:
         """Who comes next, and how many times as long it takes, in words."""
@@ -502,12 +504,11 @@ class SideBySide(Answer):
             where = _TIMED_WHOLE if name.startswith("$") and self.may_be_beaten(name) else ""
             if name.startswith("$") and len(found) > 1:
                 least = min(float(fact.value) for fact, _ in found)
-                first = [at for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
-                counts = {getattr(self.answers[at], "chips", 1) for at in first}
-                count = f" on {max(counts):,} chips" if len(counts) == 1 and counts != {1} else ""
+                first = [self.names[at] for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
                 amount = f"${format_number(least)} {name.removeprefix('$ ')}"
-                who = _alike([self.names[at] for at in first], "is the cheapest", "are the cheapest")
-                yield f"{who}{where}{count}: {amount}"
+                those = f" of those{self._whose}" * (not where and False in self.fitting)
+                who = _alike(first, "is the cheapest", "are the cheapest")
+                yield f"{who}{where}{those}{self._on_chips(first)}: {amount}{self._on_the_fewest}"
 
     def _without_price(self) -> Iterator[str]:
         """The machines that lack a price where others have one, and how it is given."""
@@ -523,6 +524,19 @@ class SideBySide(Answer):
     def machines(self) -> tuple[str, ...]:
         """What each is on: its name where they are named by their machines."""
         return self.names
+
+    def _on_chips(self, first: Sequence[str]) -> str:
+        """On how many chips some answers are, where they are on several, in words."""
+        of = zip(self.names, self.answers, strict=True)
+        counts = {getattr(answer, "chips", 1) for who, answer in of if who in first}
+        return f" on {max(counts):,} chips" if len(counts) == 1 and counts != {1} else ""
+
+    @property
+    def _on_the_fewest(self) -> str:
+        """What compares costs where one chip does not hold the model, for answers about serving it on one."""
+        single = {getattr(answer, "chips", None) for answer in self.answers} == {1}
+        others = f"; {spelled('fit', True)} prices each on the fewest chips that hold it"
+        return others if single and False in self.fitting and self.all_by_room else ""
 
     def _why(self) -> str:
         """What decides, where the same binds everywhere and the fastest has the most of it, alone or with others."""

@@ -106,7 +106,8 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
         not_of_memory()
     along_front = decodes_several(asked, asked) and (picture["file"] is not None or "estimate" not in wanted)
     front = along_front or picture["view"] == "front"
-    alone = asked["fit"] and asked["prompt"] is None and asked["context"] is None
+    of_step = (asked[name] for name in ("prompt", "context", "price", "power"))
+    alone = asked["fit"] and not asked["advise"] and all(value is None for value in of_step)
     if alone and (picture["view"] or picture["file"]):
         raise InputError("a picture is of a step, and --fit alone is of memory", hint="add --context 8k")
     found = llm(described, **asked, front=front, **wanted)

@@ -30,11 +30,12 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_several, refuse_more
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
+from roofline.models.serving.bound import step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import paragraph
 from roofline.signatures import either, spelled, takes
-from roofline.sizes import Size, array_of, check, common_shape, is_array, is_zero
+from roofline.sizes import Size, array_of, check, common_shape, is_array, is_one, is_zero
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -247,9 +248,6 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.bounds.cost import cost_section, power_asked, token_cost
     from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 
-    if found is None:
-        given = " and ".join(spelled(name) for name in ("price", "power") if asked.wanted[name] is not None)
-        raise InputError(f"{given} without a step to price", hint=f"give {spelled('prompt')} or {spelled('context')}")
     if "speculations" in found.further:
         raise InputError(
             f"a cost with {spelled('draft')} is that of one batch", hint=f"give {spelled('batch')} one value"
@@ -274,6 +272,7 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
             cost = replace(cost.where_it_fits(memory), form=form)
             costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
+    said += _at_the_largest_batch(found, dollars) if form == "lower" and mean is None else []
     which, kept = {}, "" if limit is None else f" in {format_amount(limit, 's')} a token"
     for name, cost in costs.items():
         if is_array(cost.chip_hours):
@@ -299,6 +298,19 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     return FurtherAnswer("cost", costs, lambda: cost_section(costs, said), told, again=again)
 
 
+def _at_the_largest_batch(found: Serving, price: float | None) -> list[str]:
+    """What output costs at the batch that fills memory, beside that of one sequence, which hardly anybody serves."""
+    from roofline.bounds.cost import token_cost
+
+    full = found.full_from() if is_one(found.batch) and found.fits and found.ways.chips == found.chips else None
+    if price is None or full is None or full < 2:
+        return []
+    step = step_bound(found.model, "decode", **{**found.asked_of("decode"), "batch": full})
+    cost = token_cost(time=step.lower, tokens=full, chips=found.chips, price=price)
+    dollars = format_number(float(cost.dollars or 0.0))
+    return [f"output at batch {full:,}, about as many as memory holds: ${dollars} a million tokens"]
+
+
 def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
     """Seconds a token of each sequence over drafts or a whole answer, where asked for, a word on it, and the memory."""
     speculation, answer = (found.further.get(name) for name in ("speculation", "generation"))
@@ -315,16 +327,12 @@ def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.advice import advice_sections, advise_step
 
     lists = []
-    if found is not None and found.prefill is not None:
+    if found.prefill is not None:
         batch, prompt = asked.need("advise", "batch", "prompt")
         lists.append(advise_step(asked.model, "prefill", batch=batch, prompt=prompt, **asked.arguments))
-    if found is not None and found.decode is not None:
+    if found.decode is not None:
         batch, context = asked.need("advise", "batch", "context")
         lists.append(advise_step(asked.model, "decode", batch=batch, context=context, **asked.decoding))
-    if not lists:
-        raise InputError(
-            f"{spelled('advise')} needs a step to move", hint=f"give {spelled('prompt')} or {spelled('context')}"
-        )
     lines = tuple(each for found in lists for each in found)
     return FurtherAnswer(
         "advice", lines, lambda: [part for found in lists for part in advice_sections(found)], over=True
@@ -409,7 +417,7 @@ def llm(
 
     Of several models, machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, answers stand in columns.
     ``phase`` asks for ``prefill`` or ``decode`` alone.
-    Without a prompt or a context, the context is 4096, or the most that the model takes. Of a model with an encoder
+    Without a prompt or a context, that of a step is 4096, or the most that the model takes. Of a model with an encoder
     ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank
     of ``adapters`` that are served beside the model, ``kv_block`` the tokens of a block of a paged cache, of which a
     sequence takes whole ones:
@@ -434,7 +442,8 @@ def llm(
     if fit and described.kv_memory == "host":
         hint = f"leave {spelled('host_kv')} or {spelled('fit')} out"
         raise InputError(f"{spelled('fit')} counts the chip's memory, and keys and values are with the host", hint=hint)
-    is_usual = prompt is None and context is None and not fit
+    is_stepped = not fit or advise or price is not None or power is not None
+    is_usual = prompt is None and context is None and is_stepped
     sizes = {
         "batch": 1 if batch is None else batch,
         "prompt": prompt,
@@ -446,7 +455,7 @@ def llm(
     if is_sought:
         asked = replace(asked, sizes={**sizes, **_sought(asked, limit)})
     is_front = tpot is not None or front
-    memory_alone = fit and prompt is None and context is None
+    memory_alone = fit and prompt is None and context is None and not is_usual
     _check_phase(phase, {**wanted, "tpot": tpot, "front": front or None}, memory_alone)
     _check(asked, tpot, is_front)
     if memory_alone:
