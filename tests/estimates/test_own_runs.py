@@ -28,6 +28,7 @@ from roofline.estimates.served import PRIOR
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve
+from roofline.quantity import format_percent
 from tests.measurement.made import CALL, made
 
 NO_CHIP = ChipFigures(1, 1, 1, 1)
@@ -158,6 +159,18 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     assert sum(map(len, counted.values())) == len(odd)
 
 
+def test_a_calibration_says_the_format_that_was_measured_and_its_errors_in_a_line() -> None:
+    rows = [{"m": m, "n": 4096, "k": 4096, "dtype": "fp16", "us": 100 + m} for m in range(256, 2816, 256)]
+    found = calibrate(rows, on="t4")
+    assert found.to_pandas()["format"].tolist() == ["fp16"]
+    one = found.fitted[0]
+    errors = f"error {format_percent(one.before.mdape)} → {format_percent(one.after.mdape)}"
+    assert repr(found) == f"<Calibration of t4: matmul (contraction) in fp16, {one.after.count} runs, {errors}>"
+    assert held_accuracy(rows, on="t4").to_pandas()["format"].tolist() == ["fp16"]
+    both = calibrate([*rows[:5], *({**row, "dtype": "bf16"} for row in rows[5:])], on="t4")
+    assert both.to_pandas()["format"].tolist() == ["fp16, bf16"]
+
+
 @pytest.mark.parametrize(
     ("header", "cells"),
     [
@@ -170,7 +183,7 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
 def test_a_file_may_name_its_columns_as_others_do(tmp_path: Path, header: str, cells: str) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text(f"{header}\n{cells}\n")
-    ((run, seconds, _, wrong, where),) = read_kernels(path, chip("h100"))
+    ((run, seconds, _, wrong, where, _),) = read_kernels(path, chip("h100"))
     sizes = tuple(float(run.shapes[name]) for name in "mnk")
     assert (run.kernel, run.dtype, sizes, wrong) == ("contraction", "bf16", (64, 8192, 8192), "")
     assert where == "line 2"
@@ -307,7 +320,7 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
     assert "the time between tokens of a run holds prefills of other requests, batch/output of them a step" in shown
     odd = calibrate_served([*rows * 3, {**rows[3], "ms": 2 * rows[3]["ms"]}], "llama-3.1-70b", **LAYOUT)
     assert odd.fitted[0].outside[0][0] == odd.to_dict()["fitted"][0]["outside"][0] == "runs[18]"
-    assert "of 19 runs of served step in fp8 lie" in (said := " ".join(str(odd).split()))
+    assert "of 19 runs of served step, dense in fp8 lie" in (said := " ".join(str(odd).split()))
     assert "outside the interval of 80% of their own constants, furthest runs[18]: " in said
 
 

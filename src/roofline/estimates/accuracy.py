@@ -31,9 +31,18 @@ from roofline.estimates.constants import (
 )
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, libraries
 from roofline.estimates.fitting import Errors
-from roofline.estimates.own_runs import MeasuredKernel, Rejected, by_kind, counts, kernels_from, left_out, plausible
+from roofline.estimates.own_runs import (
+    MeasuredKernel,
+    Rejected,
+    by_kind,
+    counts,
+    formats_of,
+    kernels_from,
+    left_out,
+    plausible,
+)
 from roofline.estimates.transfer import Transfer, transfer
-from roofline.frozen import NamedTuple, dataclass
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -486,7 +495,8 @@ def _borrowed(
 class Held:
     """Constants held against one kind of kernel of one's own runs: errors, share inside the interval, rows.
 
-    ``own`` says that the constants were calibrated from runs of one's own, which may be these.
+    ``own`` says that the constants were calibrated from runs of one's own, which may be these. ``formats`` are those of
+    the runs, as constants of one format of half precision are of both.
     """
 
     kernel: str
@@ -497,6 +507,7 @@ class Held:
     errors: Errors
     coverage: float
     own: bool = False
+    formats: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -545,7 +556,7 @@ class HeldAccuracy(Answer):
 
 def _held_row(one: Held) -> Row:
     errors = (*_error_cells(one.errors.to_dict(), one.errors.count), percentage(one.coverage))
-    return Row((one.library, kernel_in_words(one.kernel, one.path), one.dtype, one.basis, *errors))
+    return Row((one.library, kernel_in_words(one.kernel, one.path), one.formats, one.basis, *errors))
 
 
 @takes()
@@ -599,4 +610,5 @@ def _hold(
         inside = [float(one.low) <= took <= float(one.high) for one, took in known]
         errors = Errors.of(np.array([float(one.value) for one, _ in known]), seconds)
         own = any(one.source is not None and one.source.source == OWN_RUNS for one, _ in known)
-        kinds.append(Held(key[0], key[1], key[3], key[2], known[0][0].basis, errors, float(np.mean(inside)), own))
+        held = Held(key[0], key[1], key[3], key[2], known[0][0].basis, errors, float(np.mean(inside)), own)
+        kinds.append(replace(held, formats=formats_of(kept)))

@@ -45,6 +45,7 @@ from roofline.estimates.own_runs import (
     Rejected,
     by_kind,
     counts,
+    formats_of,
     kernels_from,
     left_out,
     plausible,
@@ -111,7 +112,8 @@ class Calibrated:
     """Constants of one kind of kernel with the error of the nearest ones before, and of these after.
 
     ``kept`` says that these are those it started from, as the rows tell no more. ``outside`` are runs whose times the
-    interval does not hold, the furthest first: where each stands, its seconds and those expected.
+    interval does not hold, the furthest first: where each stands, its seconds and those expected. ``formats`` are those
+    of the runs, as constants of one format of half precision are of both.
     """
 
     constants: KernelConstants
@@ -119,6 +121,12 @@ class Calibrated:
     after: Errors
     kept: bool = False
     outside: tuple[tuple[str, float, float], ...] = ()
+    formats: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel and the formats of its runs, in words."""
+        return f"{kernel_in_words(self.constants.kernel, self.constants.path)} in {self.formats}"
 
     @property
     def worse(self) -> bool:
@@ -129,11 +137,10 @@ class Calibrated:
         """How many of its runs the interval does not hold, and the one that is furthest from it."""
         where, seconds, expected = self.outside[0]
         ends = " to ".join(format_quantity(expected * end, "s") for end in self.constants.interval[0])
-        kind = f"{kernel_in_words(self.constants.kernel)} in {self.constants.dtype}"
         lie = "lies" if len(self.outside) == 1 else "lie"
         return (
-            f"{len(self.outside)} of {self.after.count} runs of {kind} {lie} outside the interval of 80% of their own "
-            f"constants, furthest {where}: {format_quantity(seconds, 's')}, expected "
+            f"{len(self.outside)} of {self.after.count} runs of {self.kind} {lie} outside the interval of 80% of their "
+            f"own constants, furthest {where}: {format_quantity(seconds, 's')}, expected "
             f"{format_quantity(expected, 's')} ({ends})"
         )
 
@@ -162,6 +169,15 @@ class Calibration(Answer):
         """The new constants, which ``constants=`` takes."""
         return tuple(one.constants for one in self.fitted)
 
+    def one_line(self) -> str:
+        """Each kind of kernel with its runs, and the errors before and after."""
+        each = (
+            f"{one.kind}, {one.after.count} runs, error {format_percent(one.before.mdape)} → "
+            f"{format_percent(one.after.mdape)}"
+            for one in self.fitted
+        )
+        return f"Calibration of {self.target}: {'; '.join(each)}"
+
     def sections(self) -> Iterable[Section]:
         """A row a kind of kernel, then what was left out."""
         yield Headline(f"calibration of {self.target}", f"for {self.library}")
@@ -179,7 +195,7 @@ class Calibration(Answer):
                 (
                     one.constants.library,
                     kernel_in_words(one.constants.kernel, one.constants.path),
-                    one.constants.dtype,
+                    one.formats,
                     Amount(one.after.count, "", str(one.after.count)),
                     percentage(one.before.mdape),
                     percentage(one.after.mdape),
@@ -195,12 +211,11 @@ class Calibration(Answer):
         yield Listing("started from", list(dict.fromkeys(self.started_from)), "quiet")
         kept, worse = "is over twice that before: the constants it started from stay", "is above that before"
         for said, which in (
-            (kept, [one.constants for one in self.fitted if one.kept]),
-            (f"{worse}: measure more sizes, short and long ones", [one.constants for one in self.fitted if one.worse]),
+            (kept, [one.kind for one in self.fitted if one.kept]),
+            (f"{worse}: measure more sizes, short and long ones", [one.kind for one in self.fitted if one.worse]),
         ):
-            kinds = dict.fromkeys(f"{kernel_in_words(one.kernel, one.path)} in {one.dtype}" for one in which)
-            if kinds:
-                yield Listing("no gain", [f"the error of {', '.join(kinds)} {said}"], "warning")
+            if which:
+                yield Listing("no gain", [f"the error of {', '.join(dict.fromkeys(which))} {said}"], "warning")
         for one in self.fitted:
             if one.outside:
                 many = len(one.outside) > OUTSIDE * one.after.count
@@ -279,7 +294,8 @@ def calibrate(
                 said = f"constants of {named} say nothing of {key[0].replace('_', ' ')} on {machine.key}"
                 raise InputError(said, hint="start from a chip of the same vendor that has them")
             rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
-            fitted.append(refitted(sources, rows, machine.key, key[3], [one.where for one in kept]))
+            found = refitted(sources, rows, machine.key, key[3], [one.where for one in kept])
+            fitted.append(replace(found, formats=formats_of(kept)))
             whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
             starts.append(f"{whose}{where}")
@@ -390,7 +406,7 @@ def refitted(
     beyond = np.maximum(low - off, off - high)
     furthest = [at for at in np.argsort(-beyond) if beyond[at] > 0]
     outside = tuple((places[at], float(rows.seconds[at]), float(expected[at])) for at in furthest)
-    return Calibrated(constants, Errors.of(before, rows.seconds), errors, kept, outside)
+    return Calibrated(constants, Errors.of(before, rows.seconds), errors, kept, outside, record.dtype)
 
 
 def _start(sources: Sources) -> tuple[dict[str, float], str]:

@@ -80,7 +80,7 @@ _NOTHING = KernelRun("", "", "", {}, ())
 
 
 class MeasuredKernel(NamedTuple):
-    """One kernel, the seconds it took, the library that the row names, and ``where`` it stands.
+    """One kernel, the seconds it took, the library and the format that the row names, and ``where`` it stands.
 
     ``wrong`` says why a row is none.
     """
@@ -90,6 +90,12 @@ class MeasuredKernel(NamedTuple):
     library: str
     wrong: str = ""
     where: str = ""
+    dtype: str = ""
+
+
+def formats_of(kernels: Sequence[MeasuredKernel]) -> str:
+    """The formats of kernels of one kind as their rows name them; else that of the constants."""
+    return ", ".join(dict.fromkeys(one.dtype or one.run.dtype for one in kernels))
 
 
 #: A row of a kernel, for instance.
@@ -461,7 +467,7 @@ def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> Measured
         return MeasuredKernel(runs[0], seconds, row.get("library", ""))
     for names, make in ((_PRODUCT, _product), (_ATTENTION, _attention)):
         if all(row.get(name) for name in names):
-            return MeasuredKernel(make(row), seconds, row.get("library", ""))
+            return MeasuredKernel(make(row), seconds, row.get("library", ""), dtype=_row_dtype(row))
     raise InputError("no kernel is named", hint=_FORMS)
 
 
@@ -487,10 +493,15 @@ def _row_size(row: Mapping[str, str], name: str, default: float | None = None) -
     return value
 
 
-def _format(row: Mapping[str, str]) -> str:
+def _row_dtype(row: Mapping[str, str]) -> str:
     """The format of a row's product or attention, by any of its names."""
     name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
-    dtype = name if name in PRODUCT_FORMATS else dtypes.get(name).name
+    return name if name in PRODUCT_FORMATS else dtypes.get(name).name
+
+
+def _format(row: Mapping[str, str]) -> str:
+    """The format of the constants of a row's product or attention."""
+    dtype = _row_dtype(row)
     return PRODUCT_FORMATS.get(dtype, dtype)
 
 
