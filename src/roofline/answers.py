@@ -56,6 +56,7 @@ CAPABILITIES = {
     "Machine.figure": "roofline.hardware.figures:named_figure",
     "Machine.ratio": "roofline.hardware.figures:ratio",
     "Machine.sections": "roofline.bounds.chip_list:detail",
+    "Machine.tables_as_data": "roofline.bounds.chip_list:figure_tables",
     "Machine.to_dict": "roofline.bounds.chip_list:chip_data",
     "Machine.to_toml": "roofline.hardware.schema:machine_toml",
     "chip": "roofline.hardware.targets:chip",

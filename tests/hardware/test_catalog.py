@@ -339,6 +339,14 @@ def test_what_confirms_a_figure():
         assert verdicts(machine)["tensor.bf16"] == verdict
 
 
+def test_a_capacity_that_others_round_to_a_label_is_confirmed_up_to_that():
+    said = " ".join(str(chip("h100").explain()).split())
+    assert "confirmed up to the rounding of a label, which other sources give: hbm.capacity (80 GB)" in said
+    plain = said.partition("by the clock: ")[2].partition(" confirmed up")[0]
+    assert "hbm.bandwidth" in plain
+    assert "hbm.capacity" not in plain
+
+
 def test_an_answer_says_what_others_give():
     asked = "bf16[16, 8192] * bf16[8192, 8192]"
     for name, said in (("b200", "others give 7.7 TB/s, 7.67 TB/s"), ("gaudi3", "others give 1.68 PFLOP/s")):
@@ -595,3 +603,9 @@ def test_a_network_in_a_dictionary_is_a_link_beside_others(name: str, beside: di
     mine = chip({"bf16": 3e14, "hbm": 2e12, name: 5e10, **beside})
     assert [level.name for level in mine.memories] == ["hbm"]
     assert [(link.name, link.topology) for link in mine.links][1:] == [(name, "network")]
+
+
+def test_figures_of_ones_own_are_without_a_source():
+    own = {"name": "orca", "unit": {"mxu": {"kind": "matrix", "peak": {"bf16": "100 TFLOP/s"}}}}
+    mine = chip({**own, "memory": [{"level": "hbm", "bandwidth": "1 TB/s"}]})
+    assert "without a source: mxu.bf16, hbm.bandwidth" in str(mine.explain())

@@ -76,8 +76,13 @@ def test_whether_something_is_so_is_a_truth_value(tmp_path: Path) -> None:
 
 def test_a_machine_names_its_columns() -> None:
     frame = chip("h100").to_pandas()
-    assert list(frame) == ["part", "figure", "value", "basis", "unit"]
+    named = ["part", "figure", "value", "basis", "source", "date", "note", "verdict", "unit"]
+    assert list(frame) == named
     assert frame["value"].dtype.kind == "f"
+    assert set(frame["basis"]) == {"spec", "measured", "derived", "table"}
+    assert (frame["source"] != "").all()
+    said = chip("h100").to_pandas("other sources").set_index(["figure", "source"])
+    assert said["rejected"].sum() == sum(each.rejected for each in chip("h100").alternates)
     hbm = frame[(frame["part"] == "hbm") & (frame["figure"] == "bandwidth")].iloc[0]
     assert (hbm["value"], hbm["unit"]) == (3.35232e12, "B/s")
 

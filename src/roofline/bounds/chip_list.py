@@ -22,15 +22,35 @@ from roofline.errors import HardwareError, InputError, did_you_mean, quoted, sug
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.catalog import chips_called, is_chip
-from roofline.hardware.figures import LISTED_PRICE, listed_prices, named_figure, named_figure_unit, ratio_unit, verdicts
-from roofline.hardware.machine import Figure, Machine, figure_unit
+from roofline.hardware.figures import (
+    LISTED_PRICE,
+    labels,
+    listed_prices,
+    named_figure,
+    named_figure_unit,
+    ratio_unit,
+    verdicts,
+)
+from roofline.hardware.machine import Figure, Machine, figure_unit, figures_by_path
 from roofline.hardware.network import bisection_bandwidth, network
 from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.schema import machine_toml
 from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
 from roofline.quantity import format_number, format_percent, format_quantity, parse
-from roofline.sections import BLANK, Amount, Column, CrossTable, Headline, Row, Section, Sentences, Table, figures
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Column,
+    CrossTable,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    YesNo,
+    figures,
+)
 from roofline.signatures import check_top, either, spelled, takes
 from roofline.work import Key
 
@@ -192,15 +212,19 @@ def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
 
 def _verdicts(machine: Machine) -> Iterator[str]:
     """Say which figures other sources confirm, which they give otherwise, and which have no other source."""
-    said = verdicts(machine)
+    said, rounded = verdicts(machine), labels(machine)
     for verdict, words in (
         ("confirmed", "confirmed by another source or by the clock"),
         ("conflict", "other sources differ"),
         ("one source", "from one source alone"),
+        ("no source", "without a source"),
     ):
-        paths = [path for path, each in said.items() if each == verdict]
+        paths = [path for path, each in said.items() if each == verdict and path not in rounded]
         if paths:
             yield f"{words}: {', '.join(paths)}"
+    if rounded:
+        each = (f"{path} ({_show(value, figure_unit(path))})" for path, value in rounded.items())
+        yield f"confirmed up to the rounding of a label, which other sources give: {', '.join(each)}"
 
 
 def _order(machine: Machine, path: str) -> tuple[int, str]:
@@ -282,6 +306,31 @@ def _figures(machine: Machine) -> Iterator[ListedFigure]:
             yield ListedFigure(link.name, "hop", f"{name} hop", amount, "less", link.latency)
     if machine.tdp:
         yield ListedFigure("power", "TDP", "power TDP", Amount(machine.tdp.value, "W"), "", machine.tdp)
+
+
+def figure_tables(machine: Machine) -> dict[str, Table]:
+    """The figures of a machine with basis, source and what other sources make of them; and those of other sources."""
+    paths, said = {id(figure): path for path, figure in figures_by_path(machine).items()}, verdicts(machine)
+    names = ("part", "figure", "value", "basis", "source", "date", "note", "verdict")
+    rows = [
+        Row((
+            each.part, each.what, each.amount, each.figure.basis, each.figure.source, each.figure.date,
+            each.figure.note, said.get(paths.get(id(each.figure), ""), ""),
+        ))
+        for each in _figures(machine)
+    ]  # fmt: skip
+    of = ("figure", "value", "basis", "source", "date", "note", "rejected")
+    others = [
+        Row((
+            item.of, Amount(item.figure.value, figure_unit(item.of)), item.figure.basis, item.figure.source,
+            item.figure.date, item.figure.note, YesNo(item.rejected),
+        ))
+        for item in machine.alternates
+    ]  # fmt: skip
+    return {
+        "figures": Table([Column(name) for name in names], rows, "figures"),
+        "other sources": Table([Column(name) for name in of], others, "other sources"),
+    }
 
 
 def _origin(figure: Figure, cited: Sequence[str]) -> str:

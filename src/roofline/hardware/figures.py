@@ -304,7 +304,7 @@ _AGREES = {"capacity": 0.08, "": 0.01}
 _TOLD = ("FLOP/s", "B/s", "B")
 
 #: What may be said of a figure; a conflict is one whose other sources all give something else.
-VERDICTS = ("confirmed", "conflict", "derived", "one source")
+VERDICTS = ("confirmed", "conflict", "derived", "one source", "no source")
 
 
 def verdicts(machine: Machine) -> dict[str, str]:
@@ -319,6 +319,24 @@ def verdicts(machine: Machine) -> dict[str, str]:
     ['confirmed', 'confirmed', 'conflict', 'one source']
     """
     return {path: _verdict(machine, path, figure) for path, figure in _taken(machine).items()}
+
+
+def labels(machine: Machine) -> dict[str, float]:
+    """The capacities, by their paths, that other sources confirm up to the rounding of a label, and what these say.
+
+    >>> from roofline.hardware import chip
+    >>> labels(chip("h100")), labels(chip("l4"))
+    ({'hbm.capacity': 80000000000.0}, {})
+    """
+    found = {}
+    for path, taken in _taken(machine).items():
+        values = [each.value for each in _credible(machine, path, taken)]
+        nearest = min(values, key=lambda value: abs(value / taken.value - 1), default=taken.value)
+        if _verdict(machine, path, taken) == "confirmed" and _AGREES[""] < abs(nearest / taken.value - 1) <= _near(
+            path
+        ):
+            found[path] = nearest
+    return found
 
 
 def said_elsewhere(machine: Machine, taken: Figure) -> tuple[float, ...]:
@@ -344,13 +362,23 @@ def _taken(machine: Machine) -> dict[str, Figure]:
     return {path: figure for path, figure in told.items() if not path.endswith(".per_core")}
 
 
-def _verdict(machine: Machine, path: str, taken: Figure) -> str:
-    near = _AGREES.get(path.rpartition(".")[2], _AGREES[""])
+def _near(path: str) -> float:
+    return _AGREES.get(path.rpartition(".")[2], _AGREES[""])
+
+
+def _credible(machine: Machine, path: str, taken: Figure) -> list[Figure]:
+    """What other sources than its own say of a figure, measurements and what is marked as wrong left out."""
     others = [each.figure for each in machine.alternates if each.of == path and not each.rejected]
-    said = [figure for figure in others if figure.basis != "measured" and figure.source != taken.source]
-    if _clock_makes(machine, path) or any(abs(figure.value / taken.value - 1) <= near for figure in said):
+    return [figure for figure in others if figure.basis != "measured" and figure.source != taken.source]
+
+
+def _verdict(machine: Machine, path: str, taken: Figure) -> str:
+    said = _credible(machine, path, taken)
+    if _clock_makes(machine, path) or any(abs(figure.value / taken.value - 1) <= _near(path) for figure in said):
         return "confirmed"
-    return "conflict" if said else "derived" if taken.basis == "derived" else "one source"
+    if said:
+        return "conflict"
+    return "derived" if taken.basis == "derived" else "one source" if taken.source else "no source"
 
 
 def _clock_makes(machine: Machine, path: str) -> bool:

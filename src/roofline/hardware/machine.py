@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen, NamedTuple, dataclass
 from roofline.quantity import format_amount
-from roofline.sections import Section
+from roofline.sections import Section, Table
 from roofline.sizes import Size, is_symbol, product
 from roofline.statements import Assumption
 
@@ -303,6 +303,21 @@ class Machine(Answer):
         """Its figures with their basis, its rules of thumb, and what is odd about it."""
         found: Iterator[Section] = capability("Machine.sections")(self)
         return found
+
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """``figures`` have their basis, source and what other sources make of them; ``other sources`` what these say.
+
+        >>> from roofline import chip
+        >>> frame = chip("h100").to_pandas().set_index(["part", "figure"])
+        >>> frame.loc[("pcie", "bandwidth"), ["basis", "verdict"]].tolist()
+        ['spec', 'one source']
+        """
+        found: Mapping[str, Table] = capability("Machine.tables_as_data")(self)
+        return found
+
+    def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
+        """Its figures with their sources, or the table that is named."""
+        return Answer.plain_table(self, table or "figures")
 
     def to_dict(self) -> dict[str, Any]:
         """It as plain data in SI units, every figure with its source and basis."""
