@@ -107,6 +107,26 @@ class SideBySide(Answer):
     names: tuple[str, ...]
     answers: tuple[Any, ...]
 
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.answers)
+
+    def __getitem__(self, which: int | str) -> Any:
+        """An answer by its name or its place.
+
+        >>> from roofline import llm
+        >>> both = llm("llama-3-8b", on="h100,h200", context=8192)
+        >>> both["h200"].decode.lower == both[1].decode.lower < both[0].decode.lower
+        True
+        """
+        if isinstance(which, int):
+            return self.answers[which]
+        if which not in self.names:
+            raise InputError(f"no answer {which!r}", hint=suggest(str(which), self.names, what="names"))
+        return self.answers[self.names.index(which)]
+
     @once
     def facts(self) -> dict[str, tuple[Fact | None, ...]]:
         """Each fact by its name, one an answer; None where an answer does not have it.

@@ -25,7 +25,15 @@ from roofline.bounds.question import Question, refuse_idle, refuse_idle_on_plan
 from roofline.counts import typed_size, typed_sizes
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import Columns, fastest_said, in_one_cell, integers, not_ranked_said, rows_of
+from roofline.formulas.tables import (
+    Columns,
+    column_meant,
+    fastest_said,
+    in_one_cell,
+    integers,
+    not_ranked_said,
+    rows_of,
+)
 from roofline.frozen import dataclass, field, replace
 from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
@@ -270,7 +278,7 @@ def column_hint(name: str, known: Sequence[str]) -> str:
     """What would be right in place of a column that a table has not; an estimate adds its columns to all others."""
     if name in ("expected", "low", "high"):
         return f"{spelled('estimate', True)} adds expected, low and high to the columns that are named"
-    return suggest(name, known, what="columns", limit=20)
+    return column_meant(name, known, limit=20)
 
 
 # Arguments of a question that may be text without being a size.

@@ -53,7 +53,8 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         has_table = _has_table(answer)
         files = f"end the name in .html, {'.csv, ' if has_table else ''}.json or .txt"
         methods = "its table() and to_dict() hold its figures" if has_table else "its to_dict() holds its figures"
-        hint = _INSTEAD.get(what) or either(files, methods)
+        size = next(iter(getattr(answer, "sizes", ())), "n")
+        hint = _INSTEAD.get(what, either(files, methods)).replace("{size}", size)
         raise InputError(f"there is no picture of {_called(answer)}", hint=hint)
     if kind in _HEAT_MAPS:
         kind = next((name for name in found if name.endswith("-map")), kind)
@@ -551,5 +552,5 @@ _INSTEAD = {
     "StepSweep": "one is of two rows or more with lower or throughput among the columns, or of a column over two sizes",
     "Traced": "say where it runs first: traced.bound(on='h100').plot()",
     "Evaluated": "one is over one size or two that vary",
-    "Formula": "it has one at several values of a size, or of two: found(n=[16, 64, 256]).plot()",
+    "Formula": "it has one at several values of a size, or of two: found({size}=[16, 64, 256]).plot()",
 }

@@ -23,7 +23,7 @@ from contextlib import suppress
 from itertools import pairwise, product
 from typing import Any
 
-from roofline.answers import EXPECTED_KINDS, figures_of, machines_in
+from roofline.answers import EXPECTED_KINDS, Answer, figures_of, machines_in
 from roofline.bounds.api import ARGUMENTS, question, target
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import NOT_REPEATED, USES, refuse_idle, resolve_sizes
@@ -110,6 +110,10 @@ def plot(
     """
     if theme not in THEMES:
         raise InputError(f"unknown theme {theme!r}", hint=suggest(theme, THEMES, what="themes"))
+    given_answers = [each for one in expressions for each in (one if isinstance(one, list | tuple) else [one])]
+    if any(isinstance(each, Answer) for each in given_answers):
+        hint = "answer.plot(), and of several one.compare(other).plot()"
+        raise InputError("plot draws lines of the notation, and an answer draws itself", hint=hint)
     asked = _PlotRequest(expressions, _targets(machines_in(on)), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
     subject, draw = _drawn()[chosen]

@@ -29,7 +29,7 @@ from typing import Any
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.column_code import Code, ColumnForms, Printed, column_code
 from roofline.formulas.printers import printer
-from roofline.formulas.tables import Columns
+from roofline.formulas.tables import Columns, column_meant
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.signatures import check_methods
 from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
@@ -122,7 +122,7 @@ class Compiled:
     def known(self, name: str) -> str:
         """Check that there is such a column."""
         if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
+            raise InputError(f"no column {name!r}", hint=column_meant(name, self.columns))
         return name
 
     def code(self, wanted: tuple[str, ...], arrays: frozenset[str], fixed: bool) -> Code:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
+from roofline.meanings import attribute_meant
 from roofline.quantity import EQUAL, format_amount, format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import Codes
@@ -24,6 +25,20 @@ READ_AS = {
     "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
     "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million", "within": "in time",
 }  # fmt: skip
+
+
+def column_meant(name: Any, known: Collection[str], limit: int = 12) -> str:
+    """Which of the columns that are known a name means, as a hint: it may be what a reader sees, or another's word.
+
+    >>> column_meant("at best", ["B", "lower"]), column_meant("ridge", ["lower", "critical_intensity"])
+    ("did you mean 'lower'?", "did you mean 'critical_intensity'?")
+    >>> column_meant("lowr", ["B", "lower"])
+    "did you mean 'lower'?"
+    """
+    words = [each for each in known if READ_AS.get(each) == name] + attribute_meant(str(name))[0]
+    meant = next((word for word in words if word in known), None)
+    return suggest(str(name), known, what="columns", limit=limit) if meant is None else f"did you mean {meant!r}?"
+
 
 #: Columns of yes and no, each with why a row that has no is passed over where rows are ranked or kept.
 YES_NO = {"fits": "does not fit the memory", "within": "takes longer at best than the limit"}
@@ -139,7 +154,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=suggest(str(name), self.columns, what="columns"))
+            raise InputError(f"no column {name!r}", hint=column_meant(name, self.columns))
         column = self.columns[name]
         return column.as_names() if isinstance(column, Codes) else column
 
