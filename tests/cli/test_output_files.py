@@ -79,7 +79,14 @@ def test_beside_a_file_stands_the_answer(kind: str, tmp_path: Path, capsys: pyte
 def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid, steps = tmp_path / "grid.csv", tmp_path / "steps.csv"
     assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1,2", "--context", "64", "-o", str(grid)]) == 0
-    assert capsys.readouterr().out == f"wrote 2 rows to {grid}: lower, upper in s; memory in B\n"
+    wrote = f"wrote 2 rows to {grid}: lower, upper in s; memory in B\n2 of 2 rows fit the memory\n"
+    assert capsys.readouterr().out == wrote
+    words = ["sweep", "llama-3-8b", "--on", "h100,a100", "--batch", "1,512", "--context", "8k", "--price", "3,2"]
+    assert main([*words, "-o", str(grid)]) == 0
+    _, *brief = capsys.readouterr().out.splitlines()
+    assert brief[0] == "2 of 4 rows fit the memory"
+    assert brief[1].startswith("cheapest  $")
+    assert brief[2] == "fastest  h100 at batch 1; none fits at batch 512"
     assert main([*LLM, "--batch", "1,2", "--context", "64", "-o", str(steps)]) == 0
     rates = "tokens_per_second, tokens_per_second_per_user in token/s"
     said = capsys.readouterr().out

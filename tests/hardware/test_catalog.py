@@ -609,3 +609,9 @@ def test_figures_of_ones_own_are_without_a_source():
     own = {"name": "orca", "unit": {"mxu": {"kind": "matrix", "peak": {"bf16": "100 TFLOP/s"}}}}
     mine = chip({**own, "memory": [{"level": "hbm", "bandwidth": "1 TB/s"}]})
     assert "without a source: mxu.bf16, hbm.bandwidth" in str(mine.explain())
+
+
+def test_the_bf16_peak_of_an_h100_is_that_of_the_makers_paper() -> None:
+    (tensor,) = (unit for unit in chip("h100").units if unit.name == "tensor")
+    peak = tensor.peaks["bf16"]
+    assert (peak.value, peak.source.partition(",")[0]) == (989.4e12, "NVIDIA H100 Tensor Core GPU Architecture")

@@ -108,6 +108,8 @@ def sweep_command(
             found.save(output)
             is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
             wrote(output, {} if is_shown else found.units, "" if is_shown else f"{len(found):,} rows to ")
+            for line in () if is_shown else found.in_brief():
+                click.echo(line)
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
     elif kind is not None:

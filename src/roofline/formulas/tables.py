@@ -259,6 +259,18 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def to_dict(self) -> dict[str, Any]:
         """The table under stable keys: equal-length lists."""
 
+    def in_brief(self) -> Iterator[str]:
+        """How many rows fit, where that is a column, and what answers the question: of a table that is not shown.
+
+        >>> from roofline import sweep
+        >>> list(sweep("llama-3-8b", on="h100", batch=[1, 64, 256], context=[2048, 8192]).in_brief())
+        ['5 of 6 rows fit the memory']
+        """
+        if "fits" in self.columns:
+            fits = [value for value in self.plain("fits") if value is not None]
+            yield f"{sum(fits):,} of {len(fits):,} rows fit the memory"
+        yield from (f"{name}  {line}" for name, line in self.remarks() if name in ANSWERS)
+
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
         """What it is of; the first rows, ``most`` of them; what was assumed and not timed."""
 
