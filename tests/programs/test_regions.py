@@ -173,6 +173,26 @@ def test_a_part_of_what_a_loop_a_branch_or_windows_give_is_made_of_a_part(name):
     assert traced.bytes("minimal") == 4 * (read + given)
 
 
+@pytest.mark.parametrize("kind", ["bilinear", "bicubic", "lanczos3", "nearest"])
+@pytest.mark.parametrize("sizes", [((9, 8), (16, 12)), ((16, 12), (7, 9)), ((8, 8), (8, 24))])
+def test_a_part_of_a_resized_image_reads_what_its_jacobian_has(kind, sizes):
+    jax = pytest.importorskip("jax")
+    image = np.random.default_rng(0).random(sizes[0]).astype(np.float32)
+
+    def resized(x):
+        return jax.image.resize(x, sizes[1], kind)[1:4, 2:5]
+
+    used = int((np.asarray(jax.jacobian(resized)(image)) != 0).any((0, 1)).sum())
+    assert trace(resized, jax.ShapeDtypeStruct(*sizes[:1], "float32")).bytes("minimal") == 4 * (used + 9)
+
+
+def test_weights_that_a_program_of_jax_holds_are_data_whatever_they_are():
+    jax = pytest.importorskip("jax")
+    weight = jax.numpy.zeros((8, 4))
+    traced = trace(lambda x: x @ weight, jax.ShapeDtypeStruct((6, 8), "float32"))
+    assert traced.bytes("minimal") == 4 * (6 * 8 + 8 * 4 + 6 * 4)
+
+
 #: A node of x [6, 2, 4], of r [2, 2, 4], weights [1, 4, 4] and indices, where its result is cut, and what is read.
 ONNX_PARTS = {
     "the largest": ("TopK", "xk", {"axis": 0}, (1, 0, 1), 6 * 4),

@@ -25,6 +25,9 @@ from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_na
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
 _MOST_BYTES = 2**24
 
+#: Floating-point numbers of more elements are not looked at.
+_MOST_FLOATS = 2**21
+
 #: Values of an operand, None where they are not known.
 Numbers: TypeAlias = Any
 
@@ -35,8 +38,10 @@ def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
 
 
 def held_numbers(value: Any) -> Numbers:
-    """A constant that the program holds, where it is whole numbers and not large, or a few others."""
+    """A constant that the program holds, where it is whole numbers and not large, or a row of others, no weights."""
     dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
+    if getattr(dtype, "kind", "") == "f" and np.ndim(value) > 1:
+        return None
     return (
         np.asarray(value)
         if _is_known(dtype, np.size(value)) and np.size(value) * dtype.itemsize <= _MOST_BYTES
@@ -50,7 +55,7 @@ def _is_known(dtype: Any, count: int) -> bool:
     Places are worked out from other numbers where an image is resized.
     """
     kind = getattr(dtype, "kind", "")
-    return kind in tuple("iub") or (kind == "f" and count <= MOST_PLACES)
+    return kind in tuple("iub") or (kind == "f" and count <= _MOST_FLOATS)
 
 
 def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
@@ -125,6 +130,8 @@ def _divided(params: Mapping[str, Any], a: Any, b: Any) -> Any:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": _each(np.add), "sub": _each(np.subtract), "mul": _each(np.multiply), "neg": _each(np.negative),
     "max": _each(np.maximum), "min": _each(np.minimum), "sign": _each(np.sign), "rem": _each(np.fmod),
+    "abs": _each(np.abs), "sin": _each(np.sin),
+    "reduce_sum": lambda params, x: np.sum(x, axis=tuple(params["axes"]), dtype=x.dtype),
     "div": _divided, "floor": _each(np.floor), "ceil": _each(np.ceil),
     "clamp": _each(lambda low, x, high: np.clip(x, low, high)),
     "lt": _each(np.less), "le": _each(np.less_equal), "gt": _each(np.greater), "ge": _each(np.greater_equal),

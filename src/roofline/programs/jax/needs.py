@@ -340,19 +340,34 @@ def _of_matrices(each: Asked) -> Iterator[Region]:
 
 
 def _multiplied(each: Asked) -> Iterator[Region]:
-    """Of each side of a product its rows that the result has, along all that is summed over."""
+    """Of each side of a product its rows that the result has, along all that is summed over and meets no known zero."""
     contracted, batched = each.facts["dimension_numbers"]
-    before = len(batched[0])
+    before, shown = len(batched[0]), list[dict[int, int]]()
     for side, shape in enumerate(each.ins[:2]):
         free = [d for d in range(len(shape)) if d not in contracted[side] and d not in batched[side]]
-        held = {d: place for place, d in enumerate(batched[side])} | {d: before + n for n, d in enumerate(free)}
+        shown.append({d: place for place, d in enumerate(batched[side])} | {d: before + n for n, d in enumerate(free)})
         before += len(free)
-        yield regions.each(
-            each.region,
-            lambda box, shape=shape, held=held: [
-                tuple(box[held[d]] if d in held else (0, size, 1) for d, size in enumerate(shape))
-            ],
-        )
+    for side, shape in enumerate(each.ins[:2]):
+        other, axis = each.numbers[1 - side], contracted[1 - side][0] if len(contracted[0]) == 1 else 0
+        is_matrix = other is not None and other.ndim == 2 and not batched[0] and len(contracted[0]) == 1
+
+        def met(
+            box: Any,
+            side: int = side,
+            shape: Any = shape,
+            axis: int = axis,
+            other: Any = other,
+            known: bool = is_matrix,
+        ) -> Any:
+            held = shown[side]
+            part = tuple(box[held[d]] if d in held else (0, size, 1) for d, size in enumerate(shape))
+            if not known:
+                return [part]
+            columns = np.moveaxis(other, axis, 0)[:, slice(*box[shown[1 - side][1 - axis]])]
+            rows = np.flatnonzero((columns != 0).any(1))
+            return (regions.with_rows(part, contracted[side][0], rows) or [part]) if len(rows) else []
+
+        yield regions.each(each.region, met)
 
 
 def _convolved(each: Asked) -> Iterator[Region]:
