@@ -444,6 +444,14 @@ def test_a_step_that_nobody_divided_is_taken_in_the_fewest_parts_that_fit() -> N
     assert roofline.train("llama-3-405b", on="h100:8", batch_tokens=2_000_000).microbatches == 1  # none fits
 
 
+def test_the_microbatches_that_fit_are_the_fewest_of_all() -> None:
+    for sequence, zero in ((512, 1), (2048, 3), (4096, 3)):
+        asked = {"on": "h100:8", "batch_tokens": 2**21, "sequence": sequence, "zero": zero, "checkpoint": "none"}
+        every = [2**power for power in range(1, 12) if 2**power * 8 * sequence <= 2**21]
+        fewest = next(n for n in every if train("llama-3-8b", **asked, microbatches=n).memory.fits)
+        assert roofline.train("llama-3-8b", **asked).microbatches == fewest
+
+
 def test_each_step_of_a_list_takes_the_microbatches_that_it_takes_alone() -> None:
     asked: dict[str, Any] = {"on": "v5p:4x4x4", "fsdp": 8, "tensor": 8}
     sizes = [2**17, 2**19, 3 * 2**18, 2**20, 2**21]

@@ -30,7 +30,9 @@ Source: "How To Scale Your Model", chapter 5: B/X > C/W for data and fully shard
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from roofline import dtypes
@@ -240,6 +242,11 @@ def _would_fit(found: Training, changes: dict[str, Any]) -> bool:
     """Whether a changed step is possible and fits."""
     after = _tried(found, **changes)
     return after is not None and bool(after.fits)
+
+
+def _would_fit_in(found: Training, changes: dict[str, Any], count: int) -> bool:
+    """Whether a changed step is possible and fits in so many microbatches."""
+    return _would_fit(found, {**changes, "microbatches": count})
 
 
 def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
@@ -597,12 +604,11 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
     counts = [n for n in doubled if n < most]
     for kept in dict.fromkeys((found.checkpoint, "full")):
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
-        for count in (*counts, most) if most > found.microbatches else ():
-            arguments = {**changed, "microbatches": count}
-            after = _tried(found, **arguments)
-            if after is not None and (after.fits or count == most):
-                yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
-                break
+        if most > found.microbatches:
+            # a microbatch of fewer sequences never needs more memory
+            fitting = partial(_would_fit_in, found, changed)
+            arguments = {**changed, "microbatches": (count := [*counts, most][bisect_left(counts, True, key=fitting)])}
+            yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
 
 
 def _whole_sequences(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:

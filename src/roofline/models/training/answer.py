@@ -13,7 +13,7 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest, only_where
-from roofline.frozen import dataclass, field
+from roofline.frozen import dataclass, field, once
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
@@ -355,7 +355,7 @@ class Training(Measurable, Comparable):
         >>> train("llama-3-8b", on="h100:64", batch_tokens=4e6, sequence=8192, microbatches=1).fitting()
         '4 microbatches, in 3.32 s a step; or 248 such chips'
         """
-        return None if self.fits is not False else _instead(self, capability("Training.advise")(self))
+        return None if self.fits is not False else _instead(self, self._advice)
 
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
@@ -368,6 +368,10 @@ class Training(Measurable, Comparable):
 
     def advise(self) -> Any:
         """What would make the step faster and by how much, best first."""
+        return self._advice
+
+    @once
+    def _advice(self) -> Any:
         return capability("Training.advise")(self)
 
     def formula(self) -> Any:
@@ -391,7 +395,7 @@ class Training(Measurable, Comparable):
             yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
             yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
             return
-        advice = capability("Training.advise")(self)
+        advice = self._advice
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
         yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self, to_fit), *budget_in_words(self))

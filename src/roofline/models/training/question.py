@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -126,8 +127,10 @@ def microbatches_that_fit(found: Training) -> Size | None:
     if found.memory.fits is not False:
         return None
     most = int(found.sequences)
-    counts = {1 << power for power in range(1, most.bit_length())} | ({most} if most > 1 else set())
-    return next((count for count in sorted(counts) if asked.vary(microbatches=count).fits), None)
+    counts = sorted({1 << power for power in range(1, most.bit_length())} | ({most} if most > 1 else set()))
+    # a microbatch of fewer sequences never needs more memory
+    at = bisect_left(counts, True, key=lambda count: bool(asked.vary(microbatches=count).fits))
+    return counts[at] if at < len(counts) else None
 
 
 def parts_that_fit(fitting: Callable[[Any], Any], sequences: Any, shape: tuple[int, ...]) -> Any:
