@@ -350,3 +350,19 @@ def test_of_many_rows_in_nearly_one_place_the_longest_is_drawn():
 def test_sizes_each_with_each_stay_curves():
     grid = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.array([[1], [64]]), D=np.array([1024, 4096]), F=8192)
     assert grid.plot().kind == "throughput"
+
+
+def test_a_name_by_a_ridge_is_the_ridges_or_has_a_line_to_its_point() -> None:
+    """Three points of which one stands beside the ridge: a name as near to the ridge would seem its name."""
+    lines = [f"bf16[{size}, 8192] @ bf16[8192, 8192]" for size in (512, 64, 4096)]
+    chart = plot(*lines, on="h100")
+    found = drawn_layout(chart)
+    marks = {point.text: found.frame.at(point.x, point.y) for point in chart.points}
+    (ridge,) = (found.frame.at(ridge.x, ridge.y) for ridge in chart.ridges)
+    shown = [text for text in found.labels if "\n".join(text.lines) in marks]
+    assert len(shown) == 3
+    for text in shown:
+        at = marks["\n".join(text.lines)]
+        room = math.dist(text.box.nearest(at), at)
+        others = [ridge, *(other for other in marks.values() if other != at)]
+        assert text.leader is not None or all(math.dist(text.box.nearest(other), other) > room for other in others)

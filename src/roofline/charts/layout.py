@@ -495,16 +495,18 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
         if line.text:
             yield _line_label(line, frame, lines, measure)
     named = [(_stem(point, frame), point) for point in chart.points if point.text]
+    ridges = [(at, at) for at in (frame.at(ridge.x, ridge.y) for ridge in chart.ridges if ridge.text)]
     for (at, top), point in named:
         entry = None if _is_number(point.text) else KeyEntry(point.text)
         label = _mark_label(point.text, at, point.series, REACH, entry, measure)
         others = [other for other, _ in named if other != (at, top)] if len(named) <= MOST_NAMES else []
-        yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others, lines)))
+        yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, [*others, *ridges], lines)))
     for ridge in chart.ridges:
         if ridge.text:
-            yield _mark_label(
-                ridge.text, frame.at(ridge.x, ridge.y), ridge.series, RIDGE_REACH, KeyEntry(ridge.key_text), measure
-            )
+            at, entry = frame.at(ridge.x, ridge.y), KeyEntry(ridge.key_text)
+            label = _mark_label(ridge.text, at, ridge.series, RIDGE_REACH, entry, measure)
+            others = [other for other, _ in named] if len(named) <= MOST_NAMES else []
+            yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others, Segments([]))))
     for region in chart.regions:
         yield from _region_label(region, frame, measure)
     yield from _cell_labels(chart.cells, frame, measure)
@@ -549,7 +551,7 @@ def _mark_label(text: str, at: Vertex, series: int, reach: float, entry: KeyEntr
 def _by_its_own(
     places: Sequence[Candidate], at: Vertex, others: Sequence[Segment], lines: Segments
 ) -> Iterator[Candidate]:
-    """Places round a point; one as near to another point, or to its gap, and without a leader would seem its name.
+    """Places round a point; one as near to another point, its gap or a ridge, and without a leader would seem its name.
 
     So would one beyond a line that does not go through the point.
 
