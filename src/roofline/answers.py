@@ -389,6 +389,10 @@ class Comparable(Answer):
         ]
         return found | {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
 
+    def off_its_unit(self) -> str:
+        """That its matrix products run on another unit than the matrix unit, and which format would not; or nothing."""
+        return ""
+
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
         return None

@@ -176,3 +176,12 @@ def test_the_cheapest_is_of_those_that_it_fits_on_and_the_fewest_chips_of_each_a
     at_14 = llm("llama-3.1-8b", on="a10g", batch=14, context=4096, price=1)
     assert at_14.cost["output"].dollars == pytest.approx(0.7451, rel=1e-3)
     assert at_14.fits
+
+
+def test_side_by_side_a_chip_without_the_format_says_which_one_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("llm", "llama-3.1-8b", "--on", "l4,t4:2", "--context", "4096", "--tensor", "1,2")
+    said = " ".join(run(capsys, *words).split())
+    assert "t4:2: matrix products run on cuda: tensor takes no bf16; --activations fp16 would run on it" in said
+    assert "l4: matrix products" not in said
+    trained = run(capsys, "train", "llama-3-8b", "--on", "h100:64,v5e:8x8", "--batch-tokens", "1M", "--weights", "fp16")
+    assert "v5e:8x8: matrix products run on vpu: mxu takes no fp16; --weights bf16" in " ".join(trained.split())

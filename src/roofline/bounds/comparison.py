@@ -333,9 +333,8 @@ class SideBySide(Answer):
             if obstacle is not None:
                 yield Sentences([answer.obstacle_in_words(getattr(answer, "fitting", lambda: None)(), who)], "alert")
             idle = getattr(answer, "idle_copies", None)
-            said = "" if idle is None else idle()
-            if said:
-                yield Sentences([f"{who}: {said}"])
+            remarks = ("" if idle is None else idle(), answer.off_its_unit())
+            yield Sentences([f"{who}: {remark}" for remark in remarks if remark])
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
         verdicts = [*self._verdicts(), *self.cheapest(), *self._without_price()] if ranks else []

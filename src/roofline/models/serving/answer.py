@@ -248,6 +248,11 @@ class Serving(Comparable):
     def steps(self) -> dict[str, Bound]:
         return self.phases
 
+    def off_its_unit(self) -> str:
+        """Where matrix products run that the matrix unit takes no format of, and the format that it takes."""
+        other = operations.off_matrix_unit(self._phase)
+        return "" if other is None else other.in_words("activations")
+
     @property
     def phases(self) -> dict[str, Bound]:
         """The bounds of the phases that were asked for."""

@@ -264,6 +264,11 @@ class Training(Measurable, Comparable):
                 return False
         return True
 
+    def off_its_unit(self) -> str:
+        """Where matrix products run that the matrix unit takes no format of, and the format that it takes."""
+        other = off_matrix_unit(self.bound)
+        return "" if other is None else other.in_words("weights")
+
     @property
     def target(self) -> str:
         """The chips that share the step."""
