@@ -610,9 +610,8 @@ class DeploymentPlan(Answer):
             return ("fewest" if self.asked.objective == "chips" or not best.is_ranked else f"least {named}") + needs
         near = f" {UNDECIDED}" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            than = needs or f" the {named if choice.is_ranked else 'chips'}"
-            return f"{choice.cost / best.cost:.2f}x{than}{near}"
-        return f"nearer to its limits{near}"
+            return f"{choice.cost / best.cost:.2f}x the {named if choice.is_ranked else 'chips'}{needs}{near}"
+        return f"the same {named if choice.is_ranked else 'chips'}, nearer to its limits{near}"
 
     def _undecided(self) -> list[str]:
         """Where intervals of the cost overlap that of the best: their order is not known."""
@@ -671,7 +670,7 @@ class DeploymentPlan(Answer):
         if less is None or not said:
             return ""
         chips = less.deployment.chips
-        return f": {chips:,} chip{'s' * (chips > 1)} {said}"
+        return f"; {chips:,} chip{'s' * (chips > 1)} would be {said}"
 
     def is_indistinguishable(self, choice: Assessment) -> bool:
         """Whether the interval of a choice's cost overlaps that of the best one; never so of floors."""
