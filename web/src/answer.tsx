@@ -32,7 +32,7 @@ const priceOf = (of: Step): number => typedPrice(of) || of.prices[kindOfPrice() 
 
 /** Where the prices of some steps are from. */
 function PriceSource({ all }: { all: Step[] }) {
-  const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && of.prices[kind ?? ""]), missing = all.some((of) => !Number.isFinite(priceOf(of)));
+  const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && of.prices[kind ?? ""]?.source), missing = all.some((of) => !Number.isFinite(priceOf(of)));
   const said = [...new Set(listed.map((of) => of.prices[kind!].source))];
   return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour where there is none" : "type your own"}</p>;
 }
@@ -158,11 +158,14 @@ function Beside() {
   const opens = Object.fromEntries(works.map((work) => [work, fastest(about(work, all).filter((each) => runs(each) && each.untimed.length)) < bests[work]]));
   const isBest = (each: (typeof all)[0]) => able.includes(each) && !opens[each.of.work] && each.times.lower <= bests[each.of.work] * ALIKE;
   const verdict = (work: string): string => {
-    const first = about(work, all).filter(isBest), rest = about(work, able).filter((each) => !isBest(each)).sort((a, b) => a.times.lower - b.times.lower);
-    const [names, time] = [inARow(first.map((each) => each.of.on)), `${quantity(bests[work], "s")}${A_STEP[step.value.name] ?? ""}`];
-    if (!first.length) return about(work, all).some(runs) ? "which has the lowest floor is not known: some are timed in part" : `none of them ${about(work, all).every(fits) ? "runs" : "fits"}`;
-    if (!rest.length) return first.length > 1 ? `${names} have the same floor: ${time} at best` : `${names} alone ${about(work, all).every(runs) ? "is timed whole" : "can run it"}: ${time} at best`;
-    return `${names} ha${first.length > 1 ? "ve" : "s"} the lowest floor: ${time} at best; ${rest[0].of.on} takes ${(rest[0].times.lower / bests[work]).toPrecision(3)}× as long`;
+    const own = about(work, all), whole = about(work, able), rest = whole.filter((each) => each.times.lower > bests[work] * ALIKE);
+    const first = whole.filter((each) => !rest.includes(each)), those = opens[work] ? " of those timed whole" : "";
+    const named = (each: (typeof all)[0]) => each.of.on.replace(` ${work}`, ""), next = rest.sort((a, b) => a.times.lower - b.times.lower)[0];
+    const names = inARow(first.map(named)), time = `${quantity(bests[work], "s")}${A_STEP[step.value.name] ?? ""} at best`, ha = first.length > 1 ? "have" : "has";
+    const said = !first.length ? (own.some(runs) ? "none of those that run is timed whole" : `none of them ${own.every(fits) ? "runs" : "fits"}`)
+      : next ? `${names} ${ha} the lowest floor${those}: ${time}; ${named(next)} takes ${(next.times.lower / bests[work]).toPrecision(3)}× as long`
+      : first.length > 1 ? `${names} have the same floor${those}: ${time}` : `${names} alone ${own.every(runs) ? "is timed whole" : "can run it"}: ${time}`;
+    return work ? `${work}: ${said}` : said;
   };
   const part = (each: (typeof all)[0]) => (each.untimed.length ? "≥ " : "");
   const chips = all.some((each) => each.of.chips > 1) || step.value.name !== "bound";
@@ -175,12 +178,12 @@ function Beside() {
   const [one, ...rest] = able, what = priced ? atSizes(step.value, at) : "this";
   return (
     <section class="card beside" aria-label="Machines side by side">
-      {works.map((work) => <p class="headline verdict">{verdict(work)}</p>)}
+      {works.map((work) => <p class={`${works.length > 1 ? "flips" : "headline"} verdict`}>{verdict(work)}</p>)}
       {changed.value.length > 0 && <p class="quiet">as moved</p>}
       <h2>Side by side <small>{priced && `${what}, at the floor`}</small></h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Machines side by side"><table><thead><tr><th class="left">machine</th><th>at best</th><th class="spare">× least</th><th class="left spare">binds</th><th class={roomy}>memory</th><th>$ chip·h</th><th>{priced ? "$ / 1M tokens" : "cost"}</th></tr></thead>
-        <tbody>{all.map((each, k) => <tr class={each.i === index.value ? "pinned" : ""}>
-          <td class="left"><button class="key" onClick={() => choose(each.of.name, k)}>{each.of.on}</button></td>
+        <tbody>{works.flatMap((work) => about(work, all)).map((each) => <tr class={each.i === index.value ? "pinned" : ""}>
+          <td class="left"><button class="key" onClick={() => choose(each.of.name, all.indexOf(each))}>{each.of.on}</button></td>
           <td>{part(each)}{quantity(each.times.lower, "s")}{isBest(each) ? " ★" : ""}</td><td class="spare">{part(each)}{(each.times.lower / bests[each.of.work]).toFixed(2)}×</td>
           <td class="left spare">{bindingOf(each.of, each.times)}</td>
           <td class={runs(each) ? roomy : "alert"}>{each.times.memory === undefined ? "" : <>{quantity(each.times.memory, "B")}{!runs(each) && <><br />does not {fits(each) ? "run" : "fit"}</>}</>}</td>

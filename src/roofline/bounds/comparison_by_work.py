@@ -121,12 +121,12 @@ class SideBySideByWork(SideBySide):
         own = {name: each for name, each in cells.items() if name not in alike and name not in of_place}
         order = [at for work in self.parts for at in _positions(self.works, work)]
         rows = [Row((self.works[at], self.places[at], *(each[at] for each in own.values()))) for at in order]
-        heads = (Column(self.kind, wrap="words"), Column("on"))
+        heads = (Column(self.kind), Column("on"))
         yield Table((*heads, *(Column(name, "right", "words") for name in own)), rows, FACTS)
         if of_place:
             first = [self.places.index(place) for place in dict.fromkeys(self.places)]
             rows = [Row((self.places[at], *(each[at] for each in of_place.values()))) for at in first]
-            yield BLANK
+            yield from (BLANK, Sentences([f"the same whatever the {self.kind}"], "quiet"))
             yield Table((Column("on"), *(Column(name, "right", "words") for name in of_place)), rows, MACHINES)
             yield BLANK
         if alike:

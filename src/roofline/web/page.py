@@ -59,7 +59,7 @@ Shown = tuple[Any, Any, Callable[[], Any] | None]
 class LiveStep(NamedTuple):
     """A part that moves: its formula, the answer it is of, what is expected of it; how it lies on chips.
 
-    Steps are ranked among those about the same ``work``.
+    Steps are ranked among those about the same ``work``; ``price`` is that of a chip for an hour, where it was asked.
     """
 
     name: str
@@ -71,6 +71,7 @@ class LiveStep(NamedTuple):
     chips: int = 1
     spread: str = ""
     work: str = ""
+    price: float | None = None
 
 
 def page_of(shown: Sequence[Shown], part: str = "page", *, command: Sequence[str] = ()) -> dict[str, Any]:
@@ -155,8 +156,8 @@ def live_steps(answer: Any) -> list[LiveStep]:
 def _of_bound(answer: Bound) -> Iterator[LiveStep]:
     if answer.question is not None:
         every = question_formula(answer.question, every=True)
-        where = answer.machine.target
-        yield LiveStep("bound", every, answer, answer.expectation, answer.footprint, where)
+        where, price = answer.machine.target, None if answer.cost is None else answer.cost.price
+        yield LiveStep("bound", every, answer, answer.expectation, answer.footprint, where, price=price)
 
 
 def _of_solution(answer: Any) -> Iterator[LiveStep]:
@@ -175,7 +176,9 @@ def _of_serving(answer: Any) -> Iterator[LiveStep]:
         chips = int(answer.ways.chips)
         on = _chips_text(step.machine.target, chips)
         spread = _spread(answer.ways)
-        yield LiveStep(name, serving_formula(answer, name), step, step.expectation, step.footprint, on, chips, spread)
+        cost = next(iter(answer.further.get("cost", {}).values()), None)
+        formula, price = serving_formula(answer, name), None if cost is None else cost.price
+        yield LiveStep(name, formula, step, step.expectation, step.footprint, on, chips, spread, price=price)
 
 
 def _spread(ways: Any) -> str:
@@ -304,14 +307,17 @@ def _record(step: LiveStep) -> dict[str, Any]:
         "level": "" if memory is None else memory.level,
         "expected": expected,
         "operations": [] if step.bound is None or is_array(step.bound.lower) else _operations(step.bound),
-        "prices": _prices(formula.machine.prices),
+        "prices": _prices(formula.machine.prices, step.price),
     }  # fmt: skip
 
 
-def _prices(known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Dollars of a chip for an hour by the kind of price, each with its source; the usual kind first."""
-    names = sorted(known, key=lambda name: name != LISTED_PRICE)
-    return {name.replace("_", " "): {"value": known[name].value, "source": known[name].source} for name in names}
+def _prices(known: Mapping[str, Any], asked: float | None) -> dict[str, dict[str, Any]]:
+    """Dollars of a chip for an hour by the kind of price, each with its source; the usual kind, or as asked, first."""
+    found = {name.replace("_", " "): {"value": each.value, "source": each.source} for name, each in known.items()}
+    usual = LISTED_PRICE.replace("_", " ")
+    if asked is not None and found.get(usual, {}).get("value") != asked:
+        found[usual] = {"value": asked, "source": ""}
+    return dict(sorted(found.items(), key=lambda each: each[0] != usual))
 
 
 def _figure(rate: Any) -> str:
