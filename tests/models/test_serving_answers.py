@@ -25,6 +25,7 @@ from roofline.models import (
     token_cost,
 )
 from roofline.models.serving.speculation import prediction_layer
+from roofline.quantity import format_quantity
 from tests.strategies import few
 
 # ---- whole answers
@@ -334,3 +335,13 @@ def test_a_prompt_in_chunks_fits_where_all_prompts_at_once_do_not() -> None:
     assert shown.index("64 prompts read together DO NOT FIT: they need 134 GB, hbm has 84.9 GB; one in chunks") < 80
     assert "51.7 GB on a chip, which fits" in shown
     assert "DOES NOT FIT" not in shown
+
+
+def test_both_phases_begin_with_the_first_token_and_each_one_more() -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "prompt": 4096, "context": 8192}
+    found = roofline.llm("llama-3-70b", **asked)
+    first, more = (format_quantity(phase.lower, "s") for phase in (found.prefill, found.decode))
+    assert str(found).splitlines()[2] == f"  first token after {first} at best, then {more} for each one more"
+    assert "first tokens of all 4 after" in str(roofline.llm("llama-3-70b", **asked, batch=4))
+    assert str(roofline.llm("llama-3-70b", **asked, output=9)).count("first token after") == 1
+    assert "first token after" not in str(roofline.llm("llama-3-70b", on="h100", prompt=4096))  # does not fit

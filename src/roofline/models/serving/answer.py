@@ -158,6 +158,14 @@ class Serving(Comparable):
         for each in self.worked_out:
             yield from () if (each.first or each.over) and self.front is None else each.sections()
 
+    def _first_token(self) -> Iterator[str]:
+        """When the first token is there and how long each one more takes, where both phases were asked for."""
+        if self.prefill is not None and self.decode is not None:
+            first, more = (format_amount(phase.lower, "s") for phase in (self.prefill, self.decode))
+            tokens = "first token" if self.batch == 1 else f"first tokens of all {self.batch:,}"
+            timed = by_what_is_timed(self.incomplete)
+            yield f"{timed}{tokens} after {first} at best, then {more} for each one more"
+
     def _of_steps(self) -> Iterator[Section]:
         """What is said of the steps."""
         phases = list(self.phases.values())
@@ -177,12 +185,14 @@ class Serving(Comparable):
         )
         for each, shown in first:
             yield from (Sentences(each.lead.splitlines()), *shown)
+        several = any(is_array(phase.lower) for phase in phases)
         lead = [line for each in self.worked_out if not each.first for line in each.lead.splitlines()]
+        if not several and self.further.keys() <= {"cost"} and self.fits is not False:
+            lead = [*self._first_token(), *lead]
         if self.expects_steps_alone():
             lead.append(f"these are bounds: what to expect ({spelled('estimate')}) is said of each step alone")
         yield from (Sentences(lead),) if lead else ()
         yield from (BLANK,) if first or lead else ()
-        several = any(is_array(phase.lower) for phase in phases)
         tables_last = bool(first or over) and not several
         if several:
             yield _configurations(self)
