@@ -21,11 +21,12 @@ import sympy
 import roofline
 from roofline import charts, estimates, models
 from roofline.cli import main
-from roofline.errors import InputError, MissingExtraError, QuantityError, load_extra
+from roofline.errors import InputError, MissingExtraError, OutOfMemoryError, QuantityError, load_extra
 from roofline.hardware.rate import find_level
 from roofline.models.config import load
 from roofline.models.sweeps import StepTable
 from roofline.quantity import parse
+from roofline.signatures import checked, takes
 
 ADD = "bf16[8] + bf16[8]"
 LLAMA = {
@@ -538,3 +539,26 @@ def test_a_line_that_names_its_machine_and_a_model_that_is_a_configuration_are_t
     )
     asked = {"on": "h100", "rate": 1, "prompt": 64, "output": 16, "count": 1}
     assert roofline.plan("llama-2-7b", prices={"h100": "$2/h"}, **asked).best.cost_per_hour == 2
+
+
+def test_numbers_that_have_no_room_in_memory_are_one_error_everywhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @takes()
+    def ask(*, batch: int = 1) -> None:
+        raise MemoryError
+
+    class Table:
+        @checked
+        def rows(self, most: int = 40) -> None:
+            raise MemoryError
+
+    monkeypatch.setattr("roofline.sizes.own_array", MagicMock(side_effect=MemoryError))
+    said = "the answer takes more memory than there is; give fewer values; sweep"
+    for call in (ask, Table().rows, lambda: roofline.bound("bf16[B, 8] * bf16[8, 8]", B=np.arange(1, 9), on="h100")):
+        with pytest.raises(OutOfMemoryError, match=said) as caught:
+            call()
+        assert isinstance(caught.value, MemoryError)
+    monkeypatch.setattr("roofline.cli.cli.main", MagicMock(side_effect=MemoryError))
+    assert main(["chips"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {said}")

@@ -11,6 +11,7 @@
     │   └── HardwareError         a chip, level or link
     ├── BlockError                a block was not done
     ├── UntimedError              nothing has a rate
+    ├── OutOfMemoryError (MemoryError)   no room in memory
     └── MissingExtraError (ImportError)   a library lacks
 
 The command line prints the message and exits with code 2; the text is part of the interface and is tested.
@@ -128,6 +129,21 @@ class BlockError(RooflineError):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(f"{message}; {hint}" if hint else message)
+
+
+#: What to ask instead of more rows than memory holds.
+FEWER_ROWS = "sweep(…, keep='front,top=100') holds only the best rows of all combinations"
+
+
+class OutOfMemoryError(RooflineError, MemoryError):
+    """The numbers of all rows have no room in memory."""
+
+    def __init__(self) -> None:
+        self.message, self.hint = "the answer takes more memory than there is", f"give fewer values; {FEWER_ROWS}"
+        super().__init__(f"{self.message}; {self.hint}")
+
+    def __reduce__(self) -> tuple[type[OutOfMemoryError], tuple[()]]:
+        return type(self), ()
 
 
 class UntimedError(RooflineError):

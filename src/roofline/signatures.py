@@ -26,7 +26,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from roofline.counts import COUNTS, count, typed_size
-from roofline.errors import InputError, RooflineError, a_or_an, quoted
+from roofline.errors import InputError, OutOfMemoryError, RooflineError, a_or_an, quoted
 from roofline.meanings import MEANINGS, MEANINGS_OF, unknown_argument
 from roofline.sizes import (
     TENSORS,
@@ -160,6 +160,8 @@ def takes(
                 answer = function(*given, **named)
             except RooflineError:
                 raise
+            except MemoryError:
+                raise OutOfMemoryError from None
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
                 known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
@@ -203,6 +205,8 @@ def checked(method: Function) -> Function:
             answer = method(self, *given, **named)
         except RooflineError:
             raise
+        except MemoryError:
+            raise OutOfMemoryError from None
         except Exception as error:  # of whatever kind: a value's own methods may raise what they like
             of_value = partial(_raised_within, error, {**dict(zip(positional, given, strict=False)), **named})
             if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:

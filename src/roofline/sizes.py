@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from roofline.counts import typed_size
-from roofline.errors import InputError, SizeError, a_or_an, quoted
+from roofline.errors import FEWER_ROWS, InputError, OutOfMemoryError, SizeError, a_or_an, quoted
 from roofline.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -488,6 +488,8 @@ def array_of(name: str, value: Any) -> Any:
     check_number_of(name, value)
     try:
         return own_array(value)
+    except MemoryError:
+        raise OutOfMemoryError from None
     except Exception:  # of the value itself, whatever it raises
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
 
@@ -549,7 +551,7 @@ def common_shape(
     except ValueError:
         raise SizeError(f"the sizes do not broadcast: {shapes}", hint=hint) from None
     if prod(shape) > MOST_ROWS:
-        few = f"{MOST_ROWS:,} rows at most; sweep(…, keep='front,top=100') holds only the best rows of all combinations"
+        few = f"{MOST_ROWS:,} rows at most; {FEWER_ROWS}"
         raise SizeError(f"the sizes make {prod(shape):,} rows, too many for memory: {shapes}", hint=few)
     return shape
 

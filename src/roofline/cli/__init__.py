@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from roofline import __version__
-from roofline.errors import InputError, RooflineError, suggest
+from roofline.errors import InputError, OutOfMemoryError, RooflineError, suggest
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -177,6 +177,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             code = max(code, ended if isinstance(ended, int) else 0)
     except RooflineError as error:
         _show_error(f"error: {error}")
+        return 2
+    except MemoryError:
+        _show_error(f"error: {OutOfMemoryError()}")
         return 2
     except click.exceptions.Exit as stop:
         return stop.exit_code
