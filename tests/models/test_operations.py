@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError, RooflineError
-from roofline.models import decode, load, names, prefill
+from roofline.models import chunked, decode, load, names, prefill, serve_bound
 from roofline.models.blocks.feed_forward import touched_experts
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import block_parameters
@@ -408,3 +408,10 @@ def test_messages(build: Any, sizes: dict[str, Any], message: str) -> None:
 def test_an_encoder_does_not_decode() -> None:
     with pytest.raises(InputError, match="bert-base does not generate"):
         decode(load("bert-base"), context=10)
+    with pytest.raises(InputError, match="bert-base keeps no keys and values: its tokens see later ones; leave past"):
+        prefill(load("bert-base"), prompt=8, past=8)
+    with pytest.raises(InputError, match="bert-base reads a text whole: its tokens see later ones; leave chunk= out"):
+        chunked("bert-base", on="h100", prompt=8, chunk=4)
+    one, two = (serve_bound("bert-base", "prefill", on=f"h100:{n}", pipeline=n, prompt=512) for n in (1, 2))
+    assert sum(stage.flops for stage in two.stages) == one.flops  # type: ignore[attr-defined]
+    assert two.lower == pytest.approx(one.lower, rel=0.01)

@@ -344,7 +344,7 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     return [
         formula_of(
             bound, point, from_zero=FROM_ZERO, said=said,
-            conditions=_enough_sequences(bound, phase, sizes["batch"], rest),
+            conditions=_enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else [],
             stages=getattr(bound, "stages", ()),
         )
         for bound in bounds

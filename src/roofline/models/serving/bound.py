@@ -11,7 +11,8 @@ Over the stages of a pipeline there are two times: how long a step takes through
     prefill            when the last of m micro-batches leaves the last stage: (m − 1) · slowest + latency if alike
 
 A stage takes up a micro-batch once it has it and has done the one before. The batch is dealt to micro-batches by
-sequences, evenly; a prompt of fewer sequences is cut into chunks, each over the ones before it.
+sequences, evenly; a prompt of fewer sequences is cut into chunks, each over the ones before it, unless its tokens see
+later ones.
 
 >>> found = serve_bound("llama-3-70b", "decode", on="h100:8", tensor=2, pipeline=4, batch=32, context=4096)
 >>> found.micro_batches, round(found.latency * 1e3, 1), round(found.lower * 1e3, 1)
@@ -213,7 +214,7 @@ def pipelined(asked: ServingStep) -> Bound:
     parts, named = local_stages(asked.model, asked.machine, ways)
     local = parts[0].share.local(parts[0].share.group(options["batch"]))
     wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
-    few: Any = phase == "prefill" and not is_symbol(local) and local < wanted
+    few: Any = phase == "prefill" and asked.model.causal and not is_symbol(local) and local < wanted
     if is_array(few) and few.any() and not few.all():
         given = {name: options[name] for name in ("batch", "prompt", "past") if name in options}
         return stack_parts(lambda **some: pipelined(asked.vary(**some)), given, few)

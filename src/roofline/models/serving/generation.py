@@ -345,6 +345,9 @@ def chunked(
 
     described = asked_model(model, options)
     refuse_encoder(described, "a prompt in chunks")
+    if not described.causal:
+        hint = f"leave {spelled('chunk')} out"
+        raise InputError(f"{described.name} reads a text whole: its tokens see later ones", hint=hint)
     check_one_layout(options)
     prompt, chunk = single_size("prompt", prompt), single_size("chunk", chunk)
     form = check_form(form, options)
