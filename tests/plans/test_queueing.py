@@ -9,7 +9,13 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.plans.load import busy_period_points
-from roofline.plans.queueing import BirthDeathChain, Mixture, SingleServerQueue, TimeDistribution
+from roofline.plans.queueing import (
+    BirthDeathChain,
+    Mixture,
+    SingleServerQueue,
+    TimeDistribution,
+    weighted_percentile,
+)
 
 
 def test_one_server_is_m_m_1() -> None:
@@ -125,3 +131,13 @@ def test_busy_periods_are_those_of_a_branching_count() -> None:
         found = busy_period_points(mean, busy)
         assert found.mean() == pytest.approx(mean / (1 - busy))
         assert found == pytest.approx(np.array(expected), rel=0.05, abs=0.3)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95, 1.0])
+def test_a_percentile_of_many_values_is_the_one_that_sorting_finds(share: float) -> None:
+    random = np.random.default_rng(0)
+    for values in (random.exponential(size=5000) ** 4, random.integers(0, 3, 5000) / 7, np.ones(5000)):
+        weights = random.random(5000)
+        order = np.argsort(values)
+        reached = np.cumsum(weights[order]) >= share * weights.sum() * (1 - 1e-12)
+        assert weighted_percentile(values, weights, share) == values[order[np.argmax(reached)]]

@@ -432,6 +432,10 @@ def exponential_beyond(chance: float, mean: float, step: float, points: int = PO
     return TimeDistribution(step, found)
 
 
+#: Parts of a range of values of which one is looked at closely.
+BINS = 1024
+
+
 def weighted_percentile(values: Any, weights: Any, share: float) -> float:
     """The least value that a ``share`` of the weight stays within.
 
@@ -439,9 +443,17 @@ def weighted_percentile(values: Any, weights: Any, share: float) -> float:
     2.0
     """
     flat, mass = np.ravel(values), np.ravel(weights)
+    wanted = share * float(mass.sum()) * (1 - 1e-12)
+    low, high = float(flat.min()), float(flat.max())
+    if len(flat) > BINS and low < high < np.inf:
+        # only values of the bin that the share ends in are sorted
+        bins = ((flat - low) * ((BINS - 1) / (high - low))).astype(np.int64)
+        cumulative = np.cumsum(np.bincount(bins, mass, BINS))
+        at = min(int(np.searchsorted(cumulative, wanted)), BINS - 1)
+        inside = bins == at
+        flat, mass, wanted = flat[inside], mass[inside], wanted - (float(cumulative[at - 1]) if at else 0.0)
     order = np.argsort(flat)
-    cumulative = np.cumsum(mass[order])
-    at = int(np.searchsorted(cumulative, share * cumulative[-1] * (1 - 1e-12)))
+    at = int(np.searchsorted(np.cumsum(mass[order]), wanted))
     return float(flat[order[min(at, len(order) - 1)]])
 
 
