@@ -12,6 +12,7 @@ import pytest
 from tests.fuzz import calls, lines, running
 from tests.fuzz.inputs import GIVEN, KINDS, Input, make
 from tests.fuzz.running import alone, run_input
+from tests.strategies import LONG
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,7 @@ def test_no_hostile_argument_of_a_method_is_a_defect(name: str) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["bound", "chips", "llm", "sweep", "train"])
 def test_a_question_in_threads_has_the_answer_that_it_has_alone(name: str) -> None:
-    assert calls.at_once(calls.QUESTIONS[name]) == ""
+    assert calls.at_once(calls.QUESTIONS[name], 8 if LONG else 4) == ""
 
 
 def test_an_answer_that_threads_change_is_found() -> None:
