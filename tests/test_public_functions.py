@@ -568,6 +568,13 @@ def test_what_to_expect_of_a_training_step_is_its_estimate_and_no_rate_is_taken_
     assert step.stated_estimate is None
 
 
+def test_a_machine_tells_how_its_ridge_is_asked() -> None:
+    machine = roofline.chip("h100")
+    with pytest.raises(AttributeError, match=r"a Machine has no ridge: .* is chip\.ratio\('bf16', 'hbm'\)"):
+        _ = machine.ridge
+    assert machine.ratio("bf16", "hbm") == roofline.bound(_LAYER, on="h100", B=64).critical_intensity
+
+
 def test_no_place_is_told_where_there_is_none() -> None:
     with pytest.raises(AttributeError, match="'Machine' object has no attribute 'lower'"):
         _ = roofline.chip("h100").lower

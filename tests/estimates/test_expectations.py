@@ -486,3 +486,14 @@ def test_groups_of_attention_are_told_in_the_words_of_the_field_with_what_their_
     assert "heads of over 128 numbers, or over 16 heads to a key head" in said
     assert found.to_pandas()["80% covers"].tolist() == [one.error["coverage"] for one in found.records]
     assert "GQA" not in str(accuracy("h100", op="gemm"))
+
+
+def test_training_steps_at_several_sizes_are_expected_as_each_is_alone() -> None:
+    asked = {"on": "h100:512", "batch_tokens": 4e6, "estimate": True}
+    many = train("llama-3-8b", **asked, sequence=[2048, 8192])
+    alone = [train("llama-3-8b", **asked, sequence=sequence) for sequence in (2048, 8192)]
+    assert many.estimate.tolist() == [step.estimate for step in alone]
+    assert many.expectation.low.tolist() == [step.expectation.low for step in alone]
+    assert many.to_pandas()["expected"].tolist() == many.estimate.tolist()
+    assert f"a step: {many.expectation.in_words()}" in " ".join(str(many).split())
+    assert many.time is many.lower

@@ -28,6 +28,7 @@ from roofline.estimates.served import (
 )
 from roofline.progress import counted
 from roofline.signatures import spelled, takes
+from roofline.sizes import is_array
 
 #: Rows of a table of steps that are asked one by one.
 MOST_STEPS = 2000
@@ -68,7 +69,7 @@ def estimated(
     if isinstance(answer, Communication):
         return replace(answer, bound=estimator.estimated(answer.bound))
     if isinstance(answer, Training):
-        step = expect_training(estimator, answer)
+        step = _of_trainings(answer, estimator) if is_array(answer.lower) else expect_training(estimator, answer.lower)
         estimate = step.value if step is not None and answer.estimate is None else answer.estimate
         return replace(answer, estimate=estimate, expectation=step)
     if isinstance(answer, Serving):
@@ -195,12 +196,21 @@ def _front_of(serving: Any, estimator: Estimator) -> Any:
     )
 
 
+def _of_trainings(answer: Any, estimator: Estimator) -> Any:
+    """What to expect of training steps at several sizes, each by its floor."""
+    from roofline.estimates.row_expectations import rows_together
+
+    _check_few(answer.lower.size)
+    found = [expect_training(estimator, each) for each in answer.lower.ravel().tolist()]
+    return None if None in found else rows_together(found, estimator.library, answer.lower.shape)
+
+
 def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
     """What to expect of a step of a table: what its own answer says."""
     from roofline.models.serving.answer import serve
 
     if table.phase == "train":
-        return expect_training(estimator, table.row(row))
+        return expect_training(estimator, table.row(row).lower)
     if table.phase == "mixed":
         return _of_bound(table.row(row), estimator).expectation
     return getattr(estimated(serve(table.model, **table.asked_in(row)), estimator), table.phase).expectation

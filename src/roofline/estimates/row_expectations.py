@@ -81,13 +81,14 @@ class RowExpectations:
     def __repr__(self) -> str:
         return f"<RowExpectations: {self.in_words()}>"
 
-    def in_words(self) -> str:
+    def in_words(self, what: str = "") -> str:
         """The expected times, and of how many rows they are known."""
-        known = self.is_known
+        known, of = self.is_known, what and f"{what}: "
         if not known.any():
-            return f"no expectation: no constants of {self.library} are known for these rows, so only their bounds hold"
+            why = f"no constants of {self.library} are known for these rows, so only their bounds hold"
+            return f"{of}no expectation: {why}"
         some = "" if known.all() else f" in {int(known.sum()):,} of {known.size:,} rows"
-        return f"expect {format_amount(self.value, 's')}{some}, each with an interval of 80% of its own"
+        return f"{of}expect {format_amount(self.value, 's')}{some}, each with an interval of 80% of its own"
 
     def explanation(self) -> list[str]:
         """The expected times in words."""

@@ -67,7 +67,6 @@ from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
-from roofline.models.training.answer import Training
 from roofline.quantity import format_number, format_quantity, in_a_row
 from roofline.sections import Section, Sentences
 from roofline.signatures import either, spelled, takes
@@ -145,7 +144,8 @@ class ServedExpectation:
     told: bool = False
 
     def __repr__(self) -> str:
-        return f"<ServedExpectation: {', '.join(map(str.strip, self.lines()))}>"
+        steps = (("a token", self.time_per_token), ("the first token", self.time_to_first_token))
+        return f"<ServedExpectation: {'; '.join(step.in_words(what) for what, step in steps if step is not None)}>"
 
     def lines(self) -> list[str]:
         """Whose engine serves, the time between tokens and to the first one, each with its parts; nothing without."""
@@ -298,12 +298,12 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     return replace(decode, estimate=estimate, expectation=whole)
 
 
-def expect_training(estimator: Estimator, found: Training) -> StepEstimate | None:
-    """What to expect of a training step: its floor times the factor of published steps."""
+def expect_training(estimator: Estimator, floor: Any) -> StepEstimate | None:
+    """What to expect of a training step of so many seconds at best: that times the factor of published steps."""
     record = next(iter(estimator.records_of("training_step")), None)
-    if record is None or not isinstance(found.lower, int | float):
+    if record is None or not isinstance(floor, int | float):
         return None
-    return step_estimate(record, {"floor": float(found.lower)}, found.lower)
+    return step_estimate(record, {"floor": float(floor)}, floor)
 
 
 def refuse_unmeasured(model: Model) -> None:

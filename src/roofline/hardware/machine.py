@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, Part, capability
@@ -279,6 +280,11 @@ class Machine(Answer):
     mesh: Mesh | None = None
     pooled: int = 1
     alone: Machine | None = None
+
+    #: What is said of an attribute that bounds have and a machine has not.
+    INSTEAD = MappingProxyType(
+        {"critical_intensity": "the ridge of a format over a memory is chip.ratio('bf16', 'hbm'), in FLOP/B"}
+    )
 
     @property
     def target(self) -> str:

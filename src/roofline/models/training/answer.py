@@ -509,6 +509,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
         SizeColumn("a step at best", found.lower, "s"),
+        *([] if found.expectation is None else [SizeColumn("expected", found.expectation.value, "s")]),
         *([SizeColumn("waiting", found.bubble, "share", "bubble")] if found.layout.pipeline > 1 else []),
         SizeColumn("bound by", binds.as_names() if isinstance(binds, Codes) else binds),
         SizeColumn("MFU at most", found.most_mfu, "share"),
@@ -522,7 +523,8 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     table = configurations(columns)
     said = f"{many:,} configurations: at best {format_amount(found.lower, 's')} a step"
     best = _quickest(found, varying)
-    yield Sentences([f"{said}; {best}" if best else said])
+    expected = [] if found.expectation is None else [found.expectation.in_words("a step")]
+    yield Sentences([f"{said}; {best}" if best else said, *expected])
     yield from (BLANK, table)
     parts = ", ".join(f"{name} {format_amount(value, 'B')}" for name, value in needed.parts.items())
     whose = " of the fullest stage" if len(found.stages) > 1 else ""
