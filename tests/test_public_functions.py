@@ -575,6 +575,17 @@ def test_a_machine_tells_how_its_ridge_is_asked() -> None:
     assert machine.ratio("bf16", "hbm") == roofline.bound(_LAYER, on="h100", B=64).critical_intensity
 
 
+def test_a_table_tells_how_a_column_is_asked_that_it_has_not() -> None:
+    table: Any = roofline.sweep(_LAYER, on="h100", B=[1, 64])
+    with pytest.raises(AttributeError, match="a Sweep has no ridge: columns='critical_intensity' asks for it"):
+        _ = table.ridge
+    with pytest.raises(InputError, match="no column 'expected'; estimate=True adds expected, low and high"):
+        _ = table["expected"]
+    assert "critical_intensity" in roofline.sweep(_LAYER, on="h100", B=[1, 64], columns="critical_intensity").columns
+    with pytest.raises(InputError, match="no column 'best'; did you mean 'lower'"):
+        _ = table["best"]
+
+
 def test_no_place_is_told_where_there_is_none() -> None:
     with pytest.raises(AttributeError, match="'Machine' object has no attribute 'lower'"):
         _ = roofline.chip("h100").lower

@@ -278,11 +278,10 @@ check_methods(Answer)
 def _elsewhere(answer: Any, name: str) -> str:
     """Where an answer has what a word asks for, which is no attribute of it; nothing where it has it nowhere."""
     words, meaning = attribute_meant(name)
-    if (instead := getattr(type(answer), "INSTEAD", {}).get(words[0])) is not None:
-        return str(instead)
     places = [] if name.startswith("_") else list(_places(answer, words, "answer"))
-    there = f"there {'are' if len(places) > 1 else 'is'} {' and '.join(places)}"
-    return f"{there}{meaning and ', '}{meaning}" * bool(places)
+    if not places:
+        return str(getattr(type(answer), "INSTEAD", {}).get(words[0], ""))
+    return f"there {'are' if len(places) > 1 else 'is'} {' and '.join(places)}{meaning and ', '}{meaning}"
 
 
 def _places(answer: Any, words: Sequence[str], path: str) -> Iterator[str]:

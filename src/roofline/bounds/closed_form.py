@@ -234,7 +234,10 @@ class Formula(Answer):
         return {term.resource: term.time for term in self.terms}
 
     def compile(self) -> Compiled:
-        """A function of arrays of its sizes, and of its rates where they are given."""
+        """A function of arrays of all its sizes, and of its rates where they are given.
+
+        The formula itself is called in the same way, and takes the sizes that are left out from its point.
+        """
         return self._compiled
 
     @once

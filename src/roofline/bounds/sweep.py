@@ -27,6 +27,7 @@ from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import (
     Columns,
+    asked_by_name,
     column_meant,
     fastest_said,
     in_one_cell,
@@ -89,6 +90,8 @@ class Sweep(Columns):
     formulas: Mapping[str, str] = field(default_factory=dict)
     estimator: Any = None
     untimed: tuple[tuple[str, ...], ...] = ()
+
+    INSTEAD = asked_by_name(COLUMNS)
 
     @property
     def rows_of_a_choice(self) -> int:

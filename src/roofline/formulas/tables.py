@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
@@ -25,6 +26,12 @@ READ_AS = {
     "tokens_per_second": "tokens/s", "tokens_per_second_per_user": "each user",
     "tokens_per_second_per_chip": "each chip", "cost_per_million": "$ a million", "within": "in time",
 }  # fmt: skip
+
+
+def asked_by_name(columns: Iterable[str]) -> Mapping[str, str]:
+    """How columns that a table may have are asked for."""
+    asked = {name: f"columns={name!r} asks for it" for name in columns}
+    return MappingProxyType({**asked, "estimate": "estimate=True adds expected, low and high"})
 
 
 def column_meant(name: Any, known: Collection[str], limit: int = 12) -> str:
@@ -80,6 +87,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     columns: Mapping[str, Any]
     incomplete: tuple[str, ...]
+
+    #: How columns that it has not are asked for, by name.
+    INSTEAD: ClassVar[Mapping[str, str]] = {}
 
     @property
     @abstractmethod
@@ -154,7 +164,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
-            raise InputError(f"no column {name!r}", hint=column_meant(name, self.columns))
+            meant, *others = attribute_meant(str(name))[0]
+            absent = "" if {meant, *others} & self.columns.keys() else self.INSTEAD.get(meant)
+            raise InputError(f"no column {name!r}", hint=absent or column_meant(name, self.columns))
         column = self.columns[name]
         return column.as_names() if isinstance(column, Codes) else column
 

@@ -27,7 +27,15 @@ from roofline.bounds.sweep import sweep as sweep_line
 from roofline.counts import FROM_ZERO
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated
-from roofline.formulas.tables import YES_NO, Columns, fastest_said, in_one_cell, integers, not_ranked_said
+from roofline.formulas.tables import (
+    YES_NO,
+    Columns,
+    asked_by_name,
+    fastest_said,
+    in_one_cell,
+    integers,
+    not_ranked_said,
+)
 from roofline.frozen import dataclass, field, replace
 from roofline.grids.answer import GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
@@ -133,6 +141,8 @@ class StepSweep(Columns):
     notes: tuple[tuple[str, str], ...] = ()
     untimed: tuple[tuple[str, ...], ...] = ()
     limit: float | None = None
+
+    INSTEAD = asked_by_name(COLUMNS)
 
     def with_expected(self, columns: dict[str, Any]) -> StepSweep:
         """The table with the columns of what to expect: limits, costs and with them the cheapest row are by it."""
