@@ -128,7 +128,13 @@ def test_rooms_are_reached_by_their_names_alone() -> None:
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("speculate", "models.speculate"), ("serve", "models.serve"), ("largest_batch", "models.largest_batch")],
+    [
+        ("speculate", "models.speculate"),
+        ("serve", "models.serve"),
+        ("largest_batch", "models.largest_batch"),
+        ("machine", "chip"),
+        ("swep", "sweep"),
+    ],
 )
 def test_what_stands_elsewhere_or_under_another_name_is_pointed_to(name: str, meant: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"no attribute {name!r}; did you mean roofline.{meant}?")):

@@ -142,9 +142,13 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _ROOMS:
         return import_module(f"roofline.{name}")
-    models = "" if name.startswith("_") else import_module("roofline.models").__all__
-    where = f"; did you mean roofline.models.{name}?" if name in models else ""
-    raise AttributeError(f"module 'roofline' has no attribute {name!r}{where}")
+    meant = ""
+    if not name.startswith("_"):
+        in_models = name in import_module("roofline.models").__all__
+        alike = [each for each in __all__ if each[0].isupper() == name[0].isupper()]
+        meant = f"models.{name}" if in_models else import_module("roofline.meanings").function_meant(name, alike)
+    hint = f"; did you mean roofline.{meant}?" if meant else ""
+    raise AttributeError(f"module 'roofline' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

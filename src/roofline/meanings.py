@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, did_you_mean, suggest
 
 #: What options of commands and parameters of functions mean, once for both. Conventions add what their fields say.
 MEANINGS = {
@@ -392,6 +392,19 @@ _ATTRIBUTES = {
     ),
 }  # fmt: skip
 
+#: Functions of the package, and the words that people look for them by.
+_FUNCTIONS = {
+    "bound": "gemm matmul attention analyze analyse predict",
+    "llm": "inference infer decode prefill generate serving",
+    "train": "training finetune fine_tune",
+    "trace": "from_torch from_pytorch from_jax from_onnx count flops profile_model",
+    "chip": "machine device gpu tpu accelerator hardware_of",
+    "chips": "machines devices gpus accelerators",
+    "comm": "collective allreduce all_reduce communication network_time",
+    "plan": "deploy deployment capacity",
+    "read_profile": "read_trace load_profile load_trace",
+}
+
 #: Options of which one value is a list.
 LISTS = ("files", "skew", "tile", "image_size")
 
@@ -417,6 +430,16 @@ def attribute_meant(word: str) -> tuple[list[str], str]:
     """
     each = (([name, *words.split()], said) for name, (said, words) in _ATTRIBUTES.items())
     return next((found for found in each if word.lower() in found[0]), ([word], ""))
+
+
+def function_meant(word: str, known: Collection[str]) -> str:
+    """The function of the package that a word means, or that is spelled nearly so; nothing where that is open.
+
+    >>> function_meant("machine", ["chip", "sweep"]), function_meant("swep", ["chip", "sweep"]), function_meant("x", [])
+    ('chip', 'sweep', '')
+    """
+    meant = next((name for name, words in _FUNCTIONS.items() if word.lower() in words.split()), None)
+    return meant or did_you_mean(word, known) or ""
 
 
 def unknown_argument(name: str, known: Collection[str]) -> InputError:
