@@ -610,7 +610,7 @@ def test_a_draft_model_takes_memory_beside_the_model() -> None:
     found = speculate("llama-3-70b", acceptance=0.7, by="llama-3-8b", **asked)
     assert found.memory is not None
     del asked["draft"]
-    alone = serve_bound("llama-3-8b", "decode", **{**asked, "context": 4100}).footprint
+    alone = serve_bound("llama-3-8b", "decode", **{**asked, "context": 4099}).footprint  # of the last of four steps
     assert alone is not None
     assert found.memory.parts["llama-3-8b"] == pytest.approx(alone.total)
     assert found.memory.total == sum(found.memory.parts.values())
@@ -947,6 +947,12 @@ def test_keys_and_values_of_all_sequences_are_those_of_one_chip_that_has_them_al
     assert "4.3 GB of all sequences, before chips split" in " ".join(str(split).split())
 
 
+def test_several_lengths_of_a_cached_prefix_have_no_cache_of_one_number() -> None:
+    found = llm("llama-3-8b", on="h100", phase="prefill", prompt=64, past=[128, 4096])
+    assert found.cache_of_all is None
+    assert found.to_dict()["prefill"]["sizes"]["past"] == [128, 4096]
+
+
 def test_the_fastest_of_several_layouts_is_so_by_what_is_timed():
     own = {"bf16": 3e14, "hbm": 2e12, "capacity": 8e10, "link": 1e11}
     asked: dict[str, Any] = {"tensor": [1, 2, 4], "context": 1000}
@@ -958,7 +964,7 @@ def test_the_fastest_of_several_layouts_is_so_by_what_is_timed():
     ]  # fmt: skip
     assert untimed_parts(hops) == hops
     expected = llm("llama-3-8b", on="h100:4", batch=4, estimate=True, **asked)
-    assert "fastest of those that fit: by floors, data 1, tensor 4" in as_text(expected.sections(), 200)
+    assert "fastest of those that fit: as expected, data 1, tensor 4" in as_text(expected.sections(), 200)
 
 
 def test_a_front_over_layouts_says_what_each_assumes_and_holds():

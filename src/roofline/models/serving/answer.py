@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline import sections
@@ -579,7 +579,7 @@ class Serving(Comparable):
         if self.prefill is not None:
             kept = {name: value for name, value in self.asked.items() if name in PREFILL_ONLY and value is not None}
             prompt = {**kept, "prompt": self.prefill.sizes["prompt"]}
-            read = prompt["prompt"] + (self.prefill.sizes.get("past") or 0)
+            read = _read(self.prefill.sizes)
         sizes = {"batch": whole(self.batch), "context": read if self.decode is None else self.decode.sizes["context"]}
         return nearest(self.model, self._phase.machine, ways=self.ways, prompt=prompt, **sizes, **self.formats)
 
@@ -597,7 +597,7 @@ class Serving(Comparable):
     def cache_of_all(self) -> Size | None:
         """Bytes of the keys, values and states of all sequences after the step, before chips split or copy them."""
         sizes = self._phase.sizes
-        tokens = sizes["prompt"] + (sizes.get("past") or 0) if self.decode is None else sizes["context"] + 1
+        tokens = _read(sizes) if self.decode is None else sizes["context"] + 1
         if not is_number(tokens) or not is_number(sizes["batch"]) or encoder_of(self.model) is not None:
             return None
         kept: Size = self.model.cache_bytes(tokens, batch=sizes["batch"], dtype=self.formats.get("kv"))
@@ -658,6 +658,12 @@ class Serving(Comparable):
             served["expected_tokens_per_second"] = plain_data(self.expected_tokens_per_second)
         served |= {} if self.front is None else {"front": self.front.to_dict()}
         return found | phases | served | {each.key: plain_data(each.answer) for each in self.worked_out}
+
+
+def _read(sizes: Mapping[str, Any]) -> Any:
+    """Tokens of a sequence after its prompt: those in the cache before, and those of the prompt."""
+    past = sizes.get("past")
+    return sizes["prompt"] + (0 if past is None else past)
 
 
 def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:
