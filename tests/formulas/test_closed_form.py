@@ -272,7 +272,11 @@ def test_programs_of_several_machines_have_names_of_their_own() -> None:
     for name, chip in (("bound_1_h100", "h100"), ("bound_2_v5e", "v5e")):
         assert space[name](B=8, F=512)["upper"] == pytest.approx(bound(line[1], on=chip, B=8, F=512).upper, **EQUAL)
     latex = said("formula", line[1], "--on", "v5e", "--latex")
-    assert r"T_{\mathrm{op\ by\ op}} &=" in latex
+    assert r"T_{\mathrm{lower}} &=" in latex
+    assert r"op\ by\ op" not in latex  # of one operation it is the lower bound again
+    assert r"T_{\mathrm{op\ by\ op}} &=" in said(
+        "formula", f"{line[1]}; bf16[B, F] * bf16[F, 32]", "--on", "v5e", "--latex"
+    )
     rates = "\\end{aligned}\n% P_{\\mathrm{bf16}} = 197 TFLOP/s (mxu)\n% W_{\\mathrm{hbm}} = 819 GB/s (hbm)\n"
     assert rates in latex  # its flips follow
 

@@ -549,7 +549,9 @@ class Formula(Answer):
             yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}", sums
         times = [rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms]
         whole = {"lower": rf"\max\left({', '.join(times)}\right)", "upper": " + ".join(times)}
-        for name in BOUNDS:
+        kernels = self.forms["op_by_op"].as_ordered_terms() if "op_by_op" in self.forms else []
+        # of one kind of kernel it is the lower bound again
+        for name in BOUNDS if len(kernels) != 1 or len(self.terms) == 1 else ("lower", "upper"):
             parts = self.forms[name].as_ordered_terms() if name in self.forms else []
             form = _over_lines([text(part, "latex") for part in parts]) if parts else whole[name]
             yield rf"T_{{\mathrm{{{_escaped(name.replace('_', ' '))}}}}}", form

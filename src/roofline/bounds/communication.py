@@ -77,7 +77,7 @@ from roofline.sections import (
 )
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, product
-from roofline.statements import Assumption, assume
+from roofline.statements import Assumption, assume, without
 from roofline.work import Work
 
 if TYPE_CHECKING:
@@ -205,6 +205,10 @@ def _token_exchange(expression: str, dtype: str, arguments: dict[str, Any]) -> T
     if not all(isinstance(size, int) for size in sizes):
         raise InputError(f"{way} takes one number for each of its sizes", hint="ask about one after the other")
     return TokenExchange(way, dtypes.get(dtype).name, *sizes)
+
+
+#: Statements about arithmetic and operands, of which a collective has none.
+_OF_COMPUTING = ("counting", "bytes")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -398,7 +402,8 @@ class Communication(Comparable):
         return self.bound.explain()
 
     def assumed(self) -> tuple[str, ...]:
-        return self.bound.assumptions
+        """What it takes for granted, of sending alone."""
+        return tuple(without(self.bound.assumptions, _OF_COMPUTING))
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/comm/1``)."""
@@ -432,7 +437,7 @@ class Communication(Comparable):
         yield Sentences([found, *expected, *carried])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
-        yield from (BLANK, assumes(bound.assumptions), incomplete(bound.incomplete))
+        yield from (BLANK, assumes(self.assumed()), incomplete(bound.incomplete))
 
     def amount_in_words(self, nbytes: Size) -> str:
         """An array of so many bytes; of tokens, those that each chip has then."""
