@@ -185,3 +185,17 @@ def test_side_by_side_a_chip_without_the_format_says_which_one_it_takes(capsys: 
     assert "l4: matrix products" not in said
     trained = run(capsys, "train", "llama-3-8b", "--on", "h100:64,v5e:8x8", "--batch-tokens", "1M", "--weights", "fp16")
     assert "v5e:8x8: matrix products run on vpu: mxu takes no fp16; --weights bf16" in " ".join(trained.split())
+
+
+def test_a_limit_on_decoding_says_where_memory_and_not_time_is_what_binds(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("llm", "mixtral-8x7b", "--tensor", "2", "--context", "16k")
+    label = " ".join(run(capsys, *words, "--on", "h200:2", "--tpot", "30ms").split())
+    assert "29.1 ms a token: memory holds no more, 141 GB of hbm, the vendor's label: a driver may report" in label
+    reported = " ".join(
+        run(capsys, *words[:2], "--tensor", "4", *words[4:], "--on", "h100:4", "--tpot", "30ms").split()
+    )
+    assert "25.2 ms a token: memory holds no more, 84.9 GB of hbm assumes" in reported
+    late = " ".join(run(capsys, *words, "--on", "h200:2", "--tpot", "20ms").split())
+    assert "memory holds no more" not in late
+    measured = run(capsys, *words, "--on", "h200:2", "--batch", "64", "--measured", "40ms")
+    assert "--estimate says what kernels and the host take of such a step" in " ".join(measured.split())

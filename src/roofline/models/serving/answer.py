@@ -696,7 +696,7 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
     lines += [
         f"{made(phase.lower)}{flops}{used}",
         *_expected_in_words(phase.expectation, made),
-        *([] if phase.measured is None else [measured_in_words(phase)]),
+        *([] if phase.measured is None else [measured_in_words(phase) + _parts_asked(phase, name)]),
         *([] if other is None else [other.in_words("activations")]),
         *_over_several_chips(phase, found, name),
     ]
@@ -707,6 +707,12 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         ]
     lines.append(operations.shares_of_modules(phase))
     yield Sentences(lines, indent=4)
+
+
+def _parts_asked(phase: Bound, name: str) -> str:
+    """How to ask for the parts of a decode step that was measured, beside what was."""
+    asked = f"; {spelled('estimate', True)} says what kernels and the host take of such a step"
+    return asked if name == "decode" and phase.expectation is None and not isinstance(phase, Pipelined) else ""
 
 
 def _expected_in_words(expectation: Any, made: Callable[[Size], str]) -> list[str]:

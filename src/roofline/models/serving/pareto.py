@@ -246,6 +246,14 @@ class ParetoFront(Answer):
         held = any(each.batch for each in self.largest)
         return [f"memory holds batches up to {', '.join([*said, *more])}"] if held else []
 
+    def _held_by_memory(self, choice: ServingChoice) -> str:
+        """That memory holds no larger batch, and whether its size is the vendor's label, in whole GB."""
+        named = (choice.context, choice.tensor, choice.batch)
+        if self.capacity is None or named not in {(most.context, most.tensor, most.batch) for most in self.largest}:
+            return ""
+        label = ", the vendor's label: a driver may report more or less" * (self.capacity % 1e9 == 0)
+        return f": memory holds no more, {format_amount(self.capacity, 'B')} of {self.level}{label}"
+
     def _most_in_time(self) -> list[str]:
         """What makes the most of a chip in the time that a token may take."""
         if self.most_time is None:
@@ -257,7 +265,7 @@ class ParetoFront(Answer):
             made = f"{format_number(choice.tokens_per_second_per_chip)} tokens/s of each chip"
             lines.append(
                 f"in {limit} a token after {choice.context:,} tokens: batch {choice.batch:,}{chips}, {made}, "
-                f"{format_amount(choice.time_per_token, 's')} a token"
+                f"{format_amount(choice.time_per_token, 's')} a token{self._held_by_memory(choice)}"
             )
         fastest = min((choice.time_per_token for choice in self.fitting), default=None)
         least = "nothing fits" if fastest is None else f"the least is {format_amount(fastest, 's')}"
