@@ -251,6 +251,13 @@ def test_a_fused_trace_says_its_time_by_kernel_and_by_operation_and_one_intensit
     assert "kernel by kernel" not in shown
     assert "1,638" in shown
     assert "1.64e+03" not in shown
+    # several policies have the figure of each alone, and the list of operations adds up to its sum
+    both = run(capsys, *words, "--policy", "each-op,fused", "--flat")[1].out
+    (sums,) = re.findall(r"^  sum +(\S+ \S+) +(\S+ \S+)$", both, re.M)[:1]
+    assert sums[1] == format_amount(alone, "s")
+    apart = format_amount(json.loads(run(capsys, *words, "--json")[1].out)["bound"]["op_by_op"], "s")
+    by_kernel = f"h100 policy each-op {apart}, h100 policy fused {format_amount(joined, 's')}"
+    assert f"kernel by kernel, what is joined overlapping too: {by_kernel}" in " ".join(both.split())
 
 
 @pytest.mark.parametrize(("program", "words", "message"), [

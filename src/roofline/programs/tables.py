@@ -125,7 +125,7 @@ def operation_table(
             cells += _timed(part.lower, wholes[who], str(part.bound_by or ""), len(timed))
         rows.append(Row(tuple(cells)))
     if len(timed) > 1:
-        sums = [cell for roof in timed.values() for cell in (Amount(roof.op_by_op, "s"), "")]
+        sums = [cell for who in timed for cell in (Amount(wholes[who], "s"), "")]
         rows.append(Row((ALL_IN_TURN, *[""] * (3 + placed), *sums), "strong"))
     named = {"operation": "", **({"where": "module"} if placed else {}), "source": ""}
     columns = [*(Column(each, wrap="anywhere", meaning=name) for each, name in named.items())]
