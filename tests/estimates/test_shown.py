@@ -330,3 +330,12 @@ def test_what_is_expected_says_how_many_tokens_a_second(capsys: pytest.CaptureFi
     assert f"with 64 at once expect {64 / whole.value:.4g} answers/s, at best 15.27 answers/s" in str(found)
     assert "and prefills of new ones between steps: expect 21.6 ms" in " ".join(str(found).split())
     assert found.to_dict()["expected_tokens_per_second"] == pytest.approx(64 / found.decode.expectation.value)
+
+
+def test_a_limit_on_decoding_holds_floors_where_nothing_is_expected() -> None:
+    asked: dict[str, Any] = {"on": "v5e:8", "tensor": 8, "context": 4000, "weights": "int8", "tpot": "10ms"}
+    found, floors = (roofline.llm("llama-3-8b", **asked, estimate=given) for given in (True, False))
+    assert (found.front.form, found.front.choices) == ("lower", floors.front.choices)
+    said = " ".join(str(found).split())
+    assert "NOTHING IS EXPECTED of some choices, as said below: times and limit are floors in 10 ms a token" in said
+    assert "incomplete no constants of vllm are known for all of these choices" in said
