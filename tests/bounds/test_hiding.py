@@ -46,6 +46,12 @@ def test_a_plan_without_collectives_or_numbers_says_nothing() -> None:
         assert not list(hiding_in_words(found.question, found.best))
 
 
+def test_hops_without_a_latency_are_not_taken_for_none() -> None:
+    sizes = {"I": 8192, "J": 8192, "K": 8192}
+    found = shard("A[I_X, J] * B[J_X, K] -> C[I_X, K]", on="mi300x:8", **sizes)
+    assert next(hiding_in_words(found.question, found.best)).startswith("by what is timed, AllGather over X takes")
+
+
 def test_a_sweep_takes_a_plan_that_slices() -> None:
     line, on, sizes = CASES[0]
     plan = shard(line, on=on, **sizes).best.name

@@ -19,6 +19,7 @@ from roofline.errors import RooflineError
 from roofline.frozen import replace
 from roofline.quantity import format_amount
 from roofline.sizes import is_number, product
+from roofline.statements import by_what_is_timed
 
 #: Sizes are tried up to so many times what was asked.
 FARTHEST = 2**12
@@ -40,7 +41,8 @@ def hiding_in_words(asked: Question, plan: RankedPlan) -> Iterator[str]:
     said = [f"{what} {'takes ' if len(sent) == 1 else ''}{time}" for what, time in zip(each, times, strict=True)]
     busiest = f"; the busiest link works {format_amount(bound.comms, 's')}" if len(sent) > 1 else ""
     does = "hides" if bound.comms <= bound.math else "does not hide"
-    yield f"{', '.join(said)}{busiest} and the arithmetic {format_amount(bound.math, 's')}: sending {does} behind it"
+    timed, math_time = by_what_is_timed(bound.incomplete), format_amount(bound.math, "s")
+    yield f"{timed}{', '.join(said)}{busiest} and the arithmetic {math_time}: sending {does} behind it"
     if plan.layout:
         return
     sizes = [name for name in asked.size_names if is_number(asked.sizes.get(name))]
