@@ -337,7 +337,7 @@ class SideBySide(Answer):
             yield Sentences([f"{who}: {remark}" for remark in remarks if remark])
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
-        verdicts = [*self._verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
+        verdicts = [*self.verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
         if verdicts:
             yield Sentences(verdicts)
         if verdicts or any(self.untimed):
@@ -446,7 +446,8 @@ class SideBySide(Answer):
                     SideBySide(tuple(names), tuple(self.answers[at] for at in kept)),
                 )
 
-    def _verdicts(self) -> list[str]:
+    def verdicts(self) -> list[str]:
+        """Who has the best of the headline, by how much, and why; by each policy where there are several."""
         return [f"{by}{one._verdict()}" for by, one in self.of_each_policy()]
 
     def _verdict(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from roofline.bounds.comparison import FACTS, TIMES_THE_LEAST, SideBySide
 from roofline.frozen import dataclass, once
+from roofline.quantity import in_a_row
 from roofline.sections import BLANK, Cell, Column, Row, Section, Sentences, Table
 
 #: The table of what the machines have, whatever the work.
@@ -90,6 +91,14 @@ class SideBySideByWork(SideBySide):
         for work, part in self.parts.items():
             if len(part.names) > 1:
                 yield from ((f"{work}: {by}", one) for by, one in part.of_each_policy())
+
+    def verdicts(self) -> list[str]:
+        """Who has the best of the headline about each work, once for works of which the same is said."""
+        found: dict[str, list[str]] = {}
+        for work, part in self.parts.items():
+            for said in part.verdicts() if len(part.names) > 1 else ():
+                found.setdefault(said, []).append(work)
+        return [f"{in_a_row(works)}: {said}" for said, works in found.items()]
 
     def cheapest(self) -> Iterator[str]:
         """Where each work costs least."""
