@@ -186,6 +186,40 @@ def test_a_part_of_a_resized_image_reads_what_its_jacobian_has(kind, sizes):
     assert trace(resized, jax.ShapeDtypeStruct(*sizes[:1], "float32")).bytes("minimal") == 4 * (used + 9)
 
 
+@pytest.mark.parametrize("shape", [(9, 7), (200, 90), (3, 100, 40)])
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_where_a_mask_holds_are_apart_and_hold_nothing_else(shape, seed):
+    draw = np.random.default_rng(seed)
+    rows, columns = (np.sort(draw.integers(0, 40, size)) for size in shape[-2:])
+    mask = [
+        draw.random(shape) < 0.9, np.broadcast_to(rows[:, None] >= columns, shape),
+        np.broadcast_to(np.arange(shape[-1]) % 2 == 0, shape), np.broadcast_to(rows[:, None] // 5 % 2 == 0, shape),
+    ][seed]  # fmt: skip
+    found = regions.boxes_where(mask)
+    held = _held(found, shape)
+    assert not (held & ~mask).any()
+    assert held.sum() == regions.elements_of(tuple(found), shape)
+    assert seed == 0 or held.sum() == mask.sum()
+
+
+@pytest.mark.parametrize(
+    "part", [(slice(100), slice(None)), (slice(None), slice(50)), (slice(60, 190), slice(20, 160))]
+)
+@pytest.mark.parametrize("kind", ["tril", "where"])
+def test_of_a_part_of_a_large_triangle_most_is_read_and_never_more(kind, part):
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    sides, shown = 1 if kind == "tril" else 2, np.tril(np.ones((200, 200), bool))[part]
+    exact = shown.sum() if kind == "tril" else shown.size
+    choose = {"tril": (torch.tril, jax.numpy.tril)}.get(kind) or (
+        lambda x, y: torch.where(torch.ones(200, 200).tril() > 0, x, y),
+        lambda x, y: jax.numpy.where(jax.numpy.tri(200) > 0, x, y),
+    )
+    given = [torch.empty(200, 200)] * sides, [jax.ShapeDtypeStruct((200, 200), "float32")] * sides
+    for program, inputs in zip(choose, given, strict=True):
+        read = trace(lambda *x, program=program: program(*x)[part], *inputs).bytes("minimal") / 4 - shown.size
+        assert 0.98 * exact < read <= exact
+
+
 def test_weights_that_a_program_of_jax_holds_are_data_whatever_they_are():
     jax = pytest.importorskip("jax")
     weight = jax.numpy.zeros((8, 4))

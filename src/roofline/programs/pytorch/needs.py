@@ -371,8 +371,10 @@ def _masked(each: Asked) -> Iterator[Region]:
 
 
 def _triangular(each: Asked) -> Iterator[Region]:
-    """Of matrices their triangle."""
+    """Of matrices their triangle; all triangles, which the operation counts itself."""
     rows, columns = each.outs[0][-2:]
+    if each.region == (regions.box_of(each.outs[0]),):
+        return iter([WHOLE])
     if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
         kept = (np.tril if each.facts.name == "tril" else np.triu)(
             np.ones((rows, columns), bool), each.facts.get("diagonal", 0)
