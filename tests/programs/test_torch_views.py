@@ -224,6 +224,8 @@ def _joined(x, y, step=1, overlap=0):
         (lambda x: torch.diag_embed(x, -2, 0, 1)[1:4, ::2], [(4, 6)]),
         (lambda a, b: torch.block_diag(a, b)[2:4, :6], [(3, 4), (5, 6)]),
         (lambda x: x.renorm(2, 0, 0.1)[:2], [(8, 6)]),
+        (lambda a, x, y: torch.addr(a, x, y)[1:3, :4], [(5, 6), (5,), (6,)]),
+        (lambda x, y: F.huber_loss(x, y, reduction="none")[:2], [(8, 6), (8, 6)]),
         (lambda a, b, w: F.bilinear(a, b, w)[:3, :2], [(4, 3), (4, 2), (5, 3, 2)]),
         (lambda x, w: F.prelu(-x.abs(), w)[:, :2], [(4, 6), (6,)]),
         (lambda x, h: torch.gru(x, h, GRU, True, 1, 0.0, False, False, False)[0][:3, 1:2], [(6, 2, 3), (1, 2, 4)]),

@@ -545,6 +545,20 @@ def _by_vector(each: Asked) -> Iterator[Region]:
     yield regions.box_in(WHOLE, vector)
 
 
+def _outer(each: Asked) -> Iterator[Region]:
+    """A matrix, and a product of each element of one vector with each of another."""
+    yield regions.aligned(each.region, each.ins[0], each.outs[0])
+    yield regions.each(each.region, lambda box: [box[:1]])
+    yield regions.each(each.region, lambda box: [box[1:]])
+
+
+def _of_classes(each: Asked) -> Iterator[Region]:
+    """A loss of each row of classes, which stand along the second dimension, or along the only one."""
+    if len(each.outs[0]) == len(each.ins[0]) - 1:
+        yield from needs.along(each, [len(each.ins[0]) > 1], kept=False)
+        yield each.region
+
+
 def _transformed(each: Asked) -> Iterator[Region]:
     axes = each.facts.get("dim")
     return needs.along(each, [d % len(each.ins[0]) for d in axes])
@@ -753,6 +767,8 @@ _OF_MATRICES = (
 
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "expand_copy"), needs.alike),
+    **dict.fromkeys(("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy"), needs.alike),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _of_classes), "addr": _outer,
     **dict.fromkeys(("where", "masked_fill"), _masked), **dict.fromkeys(("tril", "triu"), _triangular),
     **dict.fromkeys((f"{kind}_pad{d}d" for kind in ("reflection", "replication") for d in (1, 2, 3)), _padded_by_own),
     **dict.fromkeys(("cdist", "_cdist_forward"), _distances),
