@@ -15,7 +15,7 @@ from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.hardware.mesh import with_chips
 from roofline.hardware.rate import ridge
-from roofline.models import load
+from roofline.models import load, serve_bound
 from roofline.models.description import Model
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.layout import Parallelism
@@ -23,6 +23,7 @@ from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving.fit import fewest
 from roofline.models.serving.layouts import decode_footprint, memory_capacity
 from tests.models.test_commands import Capture, as_json, run
+from tests.models.tiny import TINY
 
 CASES: list[tuple[str, str, int, int, dict[str, Any]]] = [
     ("llama-3-70b", "h100", 32, 8000, {}),
@@ -258,3 +259,13 @@ def test_a_row_says_the_bytes_over_the_link_that_it_waits_for_and_what_keeps_mat
     for part in far.ops:
         times.update(part.times if part.op.kind != "attention" else {})
     assert times.most_common(1)[0][0] == "nic"
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_layers_that_are_not_run_share_no_sequences(phase: str) -> None:
+    """Llama 3.2's layers that attend to pictures are in memory, and have no keys that chips could pass."""
+    model = load(TINY["mllama_text_model"])
+    sizes: dict[str, Any] = {"batch": 2, "prompt": 16} if phase == "prefill" else {"batch": 2, "context": 16}
+    one, two = (serve_bound(model, phase, on=f"h200:{n}", context_parallel=n, **sizes) for n in (1, 2))
+    assert two.wire
+    assert two.footprint.parts["weights"] == one.footprint.parts["weights"]  # type: ignore[union-attr]

@@ -43,7 +43,7 @@ from roofline.hardware.machine import Machine
 from roofline.models.blocks import collectives
 from roofline.models.blocks.collectives import TensorParallelCollective
 from roofline.models.blocks.encoder import Encoder
-from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts, Mlp
+from roofline.models.blocks.feed_forward import ExpertExchange, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, ParallelBranches
 from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
@@ -137,7 +137,7 @@ class BlockSplitter:
             raise self._not_shared("it has an encoder beside its decoder", either_way)
         if self.kv and block.keeps == "keys":
             return self._kv_parallel(block, local)
-        if not self.context or isinstance(block, (Mlp, MixtureOfExperts, ParallelBranches)):
+        if not self.context or not block.keeps:
             return local
         if block.keeps == "state" or getattr(block, "kv_kernel", False):
             why = f"its {kind} layers ({block.name}) pass a state from token to token"
