@@ -34,6 +34,7 @@ from tests.doc_blocks import (
     run,
     run_once,
 )
+from tests.strategies import for_each
 
 PAGES = documents()
 
@@ -65,7 +66,7 @@ def test_python_examples_give_what_the_page_says(path: Path, folder: Path) -> No
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@for_each("path", PAGES)
 def test_no_example_goes_unexecuted(path: Path) -> None:
     for block in blocks(path.read_text(encoding="utf-8")):
         if block.language == "python":
@@ -115,7 +116,7 @@ def broken_tables(text: str) -> list[str]:
     return [lines[i] for i in heads if not re.fullmatch(r"[|: -]*---[|: -]*", "".join(lines[i + 1 : i + 2]))]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@for_each("path", PAGES)
 def test_no_row_of_a_table_stands_alone(path: Path) -> None:
     assert broken_tables(path.read_text(encoding="utf-8")) == []
 
@@ -501,13 +502,13 @@ def test_the_page_of_operators_names_what_has_a_rule(generated: ModuleType) -> N
     )
 
 
-@pytest.mark.parametrize("path", [p for p in PAGES if p.parent.name == "docs"], ids=lambda path: path.name)
+@for_each("path", [path for path in PAGES if path.parent.name == "docs"])
 def test_a_page_says_whose_question_it_answers(path: Path) -> None:
     if path.name != "changelog.md":
         assert "*For whoever" in "\n".join(path.read_text(encoding="utf-8").splitlines()[:8])
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@for_each("path", PAGES)
 def test_a_formula_on_a_page_is_the_one_that_is_printed_above_it(path: Path) -> None:
     found = list(blocks(path.read_text(encoding="utf-8")))
     for before, block in pairwise(found):

@@ -26,6 +26,7 @@ from roofline.measurement.machine_file import write_machine_file
 from roofline.measurement.points import points_of
 from roofline.sections import Sentences
 from roofline.signatures import ShortSignature, check_methods
+from tests.strategies import for_each
 from tests.test_house_values import ANSWERS, LINE, SIZES, VALUES
 
 #: Commands that have no function: they open or serve a page.
@@ -148,7 +149,7 @@ def test_a_method_without_a_border_is_found() -> None:
     assert _unchecked(check_methods(Mine)) == []
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@for_each("name", FUNCTIONS)
 def test_a_function_shows_its_parameters_by_name(name: str) -> None:
     parameters = inspect.signature(getattr(roofline, name)).parameters.values()
     rest = [each.name for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]

@@ -31,6 +31,7 @@ from roofline.errors import BlockError, InputError, RooflineError, quoted
 from roofline.estimates import calibration, fitting
 from roofline.sizes import array_of
 from roofline.work import Work
+from tests.strategies import for_each
 
 LINE = "bf16[B, D] * bf16[D, F]"
 SIZES = {"B": 8, "D": 8, "F": 8}
@@ -1188,7 +1189,7 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("ask", "message"), IDLE, ids=[message[:50] for _, message in IDLE])
+@for_each(("ask", "message"), IDLE)
 def test_an_argument_that_has_no_meaning_is_an_error(ask: Callable[[], Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         ask()

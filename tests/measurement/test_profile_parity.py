@@ -348,7 +348,7 @@ def test_every_priced_operation_is_compared():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@for_each("name", SIGNATURES)
 def test_names_of_arguments_are_those_of_the_schemas(name):
     found = [getattr(torch.ops.aten, one, None) for one in (name, f"{name}_")]
     schemas = [getattr(packet, word)._schema for packet in found if packet for word in packet.overloads()]

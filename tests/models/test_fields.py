@@ -45,7 +45,7 @@ def test_defaults_that_are_not_in_the_file_are_no_gaps(name: str) -> None:
             assert field in rest or field in (rest.get("text_config") or {}), gap
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "field"),
     [
         (kind, field)

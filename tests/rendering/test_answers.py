@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 
-import pytest
-
 import roofline
 from roofline.answers import CAPABILITIES, Answer, capability
 from roofline.sections import Section
+from tests.strategies import for_each
 
 ROOMS = ("bounds", "models", "programs", "measurement")
 
@@ -50,7 +49,7 @@ def test_the_guard_sees_a_dataclass_that_shows_its_fields() -> None:
     assert not writes_itself(Careless)
 
 
-@pytest.mark.parametrize("name", CAPABILITIES)
+@for_each("name", CAPABILITIES)
 def test_what_answers_offer_from_above_is_there(name: str) -> None:
     assert callable(capability(name))
 
