@@ -104,7 +104,7 @@ def conformal(ratios: Any) -> tuple[float, float]:
 
 
 def even_ends(ratios: Any) -> tuple[float, float]:
-    """Ends as far on either side of one that hold as many: of few models each may be off to either side."""
+    """Ends as far on either side of one that hold as many: few chips, or few models, may each be off to either side."""
     ordered = np.sort(np.abs(np.log(ratios)))
     share = TAILS[1] - TAILS[0]
     far = np.exp(ordered[min(int(np.ceil((len(ordered) + 1) * share)) - 1, len(ordered) - 1)])

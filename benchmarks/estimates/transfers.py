@@ -2,7 +2,8 @@
 
 To another generation: each chip of the fits is left out in turn, and estimated by the rule of
 ``roofline.estimates.transfer`` from the others. Intervals come from the halves of rows that fits take; the coverage
-that a chip reports is of its other half, by an interval that the chip's own rows have no part in.
+that a chip reports is of its other half, by an interval that the chip's own rows have no part in. Its ends are as far
+on either side: by as much as one chip takes longer than the others tell, these take less than it tells.
 
 Within a generation no chip of the main data has a sister there. DeepBench has: single-precision products of cuBLAS on
 two Maxwell chips with the same cores. Each is estimated by its sister's constants as they are. Its two Pascal chips are
@@ -17,11 +18,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from benchmarks.estimates.fits import Outcome, conformal, halves
+from benchmarks.estimates.fits import Outcome, conformal, even_ends, halves
 from benchmarks.estimates.rows import Group, column
 from benchmarks.estimates.shared_constants import chosen_policy
 from roofline.estimates.constants import KERNELS
@@ -34,6 +35,8 @@ SISTERS = (("DB_M40", "DB_TitanX"),)
 #: Share of outer rows that a widened interval holds.
 WITHIN = 0.8
 DEEPBENCH = "baidu-research/DeepBench (Apache-2.0)"
+#: How an interval's ends come from ratios of measured to estimated times.
+Ends: TypeAlias = Callable[[Any], tuple[float, float]]
 AICONF = "ai-dynamo/aiconfigurator (Apache-2.0), microsoft/vidur (MIT)"
 
 
@@ -48,12 +51,13 @@ def another_generation(done: Sequence[Outcome]) -> list[Transfer]:
         for one in mine:
             others = [each.left_out[0] for each in mine if each.left_out and each.group.chip != one.group.chip]
             if others and one.left_out is not None:
-                low, high = conformal(np.concatenate(others))
+                low, high = even_ends(np.concatenate(others))
                 inside = float(np.mean((one.left_out[1] >= low) & (one.left_out[1] <= high)))
                 one.constants.error["unseen_coverage"] = inside  # type: ignore[index]
         fitted, reported = (np.concatenate([one.left_out[half] for one in mine if one.left_out]) for half in (0, 1))
         chips = sorted({one.group.chip for one in mine})
-        found.append(residuals_of(kernel, OTHER, fitted, reported, f"{AICONF}: {', '.join(chips)} left out in turn"))
+        source = f"{AICONF}: {', '.join(chips)} left out in turn"
+        found.append(residuals_of(kernel, OTHER, fitted, reported, source, even_ends))
     return found
 
 
@@ -117,14 +121,7 @@ def _same_shapes(source: Rows, target: Rows) -> Any:
     return np.array([known[shape] * ratio / time for shape, time in there.items() if shape in known])
 
 
-def residuals_of(
-    kernel: str,
-    to: str,
-    fitted: Any,
-    reported: Any,
-    source: str,
-    ends: Callable[[Any], tuple[float, float]] = conformal,
-) -> Transfer:
+def residuals_of(kernel: str, to: str, fitted: Any, reported: Any, source: str, ends: Ends = conformal) -> Transfer:
     """The interval of measured ÷ estimated of some rows, and errors with coverage on others."""
     errors = Errors.of(1 / reported, np.ones_like(reported))
     low, high = ends(fitted)
