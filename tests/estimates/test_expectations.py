@@ -497,3 +497,14 @@ def test_training_steps_at_several_sizes_are_expected_as_each_is_alone() -> None
     assert many.to_pandas()["expected"].tolist() == many.estimate.tolist()
     assert f"a step: {many.expectation.in_words()}" in " ".join(str(many).split())
     assert many.time is many.lower
+
+
+def test_what_a_bound_and_an_expectation_hold_says_itself_in_a_line() -> None:
+    found = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100", estimate=True)
+    assert list(map(repr, found.uses)) == [
+        "<ResourceUse tensor bf16: 8.59 GFLOP in 8.68 µs>",
+        "<ResourceUse hbm: 136 MB in 40.7 µs>",
+    ]
+    (kernel,) = found.expectation.kernels
+    assert repr(kernel).endswith("µs), constants of h100 vllm>")
+    assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 5.2%>"

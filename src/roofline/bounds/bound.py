@@ -107,6 +107,13 @@ class ResourceUse:
     rate: Rate
     time: Size
 
+    def __repr__(self) -> str:
+        unit = "FLOP" if self.quantity == "flops" else "" if self.quantity == "hops" else "B"
+        of = f" {self.dtype}" if self.dtype else ""
+        return (
+            f"<ResourceUse {self.resource}{of}: {format_amount(self.amount, unit)} in {format_amount(self.time, 's')}>"
+        )
+
 
 def decoded(binding: Any) -> Any:
     """What binds: a name, names for arrays, None for formulas."""

@@ -132,6 +132,10 @@ class KernelConstants:
     stand_in: tuple[str, ...] = ()
     other_model: Mapping[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        name = f"{self.chip} {self.library} {kernel_in_words(self.kernel, self.path)} {self.dtype}"
+        return f"<KernelConstants {name}{error_told(self.error.get('mdape'), ())}>"
+
     @property
     def key(self) -> tuple[str, str, str, str, str, str]:
         """What tells one record from another."""

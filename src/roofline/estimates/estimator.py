@@ -57,7 +57,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
 from roofline.ops.collectives.registry import LIKE
-from roofline.quantity import format_quantity
+from roofline.quantity import format_amount, format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.signatures import call, check_methods, spelled, takes
 from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, sqrt
@@ -151,6 +151,15 @@ class KernelEstimate:
     basis: str = ""
     source: KernelConstants | None = None
     extrapolated: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<KernelEstimate {self.in_words()}>"
+
+    def in_words(self) -> str:
+        """Its name, the expected time with its interval, and whose constants that is by."""
+        time, low, high = (format_amount(each, "s") for each in (self.value, self.low, self.high))
+        origin = "its bound" if self.source is None else f"constants of {self.basis}"
+        return f"{self.run.name} {time} ({low} to {high}), {origin}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -291,10 +300,8 @@ class Expectation:
         if len(self.parts) > 1:
             lines.append(f"  {sum_in_words(self.parts, self.stand_in, self.kernel_time)}")
         for one in self.kernels:
-            time, low, high = (format_quantity(each, "s") for each in (one.value, one.low, one.high))
-            origin = "its bound" if one.source is None else f"constants of {one.basis}"
             source = f"  [{one.source.source}]" if one.source is not None and one.source.source else ""
-            lines.append(f"  {one.run.name} {time} ({low} to {high}), {origin}{source}")
+            lines.append(f"  {one.in_words()}{source}")
         return lines
 
     def sections(self) -> list[Section]:
