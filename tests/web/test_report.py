@@ -583,11 +583,29 @@ def test_powers_are_raised_whatever_their_exponent(tab: Tab, tmp_path: Path) -> 
     assert "2554954752\u2009·\u20090.96875batch" in formula.inner_text()
 
 
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zb-h1", "zb-h2"])
+def test_a_page_of_a_pipeline_asks_again_with_other_microbatches(schedule: str) -> None:
+    asked: dict[str, Any] = {"on": "v5p:4x4x4", "batch_tokens": 4e6, "fsdp": 16, "pipeline": 4, "schedule": schedule}
+    (step,) = live_steps(train("llama-3-8b", **asked, microbatches=8))
+    numbers = [1, 3, 4, 32]
+    found = step.formula(microbatches=numbers)
+    for at, number in enumerate(numbers):
+        alone = train("llama-3-8b", **asked, microbatches=number)
+        assert found["lower"][at] == pytest.approx(alone.lower)
+        assert found["memory"][at] == pytest.approx(alone.memory.total)
+    whole = train("llama-3-8b", **{**asked, "schedule": "interleaved", "chunks": 4}, microbatches=8)
+    assert "microbatches" not in live_steps(whole)[0].formula.sizes
+
+
 def test_what_a_stage_waits_stands_among_the_times_of_resources(tab: Tab, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"on": "v5p:4x4x4", "batch_tokens": 4e6, "fsdp": 16, "pipeline": 4, "microbatches": 4}
     opened(tab, report(train("llama-3-8b", **asked)), tmp_path)
     rows = tab.page.locator("section[aria-label='Time on each resource'] summary")
     assert re.split(r"\s+", rows.last.inner_text()) == ["waiting", "4.66", "s", "·", "37%"]
+    slider = tab.page.locator("input[type=range][aria-label=microbatches]")
+    slider.press("End")
+    slider.press("Home")
+    assert "waiting 18.6 s · 70%" in " ".join(rows.last.inner_text().split())
     opened(tab, report(train("llama-3-8b", on="v5p:4x4x4", batch_tokens=4e6)), tmp_path)
     assert "waiting" not in "".join(rows.all_inner_texts())
 

@@ -385,12 +385,22 @@ def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Fo
     return _training_form(found, sizes, point, said, rest)
 
 
-def training_formula(answer: Training) -> Formula:
-    """The closed form of the step that an answer is about, at its sizes."""
+def training_formula(answer: Training, *, microbatches: bool = False) -> Formula:
+    """The closed form of the step that an answer is about, at its sizes, with ``microbatches`` in their number too.
+
+    It stays as it is where it follows from the batch, or has to be a multiple of the stages.
+
+    >>> from roofline.models.training import train
+    >>> step = train("llama-3-8b", on="v5p:4x4x4", batch_tokens=4e6, fsdp=16, pipeline=4, microbatches=16)
+    >>> [round(float(time), 1) for time in training_formula(step, microbatches=True)(microbatches=[8, 16])["lower"]]
+    [10.3, 9.1]
+    """
     given = {name: getattr(answer, name) for name in OF_TRAINING}
+    if microbatches and answer.question.microbatches is not None and not schedule(answer.schedule).splits:
+        given["microbatches"] = answer.microbatches
     _check_single(given)
     point = {name: size for name, size in given.items() if not is_symbol(size)}
-    sizes = {name: symbol(name, exact=True) for name in OF_TRAINING}
+    sizes = {name: symbol(name, exact=True) for name in given}
     found = answer.question.vary(symbolic=True, measured=None, **sizes).answer()
     return _training_form(found, sizes, point, (), {"microbatches": answer.question.microbatches})
 

@@ -200,7 +200,7 @@ def _of_training(answer: Any) -> Iterator[LiveStep]:
 
     if is_symbol(answer.bound.lower) or is_array(answer.lower):
         return
-    formula, chips = training_formula(answer), int(answer.chips)
+    formula, chips = training_formula(answer, microbatches=int(answer.layout.pipeline) > 1), int(answer.chips)
     on = _chips_text(answer.bound.machine.target, chips)
     yield LiveStep("train", formula, answer.bound, answer.expectation, answer.memory, on, chips)
 
