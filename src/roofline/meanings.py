@@ -383,7 +383,9 @@ _ATTRIBUTES = {
     ),
     "total_bytes": ("the sum of bytes, which has them by memory level", "bytes_moved moved_bytes memory_bytes traffic"),
     "attainable": ("FLOP/s at best", "performance flops_per_second achieved_flops roof"),
-    "utilisation": ("the compute unit's share of the time at best", "utilization of_peak fraction_of_peak"),
+    "utilisation": ("the compute unit's share of the time at best", "utilization of_peak fraction_of_peak mfu"),
+    "times": ("seconds by resource", "memory_time compute_time hbm_time network_time breakdown"),
+    "flops": ("FLOPs of the matrix work", "flop total_flops num_flops flop_count"),
     "over_floor": (
         "how many times the floor it takes, where measured= says how long", "slowdown over_bound times_the_floor"
     ),
