@@ -131,3 +131,10 @@ def test_the_first_step_of_a_sequence_is_the_same_in_a_row_of_a_grid(name: str, 
         expected = [getattr(first, column), getattr(later, column)]
         assert getattr(rows, column).tolist() == pytest.approx(expected, rel=1e-12)
         assert list(table[column]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_pool_of_keys_that_is_not_full_reads_no_scale_in_a_row_of_an_array() -> None:
+    model = load(TINY["qwen4_exp_text"])
+    rows = serve_bound(model, "decode", on="h100", batch=2, context=[8, 9, 10, 11])
+    one = [serve_bound(model, "decode", on="h100", batch=2, context=context).upper for context in (8, 9, 10, 11)]
+    assert rows.upper.tolist() == pytest.approx(one, rel=1e-12)

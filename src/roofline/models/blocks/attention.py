@@ -550,7 +550,8 @@ class Attention(Block, keeps="keys"):
             elements = tokens * indexer.width
             builder.vector("reduction", [both], mean, "indexer.mean", flops=elements, elements=elements)
             builder.mark_by_sequence()
-            mean = builder.norm("rms_norm", mean, "indexer.k_layernorm", rows, indexer.width)
+            scale = indexer.width * minimum(rows, 1)
+            mean = builder.norm("rms_norm", mean, "indexer.k_layernorm", rows, indexer.width, touched=scale)
             builder.mark_by_sequence()
             kept = step.index_format(indexer.dtype)
             entries = keep_entries(builder, mean, "indexer", indexer.width, indexer.pool, None, kept)
