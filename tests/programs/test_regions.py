@@ -173,8 +173,10 @@ def test_a_part_of_what_a_loop_a_branch_or_windows_give_is_made_of_a_part(name):
     assert traced.bytes("minimal") == 4 * (read + given)
 
 
-@pytest.mark.parametrize("kind", ["bilinear", "bicubic", "lanczos3", "nearest"])
-@pytest.mark.parametrize("sizes", [((9, 8), (16, 12)), ((16, 12), (7, 9)), ((8, 8), (8, 24))])
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [("bilinear", ((9, 8), (16, 12))), ("bicubic", ((16, 12), (7, 9))), ("lanczos3", ((8, 8), (8, 24)))],
+)
 def test_a_part_of_a_resized_image_reads_what_its_jacobian_has(kind, sizes):
     jax = pytest.importorskip("jax")
     image = np.random.default_rng(0).random(sizes[0]).astype(np.float32)
@@ -218,6 +220,29 @@ def test_of_a_part_of_a_large_triangle_most_is_read_and_never_more(kind, part):
     for program, inputs in zip(choose, given, strict=True):
         read = trace(lambda *x, program=program: program(*x)[part], *inputs).bytes("minimal") / 4 - shown.size
         assert 0.98 * exact < read <= exact
+
+
+@pytest.mark.parametrize(
+    ("how", "left", "part"),
+    [
+        ({"lower": True}, True, (slice(2), slice(None))),
+        ({"lower": True, "transpose_a": True}, True, (slice(3, 5), slice(1, 2))),
+        ({"unit_diagonal": True}, False, (slice(None), slice(2))),
+    ],
+)
+def test_of_a_triangle_a_part_of_the_solution_reads_what_its_jacobian_has(how, left, part):
+    jax = pytest.importorskip("jax")
+
+    def program(a, b):
+        return jax.lax.linalg.triangular_solve(a, b, left_side=left, **how)[part]
+
+    draw = np.random.default_rng(0)
+    given = [draw.random((6, 6)).astype(np.float32) + 4 * np.eye(6, dtype=np.float32)]
+    given.append(draw.random((6, 4) if left else (5, 6)).astype(np.float32))
+    slopes = jax.jacobian(program, argnums=(0, 1))(*given)
+    read = sum(int((np.asarray(slope) != 0).any((0, 1)).sum()) for slope in slopes)
+    shapes = [jax.ShapeDtypeStruct(value.shape, "float32") for value in given]
+    assert trace(program, *shapes).bytes("minimal") == 4 * (read + program(*given).size)
 
 
 def test_weights_that_a_program_of_jax_holds_are_data_whatever_they_are():

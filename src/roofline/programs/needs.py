@@ -270,6 +270,21 @@ def triangle(
     return [(*batch, (a, b, 1), (b - own, last, 1) if upper else (first, a + own, 1)) for a, b in pairwise(ends)]
 
 
+def solved(
+    region: Region, matrix: Any, known: Any, out: Any, left: bool, upper: bool, diagonal: bool, turned: bool = False
+) -> tuple[Region, Region]:
+    """Of a triangular matrix A, ``turned`` if it is given as Aᵀ, and of B: what a part of X depends on, A·X or X·A = B.
+
+    Rows of X follow each other: what comes before is needed for what comes later, or the other way round.
+    """
+    axis, n, is_upper = len(out) - (2 if left else 1), matrix[-1], upper is not turned
+    asked = regions.up_to(region, out, axis, is_upper is left)
+    square = regions.each(asked, lambda box: triangle(box[:-2], out[:-2], n, is_upper, diagonal, box[axis]))
+    if turned:
+        square = regions.each(square, lambda box: [(*box[:-2], box[-1], box[-2])])
+    return regions.aligned(square, matrix, (*out[:-2], n, n)), regions.aligned(asked, known, out)
+
+
 def lettered(asked: Asked, words: Sequence[Sequence[Any]], result: Sequence[Any]) -> Iterator[Region]:
     """A sum over products whose dimensions have letters: all of what is summed, else what the result has."""
     for shape, word in zip(asked.ins, words, strict=True):

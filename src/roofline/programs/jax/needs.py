@@ -416,8 +416,11 @@ _RULES: dict[str, needs.Rule] = {
     ),
     "fft": lambda each: needs.along(each, range(-len(each.facts["fft_lengths"]) % len(each.ins[0]), len(each.ins[0]))),
     "cholesky": lambda each: needs.batched(each, half="lower"),
-    "triangular_solve": lambda each: needs.batched(
-        each, half="lower" if each.facts["lower"] else "upper", diagonal=not each.facts["unit_diagonal"]
+    "triangular_solve": lambda each: iter(
+        needs.solved(
+            each.region, each.ins[0], each.ins[1], each.outs[0], each.facts["left_side"], not each.facts["lower"],
+            not each.facts["unit_diagonal"], bool(each.facts["transpose_a"]),
+        )
     ),
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,

@@ -371,10 +371,8 @@ def _masked(each: Asked) -> Iterator[Region]:
 
 
 def _triangular(each: Asked) -> Iterator[Region]:
-    """Of matrices their triangle; all triangles, which the operation counts itself."""
+    """Of matrices their triangle."""
     rows, columns = each.outs[0][-2:]
-    if each.region == (regions.box_of(each.outs[0]),):
-        return iter([WHOLE])
     if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
         kept = (np.tril if each.facts.name == "tril" else np.triu)(
             np.ones((rows, columns), bool), each.facts.get("diagonal", 0)
@@ -502,21 +500,20 @@ def _solved(each: Asked) -> Iterator[Region]:
     is_vector = len(out) == len(matrix) - 1  # B holds one right side of each matrix, which is a column of its own
     if is_vector:
         region, known, out = regions.each(region, lambda box: [(*box, (0, 1, 1))]), (*known, 1), (*out, 1)
-    left, n = call.get("left", True), matrix[-1]
-    axis, is_upper = len(out) - (2 if left else 1), bool(call.get("upper"))
-    is_triangle = call.name == "linalg_solve_triangular"
-    below = is_triangle and is_upper is left  # what comes later is needed for what comes before
-    asked = region if is_triangle else regions.along(region, out, (axis,))
-    asked = regions.up_to(asked, out, axis, below)
-    has_diagonal = not call.get("unitriangular", False)
-    if call.name == "_linalg_solve_ex":
-        square = regions.each(asked, lambda box: [(*box[:-2], (0, n, 1), (0, n, 1))])
+    n, is_upper = matrix[-1], bool(call.get("upper"))
+    if call.name == "linalg_solve_triangular":
+        side, diagonal = bool(call.get("left", True)), not call.get("unitriangular", False)
+        of_matrix, of_known = needs.solved(region, matrix, known, out, side, is_upper, diagonal)
     else:
-        square = regions.each(
-            asked, lambda box: needs.triangle(box[:-2], out[:-2], n, is_upper, has_diagonal, box[axis])
-        )
-    of_matrix = regions.aligned(square, matrix, (*out[:-2], n, n))
-    of_known = regions.aligned(asked, known, out)
+        asked = regions.along(region, out, (len(out) - 2,))
+        full = [(0, n, 1), (0, n, 1)]
+
+        def square(box: regions.Box) -> list[regions.Box] | None:
+            every = call.name == "_linalg_solve_ex"
+            return [(*box[:-2], *full)] if every else needs.triangle(box[:-2], out[:-2], n, is_upper)
+
+        of_matrix = regions.aligned(regions.each(asked, square), matrix, (*out[:-2], n, n))
+        of_known = regions.aligned(asked, known, out)
     if is_vector:
         of_known = regions.each(of_known, lambda box: [box[:-1]])
     yield from (of_known, of_matrix) if call.name == "cholesky_solve" else (of_matrix, of_known)
