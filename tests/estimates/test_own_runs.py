@@ -17,7 +17,7 @@ import roofline
 from roofline import bound
 from roofline.cli.measure import accuracy_command, calibrate_command, profile_command
 from roofline.errors import InputError
-from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
+from roofline.estimates import calibrate, calibrate_served, calibration, estimated, fitting, held_accuracy
 from roofline.estimates.calibration import Calibration, interval_of, refitted
 from roofline.estimates.constants import KERNELS, LEFT_OUT, shipped
 from roofline.estimates.estimator import Estimator, kernels_of
@@ -46,6 +46,19 @@ def written(path: Path, seconds: list[float], more: str = "") -> Path:
     rows = [f"{m},{n},{k},bf16,{time:.9g}" for (m, n, k), time in zip(SHAPES, seconds, strict=True)]
     path.write_text("m,n,k,dtype,seconds\n" + "\n".join(rows) + "\n" + more)
     return path
+
+
+@pytest.fixture
+def to_the_end() -> None:
+    """For tests of how well a fit goes."""
+
+
+@pytest.fixture(autouse=True)
+def _few_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit ends after two steps in tests of what is read and said."""
+    if "to_the_end" not in request.fixturenames:
+        monkeypatch.setattr(calibration, "MOST_STEPS", 2)
+        monkeypatch.setattr(fitting, "LOOK", 2)
 
 
 @pytest.fixture(scope="module")
@@ -231,6 +244,7 @@ def test_ten_rows_move_the_constants_of_the_nearest_chip(moved: tuple[Path, Cali
     assert found.started_from == ("h100 vllm (its generation)",)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_rows_are_dicts_in_python_too(moved: tuple[Path, Calibration]) -> None:
     rows = [
         {"m": m, "N": np.int64(n), "k": k, "dtype": "bf16", "latency_us": 1e6 * time, "library": None}
@@ -302,6 +316,7 @@ def test_steps_of_a_framework_move_to_served_runs(tmp_path: Path) -> None:
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> None:
     """Times of a framework 1.2 times as slow; taken as runs with an output they would need prefills at no time."""
     asked = {(n, c): serve("llama-3.1-70b", batch=n, context=c, **LAYOUT) for n in (1, 8, 64) for c in (512, 4096)}
@@ -324,6 +339,7 @@ def test_steps_without_prefills_are_of_their_context_alone(tmp_path: Path) -> No
     assert "outside the interval of 80% of their own constants, furthest runs[18]: " in said
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_ten_steps_of_a_slower_host_move_its_time_a_sequence() -> None:
     """Steps of a host that takes four times as long a sequence, with a ripple of five percent."""
     record = next(one for one in shipped("served_step", chip="h100", library="vllm", path="dense") if not one.version)
@@ -419,6 +435,7 @@ def test_options_of_serving_need_a_model(tmp_path: Path) -> None:
         CliRunner().invoke(calibrate_command, words, catch_exceptions=False)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_a_chip_whose_vendor_has_no_constants_gets_its_own_from_ten_rows(tmp_path: Path) -> None:
     """Times of a chip with its own launch and rates, as a file of ``roofline run --csv`` holds them."""
     peak, rate, launch = 6e14, 4e12, 8e-6
@@ -459,6 +476,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_a_trace_of_torch_makes_constants(here: str) -> None:
     machine = chip(f"{here}#this")
     kernels = measured_kernels(TRACE, machine)
@@ -593,6 +611,7 @@ def test_constants_are_taken_as_they_were_fitted_or_from_their_file(tmp_path: Pa
         roofline.bound(line, on="t4", estimate=True, constants=3)
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_a_row_far_off_the_others_is_left_out_and_says_so() -> None:
     """One of ten times is ten times too long: the others are fitted, as without it."""
     rows = [
@@ -608,6 +627,7 @@ def test_a_row_far_off_the_others_is_left_out_and_says_so() -> None:
     assert found.constants[0].values == without.constants[0].values
 
 
+@pytest.mark.usefixtures("to_the_end")
 def test_rows_that_bring_no_gain_say_so() -> None:
     """Times that differ by no rule tell nothing of other sizes."""
     sizes = [*zip(SHAPES, times("h100"), strict=True)]
