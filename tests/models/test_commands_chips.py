@@ -199,3 +199,13 @@ def test_a_limit_on_decoding_says_where_memory_and_not_time_is_what_binds(capsys
     assert "memory holds no more" not in late
     measured = run(capsys, *words, "--on", "h200:2", "--batch", "64", "--measured", "40ms")
     assert "--estimate says what kernels and the host take of such a step" in " ".join(measured.split())
+
+
+def test_what_misses_a_labelled_capacity_by_little_says_that_it_is_the_label(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    near = run(capsys, "llm", "llama-3.1-8b", "--on", "t4")
+    assert "needs 16.6 GB, dram has 16 GB by the vendor's label" in near
+    far = run(capsys, "llm", "llama-3-70b", "--on", "h100")
+    assert "hbm has 84.9 GB" in far
+    assert "label" not in far

@@ -19,8 +19,11 @@ from roofline.frozen import dataclass, replace
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Section, Sentences
 from roofline.signatures import check_methods
-from roofline.sizes import Size, is_array, is_symbol, maximum, of_largest, undominated
+from roofline.sizes import Size, is_array, is_number, is_symbol, maximum, of_largest, undominated
 from roofline.work import Op, Tensor
+
+#: How near to its capacity a memory's need is decided by what the capacity is taken from, as a share.
+NEAR = 0.05
 
 
 @check_methods
@@ -100,7 +103,17 @@ class Footprint:
     def needs_in_words(self) -> str:
         """What is needed against what there is."""
         needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
-        return f"needs {needs}, {self.level} has {has}"
+        return f"needs {needs}, {self.level} has {has}" + " by the vendor's label" * self.rests_on_label
+
+    @property
+    def rests_on_label(self) -> bool:
+        """Whether it is near a capacity of whole GB, the vendor's label: a driver may report more or less.
+
+        >>> [Footprint({"weights": 95e9}, "hbm", has).rests_on_label for has in (94e9, 94.5e9, 80e9)]
+        [True, False, False]
+        """
+        has, needs = self.capacity, self.total
+        return bool(has and has % 1e9 == 0 and is_number(needs) and abs(needs - has) <= NEAR * has)
 
     def in_words(self) -> str:
         """What is needed at once, part by part, and what there is.
