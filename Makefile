@@ -46,8 +46,8 @@ types: $(VENV)/ready-dev  ## mypy, strict
 docs: $(VENV)/ready-dev  ## build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
 
-docs-check: $(VENV)/ready-dev  ## the same, without running every example for a phone's width once more
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs auto --tag check docs docs/_build/check
+docs-check: $(VENV)/ready-dev  ## the same pages, without what only readers need: navigation, search, examples at a phone's width
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --tag check docs docs/_build/check
 
 docs-faults: docs  ## hold every page against what a reader needs, at five widths in both themes; needs Chromium
 	$(BIN)/python -m tests.web.site docs/_build/html

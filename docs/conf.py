@@ -157,12 +157,19 @@ def with_roles(app, pagename, templatename, context, doctree):
     context["body"] = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="none">\n<dd><em class="sig-param')
 
 
+def without_search(app):
+    """Make no index of words for a build that only checks the pages."""
+    if app.tags.has("check"):
+        app.builder.search = False
+
+
 def setup(app):
     """Write the generated pages, and register the hook."""
     import generated_pages
 
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
+    app.connect("builder-inited", without_search)
     app.add_post_transform(OthersNames)
     app.connect("missing-reference", under_its_other_name)
     app.connect("autodoc-skip-member", without_names_alone)
