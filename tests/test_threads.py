@@ -26,8 +26,8 @@ QUESTIONS = [
 ]
 assert not {"numpy", "sympy", "matplotlib"} & set(sys.modules)
 with ThreadPoolExecutor(8) as pool:
-    answers = list(pool.map(lambda number: QUESTIONS[number % 8](), range(32)))
-assert all(answers[number] == answers[number % 8] == QUESTIONS[number % 8]() for number in range(32))
+    answers = list(pool.map(lambda number: QUESTIONS[number % 8](), range(16)))
+assert all(answers[number] == answers[number % 8] == QUESTIONS[number % 8]() for number in range(16))
 """
 
 
