@@ -522,7 +522,7 @@ def test_a_formula_is_drawn_in_the_colour_of_the_text_and_says_itself_in_words()
     page = (ROOT / "docs" / "formulas.md").read_text(encoding="utf-8")
     latex = next("\n".join(block.lines) for block in blocks(page) if block.language == "{math}")
     image = drawn(latex)
-    assert image.count('<svg role="img" aria-label="T_') == 5
+    assert image.count('<svg role="img" aria-label="T_') == 4
     assert "currentColor" in image
     names = re.findall(r'\bid="([^"]+)"', image)
     assert len(set(names)) == len(names)
