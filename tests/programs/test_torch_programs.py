@@ -359,6 +359,14 @@ def test_a_plain_tensor_of_the_caller_has_its_values_again_afterwards():
     assert [factor.sum(), layer.scale.sum(), layer.counts[0].sum()] == [4, 4, 0]
     assert (place.tolist(), rows.tolist()) == ([2, 3], [0, 0])
 
+    def replaces(x):
+        factor.data = torch.zeros(4)
+        layer.scale.resize_(8)
+        return x * factor
+
+    assert trace(replaces, "fp32[4]").ops
+    assert (factor.tolist(), layer.scale.tolist()) == ([1] * 4, [1] * 4)
+
 
 def test_a_program_looks_at_values_of_a_tensor_and_works_out_its_gradient():
     weight, other = torch.ones(4, requires_grad=True), nn.Parameter(torch.ones(4))

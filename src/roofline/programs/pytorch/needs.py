@@ -134,9 +134,9 @@ def _written_last(
     stays: dict[int, list[Stretches]] = {}
     given: dict[int, Size] = {}
     for place, op in reversed(list(enumerate(ops))):
-        call = _counted_from_least(calls.get(place))
         base = _base(op.writes[0].ident) if op.writes else ""
-        if call is None or base not in kept or not _is_part(op, call):
+        call = _counted_from_least(calls.get(place)) if base in kept else None
+        if call is None or not _is_part(op, call):
             continue
         later, (written, _) = covered[base], _changed(op, call)
         if written:

@@ -172,6 +172,7 @@ _OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot"
 _DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _DEVICE = torch.Tensor.device.__get__
+_SET_DATA = torch.Tensor.data.__set__
 #: Lookups in a table, and the position of their indices.
 _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
@@ -213,7 +214,7 @@ class Recorder:
         self.leaves: dict[int, Any] = {}
         self.met_leaves = False
         self._worked_out: dict[int, tuple[Any, Any]] = {}
-        self._before: dict[int, tuple[Any, Any]] = {}
+        self._before: dict[int, tuple[Any, Any, Any]] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -386,15 +387,18 @@ class Recorder:
 
     def remember(self, tensor: Any) -> None:
         """Keep what a tensor holds that the program has not made and is about to write into."""
-        if self.identities.is_from_outside(tensor) and _address(tensor) not in self._before:
+        if self.known(tensor) and self.identities.is_from_outside(tensor) and _address(tensor) not in self._before:
             with outside():
-                storage = tensor.untyped_storage()
-                self._before[_address(tensor)] = (storage, storage.clone())
+                values = tensor.untyped_storage().clone()
+                self._before[_address(tensor)] = (tensor, tensor.detach(), values)
 
     def give_back(self) -> None:
         """Give the tensors that were remembered the values that they had."""
-        for storage, values in self._before.values():
-            storage.copy_(values)
+        for tensor, before, values in self._before.values():
+            if before.untyped_storage().nbytes() != values.nbytes():
+                before.untyped_storage().resize_(values.nbytes())
+            before.untyped_storage().copy_(values)
+            tensor.data = before
 
     def wrapped_on_shapes(self, wrap: Any) -> Any:
         """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
@@ -692,6 +696,8 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
             args = map_tensors(args, self.recorder.with_values)
         elif any(map(_is_leaf_with_values, tensors_in((args, kwargs)))):
             args, kwargs = map_tensors((args, kwargs), self.recorder.leaf_of)
+        if func == _SET_DATA:
+            self.recorder.remember(args[0])
         is_outer = self.recorder.leaf_values and not self._inside
         values = self.recorder.values_in((args, kwargs)) if is_outer else None
         result = self._called(func, args, kwargs)
