@@ -784,10 +784,8 @@ def each_beside(
         found = side_by_side(answers, names_of(machines, chosen))
         if not any(name in WORKS for name in chosen[0]):
             return found
-        of = [{name: each[name] for name in each if name in WORKS} for each in chosen]
         ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]
-        works = [work.partition(" ")[2] or work for work in names_of([""], of)]
-        return capability("beside_by_work")(found, works * len(machines), names_of(machines, ways))
+        return capability("beside_by_work")(found, works_of(chosen) * len(machines), names_of(machines, ways))
 
     listed = sizes_listed(options) if len(machines) * len(chosen) > 1 else {}
     if not listed:
@@ -926,10 +924,26 @@ def names_of(machines: Sequence[Any], chosen: Sequence[Mapping[str, Any]]) -> li
     """
 
     def said_of(name: str, value: Any) -> str:
-        return str(getattr(value, "name", value)) if name in SUBJECTS else f"{name} {value}"
+        return _name_of(value) if name in SUBJECTS else f"{name} {value}"
 
     said = [" ".join(said_of(name, value) for name, value in each.items()) for each in chosen]
     return [f"{on} {formats}".strip() for on in capability("told_apart")(machines) for formats in said]
+
+
+def works_of(chosen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The name of the work of each choice; works that differ and have one name are numbered.
+
+    >>> works_of([{"model": "my own", "kv": "bf16"}, {"model": "my own", "kv": "fp8"}, {"model": "your own"}])
+    ['my own', 'my own', 'your own']
+    """
+    of = [{name: each[name] for name in each if name in WORKS} for each in chosen]
+    apart = [each for at, each in enumerate(of) if each not in of[:at]]
+    names = numbered([" ".join(map(_name_of, each.values())) for each in apart])
+    return [names[apart.index(each)] for each in of]
+
+
+def _name_of(value: Any) -> str:
+    return str(getattr(value, "name", value))
 
 
 def price_of_each(price: Any, machines: Sequence[Any]) -> list[Any]:

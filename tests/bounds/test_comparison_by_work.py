@@ -5,6 +5,7 @@ import pytest
 from roofline import llm
 from roofline.bounds.comparison_by_work import SideBySideByWork
 from roofline.cli import main
+from roofline.models import load as load_model
 from roofline.quantity import format_number
 from roofline.rendering.terminal import as_text
 
@@ -30,6 +31,21 @@ def test_a_model_is_ranked_as_if_it_were_asked_alone() -> None:
     assert dict(zip(found.names, found.times_the_best, strict=True)) == by_name
     assert found.fastest is None
     assert found.to_dict()["fastest"] is None
+
+
+@pytest.mark.parametrize(
+    ("names", "works"), [(("my model", "your model"),) * 2, (("mine", "mine"), ("mine (1)", "mine (2)"))]
+)
+def test_models_are_told_apart_whatever_their_names(names: tuple[str, str], works: tuple[str, str]) -> None:
+    models = [load_model(model, name=name) for model, name in zip(MODELS, names, strict=True)]
+    found = llm(models, on=CHIPS[:2], tensor=8, context=8192)
+    assert isinstance(found, SideBySideByWork)
+    assert {work: [each.model.name for each in part.answers] for work, part in found.parts.items()} == {
+        work: [name] * 2 for work, name in zip(works, names, strict=True)
+    }
+    assert [part.answers[0].decode.lower for part in found.parts.values()] == [
+        llm(model, on=CHIPS[0], tensor=8, context=8192).decode.lower for model in MODELS
+    ]
 
 
 def test_the_headline_names_the_best_of_each_model_and_by_how_much() -> None:
