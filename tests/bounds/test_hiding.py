@@ -40,6 +40,28 @@ def test_it_hides_from_the_size_on_that_is_named(line: str, on: str, sizes: dict
     assert said in " ".join(str(found).split())
 
 
+@pytest.mark.parametrize("D", [8192, 16384])
+def test_a_size_that_follows_from_another_grows_with_it(D: int) -> None:
+    line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]"
+    found = shard(line, on="h100:8", B=4096, D=D, F="4*D")
+    first = hidden_from(found.question, found.best, "D")
+    assert first is not None
+    at = [bound(line, on="h100:8", plan=found.best.name, B=4096, D=int(n), F=4 * int(n)) for n in (first - 8, first)]
+    assert [bool(each.comms <= each.math) for each in at] == [False, True]
+    last = [*hiding_in_words(found.question, found.best)][-1]
+    assert f"D = {first:,.0f} on" in last
+    assert "F" not in last
+
+
+def test_no_larger_size_is_said_to_be_needed_where_sending_hides() -> None:
+    line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]; AllGather_X(bf16[M_X, N])"
+    found = shard(line, on="h100:8", B=65536, D=8192, F=32768, M=1024, N=1024)
+    assert hidden_from(found.question, found.best, "M") == math.inf  # a larger one ends it
+    said = " ".join(hiding_in_words(found.question, found.best))
+    assert "sending hides behind it" in said
+    assert "does not do it" not in said
+
+
 def test_a_plan_without_collectives_or_numbers_says_nothing() -> None:
     for sizes in ({"B": 1024, "D": 1024, "F": 1024}, {}):
         found = shard("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", on="v5e:4", **sizes)

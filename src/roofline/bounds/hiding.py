@@ -40,15 +40,16 @@ def hiding_in_words(asked: Question, plan: RankedPlan) -> Iterator[str]:
     times = [format_amount(part.lower, "s") for part in sent]
     said = [f"{what} {'takes ' if len(sent) == 1 else ''}{time}" for what, time in zip(each, times, strict=True)]
     busiest = f"; the busiest link works {format_amount(bound.comms, 's')}" if len(sent) > 1 else ""
-    does = "hides" if bound.comms <= bound.math else "does not hide"
+    hides = bound.comms <= bound.math
+    does = "hides" if hides else "does not hide"
     timed, math_time = by_what_is_timed(bound.incomplete), format_amount(bound.math, "s")
     yield f"{timed}{', '.join(said)}{busiest} and the arithmetic {math_time}: sending {does} behind it"
     if plan.layout:
         return
-    sizes = [name for name in asked.size_names if is_number(asked.sizes.get(name))]
+    sizes = [name for name in asked.size_names if is_number(asked.sizes.get(name)) and name not in asked.formulas]
     first = {name: hidden_from(asked, plan, name) for name in sizes}
     least = [f"{name} = {int(size):,}" for name, size in first.items() if size and 1 < size < math.inf]
-    never = [name for name, size in first.items() if size == math.inf]
+    never = [name for name, size in first.items() if size == math.inf and not hides]
     if least:
         others = f"; a larger {' or '.join(never)} alone does not do it" if never else ""
         yield f"by this plan it hides from {' or '.join(least)} on{others}"
@@ -60,7 +61,8 @@ def hidden_from(asked: Question, plan: RankedPlan, name: str) -> float | None:
     """The least size from which on sending takes no longer than computing.
 
     1 where it never takes longer, infinity where it does at the largest tried, :data:`FARTHEST` times the size asked;
-    None where that is not known. The other sizes are as asked; those that all chips divide are tried.
+    None where that is not known. Sizes that are formulas of it follow, the others are as asked; those that all chips
+    divide are tried.
     """
     import numpy as np
 
@@ -70,8 +72,7 @@ def hidden_from(asked: Question, plan: RankedPlan, name: str) -> float | None:
         return None
 
     def hides(sizes: Any) -> Any:
-        at = asked.vary(sizes={**asked.sizes, name: sizes})
-        found = replace(at, plan_of_all=plan.plan).answer()
+        found = replace(asked.with_sizes(**{name: sizes}), plan_of_all=plan.plan).answer()
         return np.broadcast_to(np.asarray(found.comms) <= np.asarray(found.math), sizes.shape)
 
     doublings = (asked.sizes[name] * FARTHEST // step).bit_length()
@@ -89,5 +90,5 @@ def hidden_from(asked: Question, plan: RankedPlan, name: str) -> float | None:
                 return high
             stride = step * max(1, (high - low) // (step * AT_ONCE))
             sizes = np.unique(np.append(np.arange(low, high, stride), high))
-    except RooflineError:  # a size that others follow from, or that the plan does not take
+    except RooflineError:  # a size that the plan does not take, or one that follows from it
         return None
