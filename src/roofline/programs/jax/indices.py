@@ -26,7 +26,7 @@ from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_na
 _MOST_BYTES = 2**24
 
 #: Floating-point numbers of more elements are not looked at.
-_MOST_FLOATS = 2**21
+_MOST_FLOATS = 2**18
 
 #: Values of an operand, None where they are not known.
 Numbers: TypeAlias = Any
@@ -139,7 +139,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "not": _each(np.invert), "xor": _each(np.bitwise_xor), "shift_left": _each(np.left_shift),
     "shift_right_arithmetic": _each(np.right_shift), "shift_right_logical": _each(_shifted),
     "integer_pow": lambda params, x: np.power(x, params["y"]),
-    "select_n": _each(lambda which, *cases: np.choose(which.astype(int), cases)),
+    "select_n": _each(lambda which, *cases: np.select([which == n for n in range(1, len(cases))], cases[1:], cases[0])),
     "convert_element_type": _each(np.asarray), "copy": _each(np.asarray), "stop_gradient": _each(np.asarray),
     "reshape": lambda params, x: x.reshape(params["new_sizes"]),
     "squeeze": lambda params, x: np.squeeze(x, tuple(params["dimensions"])),
