@@ -271,7 +271,7 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     def back(box: Box) -> list[Box] | None:
         shown = spread[tuple(slice(*edges) for edges in box)]
         parts = boxes_where(shown)
-        if box == box_of(shape) and elements_of(tuple(parts), shape) != np.count_nonzero(shown):
+        if box == box_of(shape) and sum(prod(map(_places, part)) for part in parts) != np.count_nonzero(shown):
             return None
         return [tuple(_of_edges(*pair) for pair in zip(box, part, strict=True)) for part in parts]
 
