@@ -491,10 +491,12 @@ NAMES_AS_DATA = {
     },
     "whole answers at best": "total", "their tokens/s at best": "total_tokens_per_second",
     **{
-        f"{unit} a million {of}{kind}": f"{of}_{name}".lstrip("_")
+        f"{unit} a million {of}{kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
         for of, kind in (("input", " tokens"), ("output", " tokens"), ("", "runs"))
         for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
+        for end, prefix in (("", ""), (", expected", "expected"))
     },
+    "days, expected": "days", "cost, expected": "cost",
     "decode, measured": "measured", "a step, measured": "measured", "prefill, measured": "prefill_measured",
 }  # fmt: skip
 

@@ -295,9 +295,56 @@ def test_a_limit_holds_what_is_expected_of_rows_and_their_costs_are_by_it() -> N
     assert (floors.cheapest, table.cheapest) == (1, 0)
     ratio = table.plain("expected")[0] / table.plain("lower")[0]
     assert table.plain("cost_per_million")[0] == pytest.approx(ratio * floors.plain("cost_per_million")[0], rel=1e-12)
-    notes = dict(table.notes)
-    assert notes["no cost"] == "1 of 2 rows: expected to take longer than the limit of 30 ms"
-    assert notes["assumes"] == "costs are at the times to expect"
+    said = [line for name, line in table.remarks() if name == "no cost"]
+    assert said == ["1 of 2 rows: expected to take longer than the limit of 30 ms"]
+    assert ("assumes", "costs and the limit are by the times to expect") in table.notes
+    later = roofline.sweep("mixtral-8x7b", tpot="26ms", estimate=True, **asked)  # one is late at best too
+    assert [line for name, line in later.remarks() if name == "no cost"] == [
+        "1 of 2 rows: expected to take longer than the limit of 26 ms"
+    ]
+
+
+def test_costs_are_ranked_by_one_form_as_expected_of_all_or_at_the_floor_of_all() -> None:
+    asked: dict[str, Any] = {"context": 8192, "batch": 32, "price": "h100=1.8,mi300x=3"}
+    floors = roofline.llm("llama-3-8b", on="h100,mi300x", **asked)
+    mixed = roofline.llm("llama-3-8b", on="h100,mi300x", **asked, estimate=True)  # nothing is expected of an MI300X
+    name = "$ a million output tokens"
+    assert [fact.value for fact in mixed.facts[name]] == [fact.value for fact in floors.facts[name]]
+    assert mixed.best(name) == floors.best(name) == ("h100",)
+    assert mixed.facts[f"{name}, expected"][1] is None
+    assert mixed.best(f"{name}, expected") == ()
+    (said,) = mixed.cheapest()
+    assert [f"{line}, at the floor" for line in floors.cheapest()] == [said]
+    both = roofline.llm("llama-3-8b", on="h100,h200", **{**asked, "price": "1.8,3"}, estimate=True)
+    (said,) = both.cheapest()
+    costs = [answer.cost["output"] for answer in both]
+    assert said == f"h100 is the cheapest: ${costs[0].dollars:.4g} {name.removeprefix('$ ')}, expected"
+    assert costs[0].floor.dollars == floors[0].cost["output"].dollars < costs[0].dollars < costs[1].dollars
+    sizes: dict[str, Any] = {"batch": [8, 64], "context": 4000, "price": 3}
+    plain = roofline.sweep("llama-3-8b", on=["h100", "mi300x"], tpot="6ms", **sizes)
+    table = roofline.sweep("llama-3-8b", on=["h100", "mi300x"], tpot="6ms", **sizes, estimate=True)
+    for column in ("cost_per_million", "within"):
+        assert table.plain(column) == plain.plain(column)
+    assert "costs and the limit are by floors, as what to expect is not known of all rows" in str(table)
+
+
+def test_runs_and_a_budget_of_tokens_cost_what_is_expected_too() -> None:
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    found = roofline.bound(line, on="h100", price=2, estimate=True)
+    floor = roofline.bound(line, on="h100", price=2).cost
+    assert found.cost.dollars == pytest.approx(2 * found.estimate * 1e6 / 3600)
+    assert (found.cost.to_dict()["form"], found.cost.floor.dollars) == ("expected", floor.dollars)
+    assert ", at the time to expect\n" in str(found)
+    unknown = roofline.bound(line, on="mi300x", price=2, estimate=True)
+    assert "form" not in unknown.cost.to_dict()
+    assert ", at the floor\n" in str(unknown)
+    asked: dict[str, Any] = {"on": "h100:8", "fsdp": 8, "batch_tokens": 65536, "tokens": "1T", "price": 2}
+    step, at_best = (roofline.train("llama-3-8b", **asked, estimate=given) for given in (True, False))
+    more = step.expectation.value / step.lower
+    assert (step.days, step.cost) == pytest.approx((at_best.days * more, at_best.cost * more))
+    assert "1T tokens take 116.6 days at the time to expect, cost $" in str(step)
+    stated = roofline.train("llama-3-8b", **asked, mfu=0.4, estimate=True)
+    assert stated.days == roofline.train("llama-3-8b", **asked, mfu=0.4).days
 
 
 def test_a_cost_is_at_the_times_to_expect_where_they_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

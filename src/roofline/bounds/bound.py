@@ -22,7 +22,7 @@ from roofline.answers import (
     plain_data,
     whole,
 )
-from roofline.bounds.cost import MillionCost, power_asked, token_cost
+from roofline.bounds.cost import BY_FORM, MillionCost, power_asked, token_cost
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
@@ -422,6 +422,9 @@ class Bound(Measurable, Comparable):
     def priced(self, price: Any = None, power: Any = None) -> Bound:
         """The answer with the cost of a million runs: ``price`` of one chip for an hour, ``power`` of one chip.
 
+        It is at the stated overlap and overhead, at the time to expect where that is known of all sizes, or else at the
+        floor.
+
         >>> from roofline import bound
         >>> found = bound("bf16[8192, 8192] * bf16[8192, 8192]", on="h100").priced(3.6, "tdp")
         >>> round(found.cost.dollars, 3), round(found.cost.joules, 3)
@@ -433,9 +436,17 @@ class Bound(Measurable, Comparable):
             raise InputError("a cost is of an amount of work", hint="give FLOPs and bytes, not an intensity")
         (watts, upper), dollars = power_asked(self.machine, power), hourly_price(self.machine, price)
         chips = product((*self.machine.shape, self.machine.slices)) * self.machine.pooled
-        found = token_cost(time=self.lower, tokens=1, chips=chips, price=dollars, power=watts)
-        found = replace(found, of="run")
-        found = found if self.footprint is None else found.where_it_fits(self.footprint)
+
+        def cost(form: str, time: Size) -> MillionCost:
+            found = token_cost(time=time, tokens=1, chips=chips, price=dollars, power=watts)
+            found = replace(found, of="run", form=form)
+            return found if self.footprint is None else found.where_it_fits(self.footprint)
+
+        found, stated, expected = cost("lower", self.lower), self.stated_estimate, self.expectation
+        if stated is not None:
+            found = cost("estimate", stated)
+        elif expected is not None and (expected.is_known.all() if is_array(expected.is_known) else expected.is_known):
+            found = replace(cost("expected", expected.value), floor=found)
         sources = (*price_source(self.machine, dollars, price), *upper)
         return replace(self, cost=found, assumptions=(*self.assumptions, *sources))
 
@@ -771,7 +782,7 @@ def _cost_in_words(cost: MillionCost) -> list[str]:
     """What a million runs cost, of several sizes the least."""
     which = "of the cheapest " if is_array(cost.chip_hours) else ""
     found = cost.least()[0] if which else cost
-    return [f"{line}, {which}at the floor" for line in found.in_words("runs")]
+    return [f"{line}, {which}{BY_FORM[cost.form]}" for line in found.in_words("runs")]
 
 
 def stated_in_words(answer: Bound) -> list[str]:

@@ -38,6 +38,7 @@ from roofline.answers import (
     plain_table,
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
+from roofline.bounds.cost import AS_EXPECTED, BY_FORM
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
@@ -519,23 +520,41 @@ class SideBySide(Answer):
 
     def cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""
-        for name, facts in self.facts.items():
+        for name in self.ranked_costs():
+            facts = self.facts[name]
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
-            where = _TIMED_WHOLE if name.startswith("$") and self.may_be_beaten(name) else ""
-            if name.startswith("$") and len(found) > 1:
+            where = _TIMED_WHOLE if self.may_be_beaten(name) else ""
+            if len(found) > 1:
                 least = min(float(fact.value) for fact, _ in found)
                 first = [self.names[at] for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
                 amount = f"${format_number(least)} {name.removeprefix('$ ')}"
+                amount += f", {BY_FORM['lower']}" * (f"{name}{AS_EXPECTED}" in self.facts)
                 those = f" of those{self._whose}" * (not where and False in self.fitting)
                 who = _alike(first, "is the cheapest", "are the cheapest")
                 yield f"{who}{where}{those}{self._on_chips(first)}: {amount}{self._on_the_fewest}"
 
+    def ranked_costs(self) -> list[str]:
+        """The facts that costs are ranked by: as expected where all of them have that, or else at the floor."""
+
+        def ranked(name: str) -> str:
+            expected = self.facts.get(f"{name}{AS_EXPECTED}", ())
+            lacks = (new is None and old is not None for new, old in zip(expected, self.facts[name], strict=False))
+            return f"{name}{AS_EXPECTED}" if expected and not any(lacks) else name
+
+        return [ranked(name) for name in self._costs]
+
+    @property
+    def _costs(self) -> list[str]:
+        """The facts of dollars at the floor."""
+        return [name for name in self.facts if name.startswith("$") and not name.endswith(AS_EXPECTED)]
+
     def _without_price(self) -> Iterator[str]:
         """The machines that lack a price where others have one, and how it is given."""
-        for name, facts in self.facts.items():
+        for name in self._costs:
+            facts = self.facts[name]
             each = zip(self.machines, facts, self.fitting, strict=True)
             lacking = dict.fromkeys(who for who, fact, fits in each if fact is None and fits)
-            has_one = name.startswith("$") and any(fact and is_number(fact.value) for fact in facts)
+            has_one = any(fact and is_number(fact.value) for fact in facts)
             if has_one and lacking:
                 given = spelled("price", ",".join(["table", *(f"{who.partition(':')[0]}=…" for who in lacking)]))
                 yield f"no price of {', '.join(lacking)} is listed: {given} gives yours"
@@ -1062,14 +1081,14 @@ class SideBySideBySize(Answer):
 
     def _verdict(self) -> list[str]:
         """Who has the lowest floor and who is the cheapest, from which size on, in runs; and where nothing fits."""
-        prices = [name for name in self.each[0].facts if name.startswith("$")]
+        costs = zip(*(one.ranked_costs() for one in self.each), strict=False)
         said = [[[f"{by}{_lead(each)}" for by, each in one.of_each_policy()] for one in self.each]]
         said += [
             [
                 [_alike(who, f"has the lowest {name}", f"have the lowest {name}") for who in [one.best(name)] if who]
-                for one in self.each
+                for one, name in zip(self.each, names, strict=True)
             ]
-            for name in prices
+            for names in costs
         ]
         return [line for each in said for line in self._in_runs(each)]
 

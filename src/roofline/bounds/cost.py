@@ -31,6 +31,14 @@ KILOWATT_HOUR = 3.6e6
 #: Dollars of a million output tokens: the head of a column, and its name as data.
 DOLLARS, COST = "$ a million", "cost_per_million"
 
+#: How the name of a fact at the time to expect ends.
+AS_EXPECTED = ", expected"
+
+#: The time behind a cost by its form, in words.
+BY_FORM = {
+    "lower": "at the floor", "estimate": "by the stated overlap and overhead", "expected": "at the time to expect",
+}  # fmt: skip
+
 #: Joules of an output token: the head of a column, and its name as data.
 ENERGY, JOULES = "energy a token", "joules_per_token"
 
@@ -42,7 +50,7 @@ class MillionCost:
 
     What does not fit costs nothing that can be said: all are None, ``reason`` says why. Where it is the least of
     several configurations, ``each`` is the cost of every one of them, in arrays with NaN for what does not fit.
-    ``form`` is ``expected`` where the time behind it is what to expect.
+    ``form`` is that of the time behind it; where it is ``expected``, ``floor`` is the cost at the floor.
     """
 
     chip_hours: Size | None
@@ -51,7 +59,8 @@ class MillionCost:
     each: MillionCost | None = None
     reason: str | None = None
     of: str = "token"
-    form: str = ""
+    form: str = "lower"
+    floor: MillionCost | None = None
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -127,15 +136,18 @@ class MillionCost:
         return plain | {f"joules_per_{self.of}": plain_data(self.joules)} | form
 
     def facts(self, of: str) -> Iterator[Fact]:
-        """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison."""
+        """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison: at the floor, and then as
+        expected.
+        """
+        if self.floor is not None:
+            yield from self.floor.facts(of)
+        named = of if self.floor is None else f"{of}{AS_EXPECTED}"
         asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
         for head, unit, given, amount in asked:
             if given is not None:
-                fact = Fact("", amount, unit, "less", timed=True)
-                fact = (
-                    fact if self.reason is None else Fact("", f"none: {self.reason.partition(':')[0]}", better="less")
-                )
-                yield fact._replace(name=f"{head} a million {of}")
+                fact = Fact(f"{head} a million {named}", amount, unit, "less", timed=True)
+                none = self.reason and f"none: {self.reason.partition(':')[0]}"
+                yield fact._replace(value=none, unit="", timed=False) if none else fact
 
     def in_words(self, of: str) -> list[str]:
         """Chip-hours, dollars and energy of a million of what it is of, as a line; none where it does not fit."""

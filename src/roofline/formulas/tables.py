@@ -47,7 +47,7 @@ def column_meant(name: Any, known: Collection[str], limit: int = 12) -> str:
     return suggest(str(name), known, what="columns", limit=limit) if meant is None else f"did you mean {meant!r}?"
 
 
-#: Columns of yes and no, each with why a row that has no is passed over where rows are ranked or kept.
+#: Columns of yes and no, each with why a row that has no is passed over where rows of a grid of floors are kept.
 YES_NO = {"fits": "does not fit the memory", "within": "takes longer at best than the limit"}
 
 #: The unit of each column; sizes have none. ``time.hbm`` and the like are times.

@@ -125,8 +125,9 @@ class StepSweep(Columns):
     ``chips`` is a column where targets without a number of chips take different ones. A choice that is not possible,
     such as more chips than there are, has NaN in its rows; ``incomplete`` counts them.
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
-    not possible. ``notes`` say how many rows do not run, or have no cost, and why. ``limit`` is the longest time of a
-    step in seconds, where one was given.
+    not possible. ``notes`` say how many rows do not run, or have no cost for another reason than the limit, and why.
+    ``limit`` is the longest time of a step in seconds, where one was given. ``by_expected``: costs and the
+    limit are by what to expect, not by floors.
     """
 
     model: Model
@@ -141,27 +142,36 @@ class StepSweep(Columns):
     notes: tuple[tuple[str, str], ...] = ()
     untimed: tuple[tuple[str, ...], ...] = ()
     limit: float | None = None
+    by_expected: bool = False
 
     INSTEAD = asked_by_name(COLUMNS)
 
     def with_expected(self, columns: dict[str, Any]) -> StepSweep:
-        """The table with the columns of what to expect: limits, costs and with them the cheapest row are by it."""
-        lower, expected, notes = self.columns.get("lower"), columns["expected"], self.notes
-        is_open = ~np.isnan(expected)
-        if self.limit is not None and "within" in columns:
-            late = is_open & (columns["within"] == 1) & (expected > self.limit)
+        """The table with the columns of what to expect. Limits, costs and with them the cheapest row are by it where it
+        is known of all rows; else all stay by floors, as a floor and what to expect do not compare.
+        """
+        lower, expected = columns.get("lower"), columns["expected"]
+        named = [*["costs"] * (COST in columns), *["the limit"] * ("within" in columns)]
+        are = f"{' and '.join(named)} {'is' if named == ['the limit'] else 'are'}"
+        if lower is None or np.isnan(expected[~np.isnan(lower)]).any():
+            notes = (("assumes", f"{are} by floors, as what to expect is not known of all rows"),)
+            return replace(self, columns=columns, notes=self.notes + notes * bool(named))
+        late = expected > (np.inf if self.limit is None else self.limit)
+        if "within" in columns:
             columns["within"] = np.where(late, 0.0, columns["within"])
-            if COST in columns:
-                costly = int((late & ~np.isnan(columns[COST])).sum())
-                columns[COST] = np.where(late, np.nan, columns[COST])
-                limit = f"expected to take longer than the limit of {format_quantity(self.limit, 's')}"
-                notes += (("no cost", f"{costly:,} of {len(self):,} rows: {limit}"),) * bool(costly)
-        if COST in columns and lower is not None and is_open.any():
-            columns[COST] = np.where(is_open, columns[COST] * expected / lower, columns[COST])
-            rest = int((~is_open & ~np.isnan(columns[COST])).sum())
-            floors = f"; of {rest:,} rows at best, as nothing is expected of them" if rest else ""
-            notes += (("assumes", f"costs are at the times to expect{floors}"),)
-        return replace(self, columns=columns, notes=notes)
+        if COST in columns:
+            columns[COST] = np.where(late, np.nan, columns[COST] * expected / lower)
+        notes = (("assumes", f"{are} by the times to expect"),)
+        return replace(self, columns=columns, notes=self.notes + notes * bool(named), by_expected=True)
+
+    def _late_said(self) -> list[tuple[str, str]]:
+        """How many rows that fit have no cost, as they take longer than the limit."""
+        if COST not in self.columns or self.limit is None:
+            return []
+        late = int(((self["within"] == 0) & (self["fits"] != 0 if "fits" in self.columns else True)).sum())
+        takes = "expected to take longer" if self.by_expected else "takes longer at best"
+        said = f"{late:,} of {len(self):,} rows: {takes} than the limit of {format_quantity(self.limit, 's')}"
+        return [("no cost", said)] * bool(late)
 
     def is_possible(self, index: int) -> bool:
         """Whether the choice of a row is possible, and its step has a time where the table has times."""
@@ -283,6 +293,7 @@ class StepSweep(Columns):
             *self._cheapest_said(),
             *fastest,
             *self.notes,
+            *self._late_said(),
             *(("assumes", line) for line in said),
             *Columns.remarks(self),
         ]
@@ -372,7 +383,7 @@ def sweep_steps(
     of one chip for an hour (one of each machine, or ``"table"``), adds ``cost_per_million``, dollars of a million
     tokens where the step fits, and the cheapest row is named. ``tpot`` is the longest time a token of decoding may
     take, ``ttft`` that of a prefill: ``within`` says which rows do at best; no other is named or kept. With an
-    ``estimate`` limits, costs and the rows that are named are by what to expect, where that is known.
+    ``estimate`` limits, costs and the rows that are named are by what to expect, where that is known of all rows.
     ``progress`` is told of the rows that are done and of all. The answer is a :class:`StepSweep`, or what was kept of
     the grid where ``keep``, ``out``, ``workers`` and the like are given, as in :func:`roofline.sweep`.
 
@@ -669,8 +680,7 @@ class StepTable(BlockTable):
             machine = self._machine(choice)
             price = hourly_price(machine, self.prices[self.every[choice][0]])
             slow = False if self.limit is None else found["lower"] > self.limit
-            limit = f"{YES_NO['within']} of {format_quantity(self.limit or 0.0, 's')}"
-            lacking = {YES_NO["fits"]: _fits(found, machine) == 0, limit: slow}
+            lacking = {YES_NO["fits"]: _fits(found, machine) == 0, "": slow}  # the table says itself which are slow
             lacking[f"no price of {machine.key} is listed"] = price is None
             cost = chip_hours(1 / of_chip) * (np.nan if price is None else price)
             is_open = ~np.isnan(found["lower"])
@@ -724,7 +734,9 @@ class StepTable(BlockTable):
         have = {rows: "row has" if rows == 1 else "rows have" for rows in self._left_out.values()}
         said = [f"{rows:,} {have[rows]} no figures: {why}" if rows else why for why, rows in self._left_out.items()]
         said += [stopped(done, self.rows, "rows")] if done < self.rows else []
-        notes = tuple((name, f"{rows:,} of {done:,} rows: {why}") for (name, why), rows in self._noted.items() if rows)
+        notes = tuple(
+            (name, f"{rows:,} of {done:,} rows: {why}") for (name, why), rows in self._noted.items() if why and rows
+        )
         picked = {name: values[0] if len(values) == 1 else values for name, values in self.picks.items()}
         asked, axes, assumed = {**picked, **self.fixed}, tuple(self.axes), self._assumed(possible)
         several = possible if possible[1:] else ()

@@ -244,7 +244,7 @@ def _fewest(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 _WHERE = ("on", "set", *OPTIONS)
 
 
-def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
+def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None = None) -> FurtherAnswer:
     from roofline.bounds.cost import cost_section, power_asked, token_cost
     from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 
@@ -256,21 +256,22 @@ def _cost(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     machine = (found.decode or found.prefill).machine
     dollars = hourly_price(machine, price)
     form, limit = check_form(asked.wanted["form"], asked.arguments), asked.wanted["tpot"]
-    again = partial(_cost, asked) if form == "lower" else None
+    costs: dict[str, Any] = {}
+    again = partial(_cost, asked, floors=costs) if form == "lower" else None
     form = EXPECTED if found.is_expected else form
     floor = "at the floor: a real run takes longer and costs as many times more"
     source = price_source(machine, dollars, price)
     said = [{"lower": floor, EXPECTED: "at the times to expect"}.get(form, FORM_TEXT[form]), *source]
     power, upper = power_asked(machine, asked.wanted["power"])
     said += upper
-    costs, (mean, of, memory) = {}, _time_of_output(found)
+    mean, of, memory = _time_of_output(found)
     said += of
     for name, phase, tokens in (("input", found.prefill, asked.sizes["prompt"]), ("output", found.decode, 1)):
         if phase is not None:
             made = phase.sizes["batch"] * tokens
             time = time_in_form(phase, form) if name == "input" or mean is None else mean
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
-            cost = replace(cost.where_it_fits(memory), form=form)
+            cost = replace(cost.where_it_fits(memory), form=form, floor=(floors or {}).get(name))
             costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
     said += _at_the_largest_batch(found, dollars) if form == "lower" and mean is None else []
     which, kept = {}, "" if limit is None else f" in {format_amount(limit, 's')} a token"

@@ -11,6 +11,7 @@ from roofline import sections
 from roofline.answers import Comparable, Fact, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
+from roofline.bounds.cost import AS_EXPECTED, BY_FORM
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest, only_where
 from roofline.frozen import dataclass, field, once
@@ -192,9 +193,16 @@ class Training(Measurable, Comparable):
         return self.tokens_per_second * DAY
 
     @property
+    def is_budget_expected(self) -> bool:
+        """Whether the token budget is by what to expect of a step: where that was asked, and no time was stated."""
+        is_stated = any(each is not None for each in (self.measured, self.stated, self.stated_estimate))
+        return self.expectation is not None and not is_stated
+
+    @property
     def days(self) -> Size | None:
-        """Days the token budget takes."""
-        return None if self.tokens is None else self.tokens / self.tokens_per_day
+        """Days the token budget takes: as expected, where an estimate by constants was asked."""
+        days = None if self.tokens is None else self.tokens / self.tokens_per_day
+        return days if days is None or not self.is_budget_expected else days * (self.expectation.value / self.lower)
 
     @property
     def cost(self) -> Size | None:
@@ -289,10 +297,11 @@ class Training(Measurable, Comparable):
         yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
         yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
         if self.tokens is not None:
-            yield Fact("days", self.days, "", "less", timed=True)
-            none = self.price is not None and self.cost is None
-            cost = Fact("cost", self.cost, "USD", "less", timed=True)
-            yield Fact("cost", f"none: {self.obstacle[0]}", better="less") if none and self.obstacle else cost
+            end = AS_EXPECTED * self.is_budget_expected
+            yield Fact(f"days{end}", self.days, "", "less", timed=True)
+            none = self.obstacle if self.price is not None and self.cost is None else None
+            cost = Fact(f"cost{end}", self.cost, "USD", "less", timed=True)
+            yield cost if none is None else Fact(cost.name, f"none: {none[0]}", better="less")
         yield from self.bound.rates_used()
         yield Fact("microbatches", self.microbatches)
         yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
@@ -756,6 +765,7 @@ def budget_in_words(found: Training) -> Iterator[Section]:
         return
     takes = "take" if found.measured is not None or found.fits is not False else "would take"
     line = f"{format_count(int(found.tokens))} tokens {takes} {format_number(float(found.days))} days"
+    line += f" {BY_FORM['expected']}" * found.is_budget_expected
     if found.cost is not None:
         line += f", cost ${format_number(float(found.cost))}"
     if found.energy is not None:
