@@ -1098,7 +1098,7 @@ def _source(machine: Machine, use: ResourceUse) -> str:
         return text
     others = [format_amount(value, UNITS[use.quantity][1]) for value in said_elsewhere(machine, figure)]
     said = f"; others give {', '.join(dict.fromkeys(others))}" if others else ""
-    return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.note)))}{said}]"
+    return f"{text}  [{', '.join(filter(None, (figure.basis, figure.source, figure.date, figure.remarks)))}{said}]"
 
 
 def _record(answer: Bound) -> dict[str, Any]:

@@ -199,7 +199,7 @@ def _alternates(machine: Machine, cited: Sequence[str]) -> Table:
     """A row for each figure that another source gives; sources that give the same share it."""
     said: dict[tuple[str, str, str, str], list[str]] = {}
     for item in machine.alternates:
-        notes = ", ".join(filter(None, (item.figure.date, item.figure.note)))
+        notes = ", ".join(filter(None, (item.figure.date, item.figure.remarks)))
         key = (item.of, _show(item.figure.value, figure_unit(item.of)), "rejected " if item.rejected else "", notes)
         said.setdefault(key, []).append(f"[{cited.index(item.figure.source) + 1}]" if item.figure.source else "")
     rows = [
@@ -315,7 +315,7 @@ def figure_tables(machine: Machine) -> dict[str, Table]:
     rows = [
         Row((
             each.part, each.what, each.amount, each.figure.basis, each.figure.source, each.figure.date,
-            each.figure.note, said.get(paths.get(id(each.figure), ""), ""),
+            each.figure.remarks, said.get(paths.get(id(each.figure), ""), ""),
         ))
         for each in _figures(machine)
     ]  # fmt: skip
@@ -323,7 +323,7 @@ def figure_tables(machine: Machine) -> dict[str, Table]:
     others = [
         Row((
             item.of, Amount(item.figure.value, figure_unit(item.of)), item.figure.basis, item.figure.source,
-            item.figure.date, item.figure.note, YesNo(item.rejected),
+            item.figure.date, item.figure.remarks, YesNo(item.rejected),
         ))
         for item in machine.alternates
     ]  # fmt: skip
@@ -336,11 +336,11 @@ def figure_tables(machine: Machine) -> dict[str, Table]:
 def _origin(figure: Figure, cited: Sequence[str]) -> str:
     """Its basis, the number of its source in the list below, its date and note: ``spec [2], 2025-08-18, rounded``."""
     number = f"[{cited.index(figure.source) + 1}]" if figure.source else ""
-    return f"{figure.basis} {', '.join(filter(None, (number, figure.date, figure.note)))}".strip()
+    return f"{figure.basis} {', '.join(filter(None, (number, figure.date, figure.remarks)))}".strip()
 
 
 def _plain_figure(figure: Figure) -> dict[str, Any]:
-    named = {"source": figure.source, "basis": figure.basis, "note": figure.note, "date": figure.date}
+    named = {"source": figure.source, "basis": figure.basis, "note": figure.remarks, "date": figure.date}
     return {"value": figure.value, **{name: text for name, text in named.items() if text}}
 
 

@@ -89,7 +89,7 @@ _RATES = {
 }
 
 #: Times where less overlaps than at best, as data: they tell apart what has the same floor.
-_LESS_OVERLAPS = ("op_by_op", "upper")
+_LESS_OVERLAPS = {"op_by_op": "op by op", "upper": "at worst"}
 
 #: What is asked that the subject and the machine of an answer say, or that follows from the rest.
 _SAID_ELSEWHERE = ("text", "on", "set", "unit", "over", "achievable", "measured", "as_fits")
@@ -513,10 +513,14 @@ class SideBySide(Answer):
         same = "floor" if self.answers[0].is_floor else self.headline
         said = f"{those if fitting or whole else 'all'} have the same {same}{self._where_none_can}"
         slower = {NAMES_AS_DATA.get(name): name for name in self.facts}
-        found = ((slower[name], self.best(slower[name])) for name in _LESS_OVERLAPS if name in slower)
+        found = (
+            (KERNELS_IN_TURN if slower[name] == KERNELS_IN_TURN else how, self.best(slower[name]))
+            for name, how in _LESS_OVERLAPS.items()
+            if name in slower
+        )
         how, least = next(((how, best) for how, best in found if best), ("", ()))
         takes = "takes" if len(least) == 1 else "take"
-        return f"{said}; {how.removeprefix('a step ')} {' and '.join(least)} {takes} the least" if least else said
+        return f"{said}; {how} {' and '.join(least)} {takes} the least" if least else said
 
     def cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""

@@ -6,7 +6,6 @@ neutral words of Work (``matrix``, ``vector``, ``main``) into its own units and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -63,14 +62,11 @@ TORUS_DIMENSIONS = {"ring": 1, "torus2d": 2, "torus3d": 3}
 _EMPTY: Mapping[str, Any] = Frozen({})
 
 
-#: How a machine file says that a figure is in doubt: `measure` writes it so.
-DOUBT = re.compile(r"(?:in doubt|not believed)[^:;]*")
-
-
 class Figure(NamedTuple):
     """One number with where it comes from.
 
-    ``basis`` is spec, derived, measured, table or given (by the caller); ``value`` is in SI base units.
+    ``basis`` is spec, derived, measured, table or given (by the caller); ``value`` is in SI base units. ``doubt`` says
+    that it is in doubt and why; it is empty where it is not.
     """
 
     value: float
@@ -78,16 +74,16 @@ class Figure(NamedTuple):
     basis: str = "spec"
     note: str = ""
     date: str = ""
+    doubt: str = ""
 
     @property
-    def doubt(self) -> str:
-        """Why a measured figure is in doubt, as its source or note says; empty where it is not.
+    def remarks(self) -> str:
+        """Its doubt and its note.
 
-        >>> Figure(3e10, "triad; in doubt, as no second round confirms it: quartiles 2 to 3", "measured").doubt
-        'in doubt, as no second round confirms it'
+        >>> Figure(3e10, "triad", "measured", "quartiles 2 to 3", doubt="in doubt").remarks
+        'in doubt; quartiles 2 to 3'
         """
-        found = DOUBT.search(f"{self.source}; {self.note}") if self.basis == "measured" else None
-        return found[0] if found else ""
+        return "; ".join(filter(None, (self.doubt, self.note)))
 
 
 _FIGURE_UNITS = {"bandwidth": "B/s", "capacity": "B", "per_core": "B", "latency": "s", "clock": "Hz", "tdp": "W"}

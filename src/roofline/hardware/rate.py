@@ -206,7 +206,7 @@ def _rate(
         note = f"{note}; {said}" if note else said
     doubt = figure.doubt or (fraction.doubt if fraction is not None and machine.use_achievable else "")
     if doubt:
-        said = f"{what} as measured is {doubt}"
+        said = f"the rate of {what} is {doubt}"
         note = f"{note}; {said}" if note else said
     return Rate(resource, value, dtype, figure, note)
 

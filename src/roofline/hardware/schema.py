@@ -3,9 +3,10 @@
 The format: a file has ``schema = 1``, ``family``, ``[sources]`` (short name → title or address) and one
 ``[chip.NAME]`` per chip with ``[chip.NAME.unit.UNIT]``, ``[[chip.NAME.memory]]`` (outermost first) and
 ``[[chip.NAME.link]]``. A figure is a number in SI base units, text with a unit ("3.35 TB/s"), or a table
-``{ value, source, basis, note, date }``; ``source``, ``basis`` and ``note`` of the enclosing unit, memory or link
-hold for its figures that have none of their own. A memory's ``curve`` lists working sets in bytes with the bandwidth
-there in B/s. What stands under ``[measurement]`` is :mod:`roofline.measurement`'s own record and is not read here.
+``{ value, source, basis, note, date, doubt }``; ``source``, ``basis`` and ``note`` of the enclosing unit, memory or
+link hold for its figures that have none of their own. A memory's ``curve`` lists working sets in bytes with the
+bandwidth there in B/s. What stands under ``[measurement]`` is :mod:`roofline.measurement`'s own record and is not read
+here.
 
 A system is a chip with links of its own, from the inside out::
 
@@ -66,7 +67,7 @@ def template() -> str:
 
 BASES = ("spec", "derived", "measured", "table", "given")
 
-FIGURE_KEYS = ("value", "source", "basis", "note", "date")
+FIGURE_KEYS = ("value", "source", "basis", "note", "date", "doubt")
 
 
 class FieldPath:
@@ -124,6 +125,7 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
         basis=basis,
         note=text_of(extra if "note" in extra else defaults, "note", place),
         date=date_of(extra, place),
+        doubt=text_of(extra, "doubt", place),
     )
 
 

@@ -56,8 +56,7 @@ def _levels_toml(
     for number, level in enumerate(reversed(measured.levels(threads))):
         yield f"[[chip.{key}.memory]]"
         yield f"level = {toml_value(level.name)}"
-        source = _source_of_level(measured, level, threads)
-        yield f"bandwidth = {figure_toml(level.bandwidth, source, measured.conditions.date)}"
+        yield f"bandwidth = {_level_toml(level.bandwidth, measured, level, threads)}"
         capacity = memory_bytes if level.capacity is None else level.capacity
         if capacity is not None:
             said = "as the system reports it" if level.capacity is None else "the largest working set that keeps it"
@@ -94,7 +93,7 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
             peer = ceiling if measured_here else measured.best_ceiling(ceiling.name, library.threads) or ceiling
             share = min(1.0, library.value / peer.value)
             ran = f"{library.kernel}, {threads_text(library.threads)}, of the peak on {threads_text(peer.threads)}"
-            figure = figure_toml(share, ran, measured.conditions.date, spread(library.summary))
+            figure = figure_toml(share, ran, measured.conditions.date, library.summary)
             yield f"achievable.{dtype} = {figure}"
     yield f"irregular = {toml_value(list(peaks))}"
     yield ""
@@ -124,14 +123,14 @@ def _fractions(measured: Measurement, sheet: Machine) -> Iterator[str]:
         if choice is not None and choice.dtype == ceiling.dtype:
             share = min(1.0, ceiling.value / choice.unit.peaks[choice.dtype].value)
             yield f"[chip.{DEVICE}.unit.{choice.unit.name}.achievable]"
-            yield f"{ceiling.dtype} = {figure_toml(share, ceiling.kernel, date, spread(ceiling.summary))}"
+            yield f"{ceiling.dtype} = {figure_toml(share, ceiling.kernel, date, ceiling.summary)}"
             yield ""
     main, levels = main_level(sheet), measured.levels(1)
     if levels and main.bandwidth is not None:
         share = min(1.0, levels[-1].bandwidth / main.bandwidth.value)
         yield f"[[chip.{DEVICE}.memory]]"
         yield f"level = {toml_value(main.name)}"
-        yield f"achievable = {figure_toml(share, _source_of_level(measured, levels[-1], 1), date)}"
+        yield f"achievable = {_level_toml(share, measured, levels[-1], 1)}"
         yield ""
 
 
@@ -153,14 +152,15 @@ def _plain_device(measured: Measurement) -> Iterator[str]:
         yield ""
 
 
-def _source_of_level(measured: Measurement, level: Level, threads: int) -> str:
-    """Name the kernel and the working set a level's bandwidth stands on, on this many threads or on fewer."""
-    found = measured.behind(level, threads)
+def _level_toml(value: float, measured: Measurement, level: Level, threads: int) -> str:
+    """Write a figure of a level with the kernel and working set it stands on, on this many threads or on fewer."""
+    found, date = measured.behind(level, threads), measured.conditions.date
     if found is None:
-        return threads_text(threads)
+        return figure_toml(value, threads_text(threads), date)
     curve, size, summary = found
-    doubt = "" if measured.confirmed(level, threads) or not summary.confirmed else "not believed beside fewer threads: "
-    return f"{doubt}{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}; {spread(summary)}"
+    doubt = "" if measured.confirmed(level, threads) else "not believed beside fewer threads"
+    source = f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}"
+    return figure_toml(value, source, date, summary, doubt)
 
 
 _FIGURES = ("value", "low", "high", "samples", "clean")
@@ -444,25 +444,23 @@ def _figures(summary: SampleSummary) -> dict[str, Any]:
 
 def ceiling_toml(ceiling: Ceiling, date: str) -> str:
     """Write a ceiling as a figure with its kernel, threads and spread."""
-    return figure_toml(
-        ceiling.value, f"{ceiling.kernel}, {threads_text(ceiling.threads)}", date, spread(ceiling.summary)
-    )
+    return figure_toml(ceiling.value, f"{ceiling.kernel}, {threads_text(ceiling.threads)}", date, ceiling.summary)
 
 
-def figure_toml(value: float, source: str, date: str, note: str = "") -> str:
-    """Write a measured figure as a table of TOML."""
-    said = f", note = {toml_value(note)}" if note else ""
-    return (
-        f'{{ value = {value:.5g}, source = {toml_value(source)}, basis = "measured", date = {toml_value(date)}{said} }}'
-    )
+def figure_toml(value: float, source: str, date: str, summary: SampleSummary | None = None, doubt: str = "") -> str:
+    """Write a measured figure as a table of TOML: with the spread of its samples, and why it is in doubt."""
+    said = f'value = {value:.5g}, source = {toml_value(source)}, basis = "measured", date = {toml_value(date)}'
+    if summary is not None:
+        doubt = doubt if summary.confirmed else "in doubt, as no second round confirms it"
+        said += f", note = {toml_value(spread(summary))}"
+    return f"{{ {said}{f', doubt = {toml_value(doubt)}' if doubt else ''} }}"
 
 
 def spread(summary: SampleSummary) -> str:
-    """Say the quartiles, on how many windows they rest, how fast the cores went, and whether the figure is in doubt."""
+    """Say the quartiles, on how many windows they rest and how fast the cores went."""
     meanwhile = f", at {summary.clock / 1e9:.2f} GHz" if summary.clock else ""
     windows = f"{summary.samples} windows, {format_percent(summary.clean)} clean"
-    doubt = "" if summary.confirmed else "in doubt, as no second round confirms it: "
-    return f"{doubt}quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
+    return f"quartiles {summary.low:.4g} to {summary.high:.4g} of {windows}{meanwhile}"
 
 
 def numbers_toml(summary: SampleSummary) -> str:

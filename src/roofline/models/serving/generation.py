@@ -143,10 +143,11 @@ class Generation(Answer):
             average = f", {format_amount(mean, 's')} on average" if each != format_amount(mean, "s") else ""
             line += f", then {self.output - 1:,} steps of {each}{average}"
         total, kept = format_amount(self.memory.total, "B"), format_amount(self.memory.parts["kv"], "B")
-        ends = f"{format_number(self.answers_per_second)} answers/s with {self.batch:,} at once"
+        rate = f"{format_number(self.answers_per_second)} answers/s"
+        ends = f"{rate} with {self.batch:,} at once"
         if self.expectation is not None:
             expected = format_number(self.batch / self.expectation.value)
-            ends = f"with {self.batch:,} at once expect {expected} answers/s, at best {ends.partition(' with')[0]}"
+            ends = f"with {self.batch:,} at once expect {expected} answers/s, at best {rate}"
         lines = [line, ends, f"memory at the end {total}, of it keys and values {kept}"]
         return (Sentences([*(self.expectation.lines() if self.expectation else ()), *lines], indent=4),)
 
