@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 import re
 import weakref
 from collections import ChainMap, UserDict, UserList, UserString
@@ -554,11 +555,17 @@ def test_numbers_that_have_no_room_in_memory_are_one_error_everywhere(
             raise MemoryError
 
     monkeypatch.setattr("roofline.sizes.own_array", MagicMock(side_effect=MemoryError))
-    said = "the answer takes more memory than there is; give fewer values; sweep"
-    for call in (ask, Table().rows, lambda: roofline.bound("bf16[B, 8] * bf16[8, 8]", B=np.arange(1, 9), on="h100")):
-        with pytest.raises(OutOfMemoryError, match=said) as caught:
+    said = "the answer takes more memory than there is; "
+    rows, less = "give fewer values; a sweep that keeps", "ask for less at once"
+    line = "bf16[B, 8] * bf16[8, 8]"
+    for call, hint in (
+        (ask, less), (Table().rows, less), (lambda: ask(batch=np.arange(9)), rows), (lambda: ask(batch="1:9"), rows),
+        (lambda: roofline.bound(line, B=np.arange(1, 9), on="h100"), rows),
+    ):  # fmt: skip
+        with pytest.raises(OutOfMemoryError, match=said + hint) as caught:
             call()
         assert isinstance(caught.value, MemoryError)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     monkeypatch.setattr("roofline.cli.cli.main", MagicMock(side_effect=MemoryError))
     assert main(["chips"]) == 2
-    assert capsys.readouterr().err.startswith(f"error: {said}")
+    assert capsys.readouterr().err == f"error: {said}{less}\n"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from roofline.errors import SizeError
+from roofline.errors import OutOfMemoryError, SizeError
 from roofline.letters import plain
 
 DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
@@ -87,7 +87,10 @@ def parse_size(name: str, text: str) -> Any:
         return [_item(name, item.strip()) for item in text.split(",")]
     match = re.fullmatch(_RANGE, text.replace(" ", ""), re.IGNORECASE) if ":" in text else None
     if match is not None:
-        return _range(name, *match.groups())
+        try:
+            return _range(name, *match.groups())
+        except MemoryError:
+            raise OutOfMemoryError(of_rows=True) from None
     if ":" in text or (set(".…") & set(text) and re.fullmatch(r"\d+\s*(\.\.+|…)\s*\d+", text)):
         raise SizeError(f"size {name} is {text!r}", hint=f"a range is {name}=1:512, {name}=1:512:8 or {name}=1:512:*2")
     number = count(text)

@@ -132,18 +132,20 @@ class BlockError(RooflineError):
 
 
 #: What to ask instead of more rows than memory holds.
-FEWER_ROWS = "sweep(…, keep='front,top=100') holds only the best rows of all combinations"
+FEWER_ROWS = "a sweep that keeps 'front,top=100' holds only the best rows of all combinations"
 
 
 class OutOfMemoryError(RooflineError, MemoryError):
-    """The numbers of all rows have no room in memory."""
+    """The numbers of an answer have no room in memory; ``of_rows`` says that several sizes were asked for."""
 
-    def __init__(self) -> None:
-        self.message, self.hint = "the answer takes more memory than there is", f"give fewer values; {FEWER_ROWS}"
+    def __init__(self, of_rows: bool = False) -> None:
+        self.of_rows = of_rows
+        self.message = "the answer takes more memory than there is"
+        self.hint = f"give fewer values; {FEWER_ROWS}" if of_rows else "ask for less at once"
         super().__init__(f"{self.message}; {self.hint}")
 
-    def __reduce__(self) -> tuple[type[OutOfMemoryError], tuple[()]]:
-        return type(self), ()
+    def __reduce__(self) -> tuple[type[OutOfMemoryError], tuple[bool]]:
+        return type(self), (self.of_rows,)
 
 
 class UntimedError(RooflineError):

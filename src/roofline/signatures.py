@@ -158,10 +158,10 @@ def takes(
                 _check_values([*looked_at.items(), *rest], annotations, function.__name__)
             try:
                 answer = function(*given, **named)
+            except MemoryError as error:
+                raise _no_room(error, (*given, *named.values())) from None
             except RooflineError:
                 raise
-            except MemoryError:
-                raise OutOfMemoryError from None
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
                 known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
@@ -203,10 +203,10 @@ def checked(method: Function) -> Function:
             _check_values(further.items(), kinds, method.__name__)
         try:
             answer = method(self, *given, **named)
+        except MemoryError as error:
+            raise _no_room(error, (*given, *named.values())) from None
         except RooflineError:
             raise
-        except MemoryError:
-            raise OutOfMemoryError from None
         except Exception as error:  # of whatever kind: a value's own methods may raise what they like
             of_value = partial(_raised_within, error, {**dict(zip(positional, given, strict=False)), **named})
             if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:
@@ -819,6 +819,17 @@ def call(command: str, *given: str, **options: Any) -> str:
     if _COMMAND_LINE.get():
         return f"`{' '.join(['roofline', command, *given, *(spelled(*each) for each in options.items())])}`"
     return f"roofline.{command}({', '.join([*map(repr, given), *(spelled(*each) for each in options.items())])})"
+
+
+def _no_room(error: MemoryError, values: Iterable[Any]) -> OutOfMemoryError:
+    """No room in memory: for rows where one of the values holds or lists several, as ``1,2,4`` and ``1:9`` do."""
+    of_rows = any(
+        re.match(r"\d[\w.]*\s*[:,]", each)
+        if isinstance(each, str)
+        else is_array(each) or isinstance(each, list | range)
+        for each in values
+    )
+    return OutOfMemoryError(of_rows or getattr(error, "of_rows", False))
 
 
 def either(option: str, keyword: str) -> str:

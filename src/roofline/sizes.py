@@ -489,7 +489,7 @@ def array_of(name: str, value: Any) -> Any:
     try:
         return own_array(value)
     except MemoryError:
-        raise OutOfMemoryError from None
+        raise OutOfMemoryError(of_rows=True) from None
     except Exception:  # of the value itself, whatever it raises
         raise SizeError(f"size {name} is not an array of numbers", hint="give ints") from None
 
