@@ -50,7 +50,7 @@ CAPABILITIES = {
     "Comparable.facts": "roofline.bounds.comparison:facts_of_one",
     "Comparable.operations": "roofline.bounds.bound:operations_as_data",
     "Bound.advise": "roofline.bounds.advise:advise",
-    "Bound.fused": "roofline.bounds.case:fused",
+    "Bound.with_policy": "roofline.bounds.case:with_policy",
     "Bound.scores_on_chip": "roofline.bounds.case:scores_on_chip",
     "Bound.formula": "roofline.bounds.closed_form:closed_form",
     "Machine.figure": "roofline.hardware.figures:named_figure",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import roofline
+from roofline.quantity import format_quantity
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -25,10 +26,26 @@ def test_the_same_layers_in_torch_and_jax_take_the_same_where_elementwise_work_i
         ours = roofline.trace(layers, "bf16[8192, 1024]", on="v5e", policy=policy)
         theirs = roofline.trace(function, *inputs, on="v5e", frontend="jax", policy=policy)
         times.append((ours.lower, theirs.lower))
-        said = "is elementwise work in kernels of its own; policy='fused' joins it" in " ".join(str(theirs).split())
+        said = "is elementwise work in kernels of its own, which fused joins" in " ".join(str(theirs).split())
         assert said == (policy == "each-op")
     assert times[0][1] > 2 * times[0][0]
     assert times[1][0] == pytest.approx(times[1][1], rel=1e-3)
+
+
+def test_a_program_says_in_one_sentence_the_times_that_fusing_gives() -> None:
+    layers = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024)).bfloat16()
+    for rows, gains in ((64, True), (65536, False)):  # many rows: elementwise work is 10%, and hides at best
+        apart, fused, minimal = (
+            roofline.trace(layers, f"bf16[{rows}, 1024]", on="a100", policy=policy)
+            for policy in ("each-op", "fused", "minimal")
+        )
+        before, after = (format_quantity(float(each.op_by_op), "s") for each in (apart, fused))
+        said = " ".join(str(apart).split())
+        assert f"which fused joins to the operations before it: {before} → {after}, one after the other" in said
+        floors = " → ".join(format_quantity(float(each.lower), "s") for each in (apart, minimal))
+        assert (f"minimal keeps intermediates out of memory: {floors} at best" in said) == gains
+        assert "policy='each-op,fused,minimal' compares" in said
+        assert "compares" not in str(fused)
 
 
 def test_attention_that_is_written_out_says_what_one_kernel_gains() -> None:

@@ -88,8 +88,8 @@ KERNELS_IN_TURN = "kernel by kernel"
 #: The share of the bytes that scores of attention are for a word on one kernel for all of it.
 _MUCH = 0.25
 
-#: The share of the time that elementwise work takes for a word on fusing it.
-_FUSED = 0.1
+#: The share of the time that fusing saves for a word on it.
+_GAIN = 0.02
 
 #: Plans shown beside a bound.
 _FEW_PLANS = 4
@@ -945,7 +945,7 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
 
 
 def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
-    """Of operations that each read and write memory: the share of elementwise ones, and what joins them to others.
+    """Of operations that each read and write memory: the share of elementwise ones, and the times that fusing gives.
 
     Of an attention that is written out also the share of its scores, and the time with one kernel for all of it.
     """
@@ -957,13 +957,27 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
         gain = "; the backward pass makes them again" if makes_again else f": {now} → {then} at best"
         said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
         yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
-    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise")
-    if apart > _FUSED * float(answer.op_by_op) and answer.request.get("policy", "each-op") == "each-op":
-        now, then = (format_amount(float(each.op_by_op), "s") for each in (answer, capability("Bound.fused")(answer)))
-        if now != then:  # a norm keeps what made its operand apart
-            part, how = format_percent(apart / float(answer.op_by_op)), spelled("policy", "fused")
-            said = f"{who}{part} is elementwise work in kernels of its own; {how} joins it to the operations before it"
-            yield Sentences([f"{said}: {now} → {then}, one after the other"])
+    yield from _joining_in_words(answer, who)
+
+
+def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
+    """The times with elementwise work joined to what made its operand, and at the floor, where these are shorter."""
+    if len(answer.ops) < 2 or answer.request.get("policy", "each-op") != "each-op":
+        return
+    fused, minimal = (capability("Bound.with_policy")(answer, policy) for policy in ("fused", "minimal"))
+    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise") / float(answer.op_by_op)
+    pairs = {
+        f"{format_percent(apart)} is elementwise work in kernels of its own, which fused joins to the operations "
+        "before it: {}, one after the other": (answer.op_by_op, fused.op_by_op),
+        "minimal keeps intermediates out of memory: {} at best": (answer.lower, minimal.lower),
+    }
+    said = [
+        text.replace("{}", " → ".join(format_amount(float(time), "s") for time in (old, new)))
+        for text, (old, new) in pairs.items()
+        if float(new) < (1 - _GAIN) * float(old)
+    ]
+    if said:
+        yield Sentences([f"{who}{'; '.join(said)}; {spelled('policy', 'each-op,fused,minimal')} compares"])
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:

@@ -154,9 +154,9 @@ class Case:
 _UNREAD = {"between": "between windows are not read", "beyond": "past the last windows count as read, and need not be"}
 
 
-def fused(answer: Bound) -> Bound:
-    """The operations of an answer with elementwise ones run inside the kernel that made their operand."""
-    return Case([part.op for part in answer.ops], answer.machine, Conventions(policy="fused")).answer()
+def with_policy(answer: Bound, policy: str) -> Bound:
+    """The operations of an answer on its machine, under another byte policy."""
+    return Case([part.op for part in answer.ops], answer.machine, Conventions(policy=policy)).answer()
 
 
 def scores_on_chip(answer: Bound) -> Bound | None:

@@ -129,7 +129,7 @@ def _convention(default: Any, help: str, group: str, **rest: Any) -> Any:
 class Conventions:
     """What an answer counts and how: bytes, FLOPs, several chips, an estimate. Every field has a default."""
 
-    policy: str = _convention("", "Which bytes count: {policies}.", "work", metavar="POLICY")
+    policy: str = _convention("", "Which bytes count: {policies}; a list compares.", "work", metavar="POLICY[,…]")
     tile: Tile | None = _convention(
         None, "Contractions load their operands again for every tile.", "work", form="tile", metavar="BM,BN,BK",
         check=_tile,
