@@ -147,8 +147,10 @@ def __getattr__(name: str) -> Any:
         in_models = name in import_module("roofline.models").__all__
         alike = [each for each in __all__ if each[0].isupper() == name[0].isupper()]
         meant = f"models.{name}" if in_models else import_module("roofline.meanings").function_meant(name, alike)
-    hint = f"; did you mean roofline.{meant}?" if meant else ""
-    raise AttributeError(f"module 'roofline' has no attribute {name!r}{hint}")
+    said = f"module 'roofline' has no attribute {name!r}"
+    if meant:  # of obj=None Python adds no guess of its own
+        raise AttributeError(f"{said}; did you mean roofline.{meant}?", obj=None)
+    raise AttributeError(said)
 
 
 def __dir__() -> list[str]:

@@ -232,16 +232,17 @@ class Answer(ABC):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            # of obj=None Python adds no guess of its own to what is said
             if name in ONLY_SOME:
                 of = f"; bound(on=…) of it is one, as in bound(on='h100').{name}()"
                 hint = ONLY_SOME[name] + of * callable(getattr(type(self), "bound", None))
-                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {hint}")
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}(): {hint}", obj=None)
             said = _elsewhere(self, name) or SAID_IN_PYTHON.get(name)
             if not said and name in _TIME_WORDS:
                 there = [each for each in _TIMES if each in dir(type(self))]
                 said = f"its times are {', '.join(there)}" * bool(there)
             if said:
-                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {said}")
+                raise AttributeError(f"{a_or_an(type(self).__name__)} has no {name}: {said}", obj=None)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __repr__(self) -> str:

@@ -121,6 +121,10 @@ def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> No
             getattr(layer, word)
     with pytest.raises(AttributeError, match=r"there is answer\.total_bytes, the sum of bytes, which has them by"):
         layer.bytes_moved
+    for of, word in ((layer, "ridge"), (layer, "memory_bound"), (roofline, "gemm")):
+        with pytest.raises(AttributeError, match=r"there is answer\.|did you mean") as told:
+            getattr(of, word)
+        assert (told.value.name, told.value.obj) == (None, None)  # so Python adds no guess of its own
     assert layer.kind == "memory-bound"
     assert layer.total_bytes == sum(layer.bytes.values()) == layer.ops[0].bytes
     step = roofline.train("llama-3-8b", on="h100:8", batch_tokens=2**19)
