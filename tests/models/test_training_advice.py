@@ -202,6 +202,14 @@ def test_what_does_not_fit_is_offered_less_memory_and_never_more() -> None:
     assert all(str(line).endswith("still does not fit") for line in lines)
 
 
+def test_where_a_microbatch_is_less_than_a_sequence_no_line_says_that_memory_is_short() -> None:
+    lines = advise(train("llama-3-8b", on="h100:64", batch_tokens=2**20, sequence=8192, pipeline=8, microbatches=32))
+    assert {line.after.memory.fits for line in lines} == {True}
+    assert not any(line.gain < 1 and not line.fits for line in lines)  # less memory is no gain
+    ends = {str(line).rpartition(": ")[2] for line in lines}
+    assert ends == {"fits", "still does not run"}
+
+
 def test_the_fewest_microbatches_that_fit_are_offered() -> None:
     asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**18, "checkpoint": "none"}
     first = advise(train("llama-3-8b", **asked))[0]

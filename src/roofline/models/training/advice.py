@@ -353,7 +353,8 @@ class TrainingAdvice:
         """What binds then, and whether it fits, in words."""
         kind, total = self.after.bound.kind, format_quantity(float(self.after.memory.total), "B")
         then = [f"then {kind}"] if kind != self.before.bound.kind else []
-        fits = ": fits" if self.fits else ": still does not fit" if self.after.fits is False else ""
+        obstacle = self.after.obstacle
+        fits = ": fits" if self.fits else "" if obstacle is None else f": still {obstacle[0]}"
         return ", ".join([*then, *([f"{total} a chip{fits}"] if self.before.fits is False else [])])
 
     def to_dict(self) -> dict[str, Any]:
@@ -402,9 +403,9 @@ def advise(found: Training) -> TrainingAdviceList:
     """Try what might help: those that do, what makes the step fit first, then by gain; nothing of arrays and symbols.
 
     A change that no longer fits is left out where the step fits now. Where it does not, what needs more memory is left
-    out, what halves the memory is kept, and what still does not fit is sorted by its memory. A measured time takes no
-    part: it is of this step. Where matrix products run on another unit than the matrix unit, the format that it has is
-    first: it costs no other chip.
+    out, what halves the memory is kept, and what still does not fit is sorted by its memory; not so where memory is
+    enough, and a microbatch is less than a sequence. A measured time takes no part: it is of this step. Where matrix
+    products run on another unit than the matrix unit, the format that it has is first: it costs no other chip.
     """
     if is_array(found.lower) or is_symbol(found.lower):
         return TrainingAdviceList()
@@ -414,9 +415,10 @@ def advise(found: Training) -> TrainingAdviceList:
         Proposal(change, "", ChangedStep(found, changes), parts=len(changes) + ("tensor" in changes))
         for change, changes in ideas.items()
     ]
+    is_parted = found.fits is False and found.memory.fits is not False
     lines = [
         TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
-        for kept in helpful(proposals, found, _standing, smaller=SMALLER)
+        for kept in helpful(proposals, found, _standing, smaller=None if is_parted else SMALLER)
         if isinstance(kept.proposal.question, ChangedStep)
     ]
     other = off_matrix_unit(found.bound)
