@@ -35,6 +35,7 @@ def test_a_measured_time_is_put_beside_its_floor() -> None:
     assert "measured" not in bound(LINE, on="a100").to_dict()
     written = found.to_dict()
     assert (written["measured"], written["over_floor"], written["overlapped"]) == (550e-6, found.over_floor, None)
+    assert written["fraction"] == found.fraction == pytest.approx(1 / found.over_floor)
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,7 @@ def test_a_measured_step_says_what_it_reached_and_how_far_it_is_from_the_floor()
     found = train("llama-3-8b", **asked, measured=middle, tokens=10**12)
     assert found.mfu == pytest.approx(found.model_flops / (8 * 989e12 * middle), rel=1e-3)
     assert (found.time, found.lower, found.over_floor) == (middle, floor.lower, middle / floor.lower)
+    assert found.to_dict()["fraction"] == found.fraction == floor.lower / middle
     assert found.overlapped == pytest.approx(0.25)
     assert train("llama-3-8b", **asked, overlap=0.25).time == pytest.approx(middle)
     assert found.days == pytest.approx(10**12 / 65536 * middle / 86400)

@@ -1139,7 +1139,7 @@ def _record(answer: Bound) -> dict[str, Any]:
     if answer.expectation is not None:
         body["expectation"] = answer.expectation.to_dict()
     if answer.measured is not None:
-        body |= {name: getattr(answer, name) for name in ("measured", "over_floor", "overlapped")}
+        body |= {name: getattr(answer, name) for name in ("measured", "over_floor", "fraction", "overlapped")}
     if answer.cost is not None:
         body["cost"] = answer.cost.to_dict()
     body |= {"assumptions": list(answer.assumptions), "incomplete": list(answer.incomplete)}

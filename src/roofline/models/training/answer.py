@@ -455,7 +455,8 @@ class Training(Measurable, Comparable):
         """The answer under stable keys in SI units (schema ``roofline/train/1``)."""
         names = ("microbatches", "schedule", "checkpoint", "model_flops", "flops")
         times = ("lower", "op_by_op", "upper", "estimate", "idle", "exposed", "time", "mfu", "hfu")
-        reached = ("most_mfu", "measured", "over_floor", "overlapped", "tokens_per_second", "tokens_per_day", "days")
+        measured = ("measured", "over_floor", "fraction", "overlapped")
+        reached = ("most_mfu", *measured, "tokens_per_second", "tokens_per_day", "days")
 
         def values(*names: str) -> dict[str, Any]:
             return {name: getattr(self, name) for name in names}
