@@ -140,3 +140,28 @@ def test_the_width_among_the_rules_of_thumb_is_the_one_that_is_solved_for(chips:
     rule, found = widths[f"{count} chips"], solve(SPLIT, "D", on=chips, B=2**20, F=2**20)
     assert rule.value == pytest.approx(found.value)
     assert found.collectives[0].rpartition(" ")[2] in rule.meaning
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "chips", "sizes"),
+    [
+        ("bf16[B_X, D] * bf16[D, F] -> bf16[B_X, F]", "D", "v5e:4", {"B": 16, "F": 8192}),  # always memory-bound by one
+        ("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F_X]", "B", "h100:8", {"D": 8192, "F": 16384}),  # network-bound by one
+    ],
+)
+def test_what_binds_on_both_sides_is_that_of_the_fastest_plan_there(
+    line: str, name: str, chips: str, sizes: dict[str, int]
+) -> None:
+    found = solve(line, name, on=chips, sizes=sizes)
+    assert found.pick is not None
+    kinds = [bound(line, on=chips, sizes=sizes | {name: size}).bound_by for size in (found.pick - 8, found.pick + 8)]
+    assert (kinds, "the fastest at each size" in str(found)) == ([found.before, found.after], True)
+    fixed = bound(line, on=chips, sizes={}).plan
+    assert len(solve(line, name, on=chips, sizes=sizes, plan=fixed).flips) < len(found.flips)
+
+
+def test_a_plan_that_is_faster_at_the_size_to_take_is_named() -> None:
+    sizes = {"B": 2**20, "F": 2**20}
+    found = solve(SPLIT, "D", on="h100:8", sizes=sizes)
+    assert found.faster_plan == bound(SPLIT, on="h100:8", sizes=sizes | {"D": found.pick}).plan
+    assert "AllToAll" in str(found.faster_plan)

@@ -119,6 +119,8 @@ class Solution(AboutQuestion, NoTime):
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
         ``rates``    that stand in the closed form, with their values
         ``fraction`` of a data-sheet rate that ``value`` is, where measured fractions are taken
+        ``faster_plan``   on several chips: where the answer is by the fastest plan for all sizes, the one that is
+                     faster at ``pick``
     """
 
     unknown: str
@@ -142,6 +144,7 @@ class Solution(AboutQuestion, NoTime):
     assumptions: tuple[str, ...] = ()
     incomplete: tuple[str, ...] = ()
     fraction: float | None = None
+    faster_plan: str | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def facts(self) -> Iterator[Fact]:
@@ -227,7 +230,7 @@ class Solution(AboutQuestion, NoTime):
             **attributes(self, "intensity_limit", "critical_intensity"),
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             **attributes(self, "method", "assumptions", "incomplete"),
-            **({"fraction": self.fraction} if self.fraction is not None else {}),
+            **{name: found for name in ("fraction", "faster_plan") if (found := getattr(self, name)) is not None},
             **{name: plain_data(found) for name in ("collectives", "by_algorithm") if (found := getattr(self, name))},
         }
 
@@ -267,6 +270,10 @@ class Solution(AboutQuestion, NoTime):
             yield "found by", self.method
         if self.question.conventions.plan is not None:
             yield "plan", str(self.question.conventions.plan)
+        elif self.question.is_sharded and self.method != "closed form":
+            yield "plan", "the fastest at each size"
+        if self.faster_plan is not None:
+            yield "faster plan", f"{self.faster_plan} at {self.unknown} = {self.pick}: roofline shard compares them"
         if self.collectives:
             yield "algorithm", "; ".join(self.collectives)
         yield from named("assumes", self.question.particular(self.assumptions))
@@ -641,14 +648,21 @@ class _Search:
             return self._by_bisection()
         if not flips:
             binding = largest_at(exact, self.x, 1.0)
+            if (by_any := self._by_any_plan(binding, is_flipping=False)) is not None:
+                return by_any
             timed = ", for what could be timed" if self.symbolic.incomplete else ""
             return self._solution(before=binding, after=binding, verdict=f"always {self._kind(binding)}{timed}")
         value, before, after = self._main(flips)
+        if (by_any := self._by_any_plan(flips[-1][2])) is not None:
+            return by_any
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
         limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
+        pick = None if self.unit else self._whole(value)
+        there = None if pick is None or self.asked is self.any_plan else self.at(pick)
         return self._solution(
             value=value,
-            pick=None if self.unit else self._whole(value),
+            pick=pick,
+            faster_plan=None if there is None or there.plan == self.symbolic.plan else str(there.plan),
             before=before,
             after=after,
             verdict=self._words(value, before, after),
@@ -658,6 +672,22 @@ class _Search:
             limit_form=limit_form,
             flips=tuple(flips),
         )
+
+    def _by_any_plan(self, last: str, *, is_flipping: bool = True) -> Solution | None:
+        """The changes where each size goes by its fastest plan; None where what one plan says at last holds then too.
+
+        ``last`` is what binds by that plan at large sizes; where nothing flips by it, every power of two is looked at.
+        """
+        if self.asked is self.any_plan or self.unit or self.name in self.asked.mesh_names:
+            return None
+        freely = replace(self, asked=self.any_plan)
+        far = freely._numeric()(LARGE // self.multiple * self.multiple) if is_flipping else None
+        if is_flipping and (far is None or freely._kind(far) == self._kind(last)):
+            return None
+        found = freely._by_bisection()
+        assumed = tuple(without(found.assumptions, _OF_PLANS))
+        freed = replace(found, intensity_limit=None, collectives=(), by_algorithm=(), assumptions=assumed)
+        return freed if found.flips else None
 
     def _is_large(self, value: float) -> bool:
         """Say whether collectives are large at this size of the unknown, as the closed forms take them to be."""
@@ -748,8 +778,9 @@ class _Search:
         marks = [mark for mark in (2**k for k in range(FARTHEST.bit_length())) if at(mark) is not None]
         if not marks:
             raise SizeError(f"no value of {self.name} fits the other sizes", hint="check the sizes that are given")
-        warm = self.asked.machine.over == WARM
-        each = None if warm else every_change(lambda s: bound_arrays(self.asked.with_sizes(**{self.name: s})).bound_by)
+        by_size = self.asked.machine.over == WARM or (self.asked.is_sharded and self.asked.conventions.plan is None)
+        asked, name = self.asked, self.name
+        each = None if by_size else every_change(lambda sizes: bound_arrays(asked.with_sizes(**{name: sizes})).bound_by)
         flips: list[Flip] = each or []
         for low, high in pairwise(marks):
             flips += halved(at, low, high) if each is None or low >= EACH else []
