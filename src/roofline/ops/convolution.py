@@ -467,8 +467,8 @@ class Reach(NamedTuple):
     def read(self) -> Size:
         """Count the elements without those between windows that stand wider apart than they reach.
 
-        >>> Reach(56, 28, 1, 2).read(), Reach(57, 28, 2, 2).read(), Reach(10, 1, 3, 1, 0, 3).read()
-        (28, 57, 3)
+        >>> [Reach(*each).read() for each in ((56, 28, 1, 2), (57, 28, 2, 2), (7, 1, 3, 5), (10, 1, 3, 1, 0, 3))]
+        [28, 57, 3, 3]
         """
         if self.dilation == 1 and (self.stride == 1 or not isinstance(self.taps, int) or self.taps >= self.stride):
             return self.length
@@ -476,9 +476,10 @@ class Reach(NamedTuple):
         covered = None if valid is None else self.covered(valid)
         if covered is None:
             return self.length
-        if all(isinstance(size, int) for size in (covered, self.stretch)):
-            return self.length if covered == self.stretch else covered
-        return covered if self.dilation == 1 else self.length
+        if self.dilation == 1:
+            return covered  # past the last window as between two
+        are_numbers = all(isinstance(size, int) for size in (covered, self.stretch))
+        return covered if are_numbers and covered != self.stretch else self.length
 
 
 def read_by_windows(
