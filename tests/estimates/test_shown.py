@@ -277,6 +277,8 @@ def test_a_limit_on_decoding_holds_what_is_expected_of_each_batch() -> None:
     assert (most.batch, at_best.batch) == (75, 89)
     assert most.time_per_token == pytest.approx(time_of[75], rel=1e-12)
     assert most.at_best <= most.low < most.time_per_token < most.high
+    sought = roofline.llm("llama-3-8b", on="h100", context=4096, tensor=[1, 2], tpot="5ms", estimate=True).front.choices
+    assert len({(choice.batch, choice.tensor) for choice in sought}) == len(sought)  # none is in time on one chip
     given = roofline.llm("mixtral-8x7b", batch=[64, 74, 89], **asked, tpot=limit, price=3, estimate=True)
     assert given.front.to_dict()["form"] == "expected"
     assert [choice.batch for choice in given.front.within] == [74]

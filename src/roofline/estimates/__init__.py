@@ -168,7 +168,7 @@ def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
 
         largest.append(first_where(is_late, 0, batch + 1) - 1 if is_late(batch) else batch)
     powers = 2 ** np.arange(max(largest).bit_length())
-    return front.again(np.unique([*powers, *largest]).clip(1))
+    return front.again(np.unique(np.maximum([*powers, *largest], 1)))
 
 
 def _front_of(serving: Any, estimator: Estimator) -> Any:
