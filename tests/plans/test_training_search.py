@@ -213,3 +213,10 @@ def test_the_fastest_layout_says_what_the_next_pays_more_and_where_overlap_decid
     stated = search_training("llama-3-70b", on="h100:64", batch_tokens=4_000_000, sequence=8192, overlap=0.5, tensor=8)
     assert "times are by the stated overlap and overhead" in str(stated)
     assert "rests on overlap" not in str(stated)
+
+
+def test_layouts_that_differ_by_rounding_take_as_long() -> None:
+    found = search_training("llama-3-8b", on="v5p:4x4", batch_tokens=2**20, pipeline=1, checkpoint="none")
+    first, second = (each.answer.time for each in found.fitting[:2])
+    assert second == pytest.approx(first, rel=1e-12)
+    assert found.reasons[0] == f"the next, {found.fitting[1].layout}, takes as long"

@@ -144,7 +144,7 @@ class TrainingPlan(Answer):
             yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
         words = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
-        words |= {"beaten": ("is slower", "are slower")}
+        words |= {"beaten": ("is no faster", "are no faster")}
         parts = [f"{n:,} {said[n > 1]}" for kind, said in words.items() if (n := counts[kind])]
         said = "times are floors" if self._are_floors else "times are by the stated overlap and overhead"
         many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
@@ -311,8 +311,13 @@ def _network_time(found: Training) -> float:
 
 
 def _paid_more(found: Training, best: Training) -> Iterator[str]:
-    """What a step takes longer for than another: arithmetic that is run again, waits, the network, the rest."""
+    """What a step takes longer for than another: arithmetic that is run again, waits, the network, the rest.
+
+    Nothing where both take as long.
+    """
     left = float(found.time) - float(best.time)
+    if left <= SAME * float(best.time):
+        return
     named: dict[str, Callable[[Training], float]] = {
         "of arithmetic that is run again": lambda step: float(step.flops) / (float(step.chips) * step.peak),
         "of waits for other stages": lambda step: float(step.idle),
@@ -323,10 +328,10 @@ def _paid_more(found: Training, best: Training) -> Iterator[str]:
     least = 0.05 * left
     for what, seconds in named.items():
         more = min(seconds(found) - seconds(best), left)
-        if least > 0 and more > least:
+        if more > least:
             left -= more
             yield f"{format_amount(more, 's')} {what}"
-    if least > 0 and left > least:
+    if left > least:
         yield f"{format_amount(left, 's')} {rest}"
 
 
