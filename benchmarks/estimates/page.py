@@ -16,7 +16,7 @@ from benchmarks.estimates.cuts import LEAST_TESTED
 from benchmarks.estimates.served import NAMED, OTHERS
 from roofline.estimates.accuracy import KINDS, is_core
 from roofline.estimates.attention import BEYOND, WORDS
-from roofline.estimates.constants import KERNELS, TAILS, KernelConstants, shipped
+from roofline.estimates.constants import KERNELS, LEAST_HELD, TAILS, KernelConstants, kernel_in_words, shipped
 from roofline.estimates.transfer import OUTSIDE, SAME, transfers
 
 SUMMARY = Path(__file__).with_name("served_summary.json")
@@ -360,13 +360,33 @@ def served(records: Sequence[KernelConstants]) -> list[str]:
         if 100 * held[name][key] > goal + 0.05
     ]
     lines = ["", "Above the goal, and why:", "", *above] if above else []
-    held_by = ", ".join(
-        f"{percent(_covered([r for r in records if (r.kernel, r.path, r.version) == ('served_step', path, '')]))}% of "
-        f"{said}"
-        for path, said in (("dense", "steps of dense models"), ("mixture", "those of mixtures"))
-    )
-    said = f"{said} Intervals of 80% hold {held_by}."
-    return [said, "", *table(("runs", "rows", "MdAPE", "MAPE", "p90", "bias"), rows), *lines]
+    return [said, "", *table(("runs", "rows", "MdAPE", "MAPE", "p90", "bias"), rows), "", *_held(records), *lines]
+
+
+def _held(records: Sequence[KernelConstants]) -> list[str]:
+    """How many runs the intervals of steps hold, those of one version by themselves, and the groups that hold few."""
+    rows = []
+    for path, those in (("dense", "dense models"), ("mixture", "mixtures")):
+        steps = [r for r in records if (r.kernel, r.path) == ("served_step", path)]
+        every, one = ([r for r in steps if bool(r.version) is versioned] for versioned in (False, True))
+        alone = f"{percent(_covered(one))}% of {sum(r.error['n_test'] for r in one):g} by constants of one version"
+        rows.append(f"{percent(_covered(every))}% of steps of {those} ({alone})")
+    few = [
+        (
+            f"{r.chip} {' '.join(filter(None, (r.library, r.version)))}",
+            f"{kernel_in_words(r.kernel)}, {r.dtype} {r.path}".replace("any ", ""),
+            f"{r.error['n_test']:g}",
+            percent(r.error["coverage"]),
+        )
+        for r in sorted(records, key=lambda r: r.error["coverage"])
+        if r.error["coverage"] < LEAST_HELD
+    ]
+    return [
+        f"Intervals of 80% hold {' and '.join(rows)}. These groups hold fewer than {100 * LEAST_HELD:g}%; what "
+        "their constants expect is told with the share held in place of 80%:",
+        "",
+        *table(("chip and library", "of", "runs", "held"), few),
+    ]
 
 
 def _covered(records: Sequence[KernelConstants]) -> float:

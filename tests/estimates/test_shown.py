@@ -388,3 +388,16 @@ def test_a_limit_on_decoding_holds_floors_where_nothing_is_expected() -> None:
     said = " ".join(str(found).split())
     assert "NOTHING IS EXPECTED of some choices, as said below: times and limit are floors in 10 ms a token" in said
     assert "incomplete no constants of vllm are known for all of these choices" in said
+
+
+def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None:
+    asked: dict[str, Any] = {"on": "b200:8", "tensor": 8, "batch": 32, "library": "vllm", "estimate": True}
+    told: dict[str, Any] = {"context": 4096, "weights": "nvfp4"}
+    found = roofline.llm("llama-3-70b", **asked, **told)
+    held = found.decode.expectation.framework_errors
+    assert f"held {100 * held['coverage']:.0f}% of {held['n_test']:g} runs; steps of b200 vllm" in str(found)
+    assert found.decode.expectation.to_dict()["coverage"] == held["coverage"] < 0.65
+    other = roofline.llm("llama-3-8b", **asked, **told).decode.expectation  # as wide as other models had to have it
+    assert "kernels" in other.outside
+    assert ", 80%; steps of b200 vllm" in other.in_words()
+    assert other.to_dict()["coverage"] == 0.8

@@ -52,6 +52,8 @@ OWN_RUNS = "calibrated from runs of one's own"
 LEFT_OUT = "a fifth of the runs at a time, by constants of the others"
 #: Entries of an error that count rows.
 COUNTS = ("n_fit", "n_test")
+#: Share of runs that an interval is made to hold, and the least share of those left out with which it is said to.
+MADE_TO_HOLD, LEAST_HELD = 0.8, 0.65
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
 USABLE = 0.35
 #: Largest factor of an interval that promises anything.
@@ -101,6 +103,28 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
     if outside:
         return f"; outside what was measured: other {in_words(outside)}; inside, the median error{of} is {shown}"
     return f"; median error{of} {shown}"
+
+
+def share_held(error: Mapping[str, float], outside: Sequence[str] = (), stand_in: Sequence[str] = ()) -> float:
+    """The share of runs that an interval of steps holds: 80%, or what it held of those left out where that is far less.
+
+    Of another model or format the interval is not that of these runs: it is as wide as models left out had to have it.
+
+    >>> share_held({"coverage": 0.79}), share_held({"coverage": 0.42}), share_held({"coverage": 0.42}, ("kernels",))
+    (0.8, 0.42, 0.8)
+    """
+    held = MADE_TO_HOLD if "kernels" in outside or stand_in else error.get("coverage", MADE_TO_HOLD)
+    return held if held < LEAST_HELD else MADE_TO_HOLD
+
+
+def interval_told(error: Mapping[str, float], outside: Sequence[str] = (), stand_in: Sequence[str] = ()) -> str:
+    """What stands behind the ends of an interval of steps: 80%, or how many runs it held where these are far fewer.
+
+    >>> interval_told({"coverage": 0.79}), interval_told({"coverage": 0.42, "n_test": 38})
+    ('80%', 'held 42% of 38 runs')
+    """
+    held = share_held(error, outside, stand_in)
+    return format_percent(held) if held == MADE_TO_HOLD else f"held {format_percent(held)} of {error['n_test']:g} runs"
 
 
 @check_methods

@@ -33,9 +33,11 @@ from roofline.estimates.constants import (
     OWN_RUNS,
     KernelConstants,
     error_told,
+    interval_told,
     kernel_in_words,
     overlaid,
     read_files,
+    share_held,
     shipped,
 )
 from roofline.estimates.kernel_model import BESIDE, FROM_HOST, ChipFigures, Parts
@@ -253,7 +255,7 @@ class Expectation:
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         if self.framework:
             told = error_told(self.error, self.outside, stand_in=self.stand_in)
-            return f"{times} ({ends}, 80%; steps of {self.framework}{told})"
+            return f"{times} ({ends}, {self.holds}; steps of {self.framework}{told})"
         if not self.is_known:
             kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
             why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
@@ -266,6 +268,11 @@ class Expectation:
         if told and seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
             told += f", measured of {kernel_in_words(seen.kernel)} only"
         return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
+
+    @property
+    def holds(self) -> str:
+        """What its interval holds: 80%, or how many runs where those of a framework's steps held far fewer."""
+        return interval_told(self.framework_errors, self.outside, self.stand_in)
 
     @property
     def constants(self) -> str:
@@ -347,7 +354,7 @@ class Expectation:
             "schema": "roofline/expectation/1",
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
-            "coverage": 0.8,
+            "coverage": share_held(self.framework_errors, self.outside, self.stand_in),
             "error": self.error,
             "error_runs": self.error_runs,
             "parts": dict(self.parts) if self.is_known else {},

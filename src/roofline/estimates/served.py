@@ -42,7 +42,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
-from roofline.estimates.constants import KERNELS, KernelConstants, error_told, in_words
+from roofline.estimates.constants import KERNELS, KernelConstants, error_told, in_words, interval_told
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, Expectation
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
@@ -117,7 +117,8 @@ class StepEstimate:
         """The expected time with its interval, whose constants, and their error."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         told = error_told(self.error, self.extrapolated, stand_in=self.source.stand_in)
-        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, 80%; constants of {self.basis}{told})"
+        holds = interval_told(self.source.error, self.extrapolated, self.source.stand_in)
+        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, {holds}; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""
@@ -404,7 +405,8 @@ class WholeAnswersExpectation:
         """When all is done, with its interval, and how fast that is."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         return (
-            f"expect {format_quantity(self.value, 's')} ({ends}, 80%), {format_number(self.tokens_per_second)} tokens/s"
+            f"expect {format_quantity(self.value, 's')} ({ends}, {self.step.holds}), "
+            f"{format_number(self.tokens_per_second)} tokens/s"
         )
 
     def lines(self) -> list[str]:
