@@ -236,7 +236,9 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     assert keeps == [False] * (len(counts) - 1) + [True]
     easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
     assert "with the step times measured on vllm it keeps the limits: TTFT p95" in " ".join(str(easy).split())
+    assert "a floor of 2 chips" in " ".join(said.split())
     assert "by floors, take h100:1" in str(easy)
+    assert "1 chip, the fewest" in " ".join(str(easy).split())
     assert "was not asked for" not in str(easy)
 
 
@@ -736,7 +738,7 @@ def test_the_nearest_smaller_number_that_holds_it_says_why_it_will_not_do() -> N
     assert fewer is not None
     assert fewer.reason is not None
     assert (found.best.deployment.chips, fewer.deployment.chips, fewer.reason.kind) == (8, 6, "rate")
-    assert "8 chips, the fewest" in str(found)
+    assert "a floor of 8 chips" in str(found)
     assert "fewest; 6 chips would be too slow" in " ".join(str(found).split())
 
 

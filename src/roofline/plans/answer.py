@@ -386,14 +386,15 @@ class DeploymentPlan(Answer):
                 )
             return lines
         ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
-        found = f"{self._in_words(best.deployment)}: {self._cost(best)}{ranked if best.is_ranked else ''}"
+        taken, cost = self._in_words(best.deployment), self._cost(best)
+        found = f"{taken}: {cost}{ranked if best.is_ranked else ''}"
         real = self.as_measured()
         if self.asked.library is not None:
             lines = [f"take {found}"]
         elif real is not None and real.reason is None:
             lines = [f"by floors, take {found}"]
         else:  # what is too little, or may be, is not what to take
-            lines = [f"by floors, no less than {found}", *self._on_measured(real)]
+            lines = [f"by floors, no less than {taken}: a floor of {cost}", *self._on_measured(real)]
         lines += [*self._untimed(), *self._ranked_by()]
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
