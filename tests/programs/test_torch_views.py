@@ -338,6 +338,27 @@ def test_a_part_that_is_written_before_the_whole_is_not_kept():
     assert _bytes(row, torch.empty(64, 64), x, policy="minimal") == 4 * 64 * 2
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda c, i, a, b: [c[layer].index_copy_(0, i, a[layer, :2]) for layer in range(4)],
+        lambda c, i, a, b: [each.index_put_((i,), a[0, :2]) for each in c],
+        lambda c, i, a, b: [c[0].index_copy_(0, i, a[0, :2]), c[0].index_put_((i,), b[0, :2])],
+        lambda c, i, a, b: [c[:, :, :4].index_copy_(1, i, a[:, :2, :4]), c[..., 4:].index_copy_(1, i, b[:, :2, 4:])],
+        lambda c, i, a, b: [c.index_copy_(1, i, a[:, :2]), c.index_copy_(2, i, b[..., :2])],
+        lambda c, i, a, b: [c.index_copy_(1, i, a[:, :2]), c.index_copy_(0, i, b[:2])],
+    ],
+)
+def test_the_same_indices_name_other_places_of_another_view_or_along_another_axis(program):
+    """What a run changes, and of what is written what stands there in the end."""
+    shape, at = (4, 8, 8), torch.tensor([1, 3])
+    filled, given = torch.zeros(shape), torch.arange(1.0, 257).reshape(shape)
+    program(filled, at, given, -given)
+    stays = filled[filled != 0]
+    moved = _bytes(program, torch.empty(shape), at, torch.empty(shape), torch.empty(shape), policy="minimal")
+    assert moved == 16 + 4 * (len(stays) + len(stays.unique()))
+
+
 def _drawn_updates(seed):
     """A program that writes parts of a given tensor ``a`` and of one of its own, ``m``, and gives some of both back."""
     draw = random.Random(seed)

@@ -126,11 +126,11 @@ def _written_last(
 ) -> tuple[dict[int, list[Stretches]], dict[int, Size]]:
     """Of operations that write parts of tensors that are kept: places that none after them writes again, and bytes.
 
-    Where the places are not known they are others than those written later, as long as the tensor has others; the same
-    indices name the same places.
+    Where the places are not known they are others than those written later, as long as the view has others; the same
+    indices of a view name the same places.
     """
     covered: dict[str, list[Stretches]] = defaultdict(list)
-    spent: dict[Any, Size] = defaultdict(int)
+    spent: dict[str, dict[Any, Size]] = defaultdict(dict)
     stays: dict[int, list[Stretches]] = {}
     given: dict[int, Size] = {}
     for place, op in reversed(list(enumerate(ops))):
@@ -147,13 +147,58 @@ def _written_last(
             if len(later) + len(written) <= _MOST_STRETCHES:
                 later += written
             continue
-        indices = (base, *(t.ident for t in op.reads if "int" in t.dtype))
-        room = _bytes(dict.fromkeys([*later, *_places(call.results[0], WHOLE)])) - _bytes(dict.fromkeys(later))
-        (own,) = regions.counted_from(LEAST, [op.writes[0].traffic_bytes])
-        given[place] = 0 if indices in spent else maximum(0, minimum(own, room - spent[base]))
-        spent[indices] = given[place]
-        spent[base] += given[place]
+        _share_unknown(place, op, call, later, spent[base], stays, given)
     return stays, given
+
+
+def _share_unknown(
+    place: int,
+    op: Op,
+    call: Call,
+    later: Sequence[Stretches],
+    spent: dict[Any, Size],
+    stays: dict[int, list[Stretches]],
+    given: dict[int, Size],
+) -> None:
+    """The bytes that a write to unknown places of a view gives back; ``spent`` are those given by later ones."""
+    out, (axis, indices) = call.results[0], _indices_of(call)
+    view = _places(out, WHOLE)
+    key = (tuple(view), out.shape, axis, indices)
+    if key in spent:
+        given[place], stays[place] = 0, []
+        return
+    size, (own,) = _bytes(dict.fromkeys(view)), regions.counted_from(LEAST, [op.writes[0].traffic_bytes])
+    room = _bytes(dict.fromkeys([*later, *view])) - _bytes(dict.fromkeys(later))
+    rows, taken = list(regions.box_of(out.shape)), dict[Any, Size]()
+    for (other, shape, along, _), amount in spent.items() if len(spent) <= _MOST_STRETCHES else ():
+        if other == key[0] and shape == out.shape and None not in (along, axis) and along != axis:  # rows that cross
+            first, last, _ = rows[along]
+            rows[along] = (minimum(last, first + amount * last // size), last, 1)
+        elif not any(_lie_apart(one, two) for one in view for two in other):
+            taken[other] = taken.get(other, 0) + amount
+    for other, amount in taken.items():  # of which so many surely lie in this view
+        room -= maximum(0, amount + size - _bytes(dict.fromkeys([*other, *view])))
+    for first, last, _ in rows:
+        own = own * (last - first) // maximum(1, last)
+    if rows != [*regions.box_of(out.shape)]:
+        stays[place] = [*_places(out, (tuple(rows),))]
+    given[place] = spent[key] = maximum(0, minimum(own, room))
+
+
+def _indices_of(call: Call) -> tuple[int | None, Any]:
+    """The axis along which indices name rows of what a call writes, None for elements; and which indices they are."""
+
+    def name(value: Any) -> Any:
+        if isinstance(value, TensorOperand):
+            return value.tensor and value.tensor.ident
+        return tuple(map(name, value)) if isinstance(value, list | tuple) else value
+
+    rank = max(1, call.results[0].rank)
+    if call.name == "index_put":
+        chosen = [(axis, name(index)) for axis, index in enumerate(call.args[1]) if index is not None]
+        return chosen[0] if len(chosen) == 1 else (None, (*chosen,))
+    is_row = call.name.startswith("index_")
+    return (call.args[1] % rank, name(call.args[2])) if is_row else (None, name(call.args[1:3]))
 
 
 def _lie_apart(one: Stretches, other: Stretches) -> bool:
