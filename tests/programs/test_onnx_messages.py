@@ -57,6 +57,14 @@ def test_an_operand_without_a_shape_is_read_whole(
     assert found.flops() == 0
 
 
+def test_indices_of_no_dimension_name_any_part():
+    """No shape inference refuses them, so of the values all are read."""
+    at = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, [])
+    node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"])
+    found = model([node], [value("x", 4, 6), at, value("u", 3, 6)], [value("y", 4, 6)], opset=17)
+    assert trace(found, frontend="onnx").bytes("minimal") >= 4 * 3 * 6
+
+
 def test_a_node_whose_only_input_is_absent_has_no_known_value() -> None:
     node = helper.make_node("Transpose", [""], ["z"])
     nodes = [node, helper.make_node("Relu", ["x"], ["y"])]

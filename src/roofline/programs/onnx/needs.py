@@ -193,6 +193,8 @@ def _scattered(each: Asked) -> Iterator[Region]:
 
 def _scattered_parts(each: Asked) -> Iterator[Region]:
     """Of values that indices along the first dimensions write, along the last what the result has."""
+    if not each.ins[1]:  # of a damaged file
+        return
     batch, many = each.ins[1][:-1], each.ins[1][-1]
     yield from (each.region, WHOLE, regions.each(each.region, lambda box: [(*regions.box_of(batch), *box[many:])]))
 

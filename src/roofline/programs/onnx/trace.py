@@ -93,9 +93,10 @@ def trace(
     with _damage("the ONNX graph"):
         walk.graph(model.graph, "", 1)
         walk.written_out(model.graph)
+        amounts = walk.amounts(model.graph)
     weights = [tensor for item in model.graph.initializer if (tensor := walk.known.get(item.name)) is not None]
     written = [walk.known[item.name] for item in given if item.name in walk.known]
-    ops = needed_at_most(walk.settled(), walk.amounts(model.graph))
+    ops = needed_at_most(walk.settled(), amounts)
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
         tensor_parts.given_back(ops, walk.results(model.graph), stacked=True),
