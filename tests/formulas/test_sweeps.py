@@ -18,6 +18,7 @@ from roofline.bounds import arrays as by_arrays
 from roofline.bounds import sweep as by_sweep
 from roofline.bounds.api import bound
 from roofline.bounds.arrays import ArrayBound, ArrayLine
+from roofline.bounds.bound import Bound
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.charts.size_charts import series
 from roofline.cli import cli, main
@@ -25,6 +26,7 @@ from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
 from roofline.models import serve_bound, train
 from roofline.models.closed_form import step_function
+from roofline.models.serving.bound import Pipelined
 from roofline.models.sweeps import sweep_steps
 from roofline.sizes import BLOCK, symbol
 from tests.strategies import LONG
@@ -610,3 +612,41 @@ def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
         numbers = [name for name in columns.split(",") if name != "bound_by"]
         assert [found[name][at] for name in numbers] == pytest.approx(each, rel=1e-12)
         assert found["bound_by"][at] == step.bound_by
+
+
+def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: Path) -> None:
+    """Each row is what one step is, whichever rows are priced with it, and where the slowest stage differs too."""
+    columns = "lower,bound_by,flops,bytes,memory,time.hbm"
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 2, "pipeline": 4, "columns": columns}
+    asked |= {"batch": [1, 3, 5], "prompt": [2, *range(100, 130000, 3000)]}
+    found = sweep_steps("llama-3-8b", "prefill", **asked)
+    assert len(found) == 135
+    assert found.incomplete == ("2 rows have no figures: a prompt of fewer than 4 tokens makes no 4 chunks",)
+    assert [at for at in range(135) if np.isnan(found["lower"][at])] == [0, 45]
+    numbers = [name for name in columns.split(",") if name != "bound_by"]
+    for at in (1, 44, 46, 89):
+        step = found.row(at)
+        assert isinstance(step, Bound)
+        assert step.footprint is not None
+        each = [step.lower, step.flops, sum(step.bytes.values()), step.footprint.total, step.times["hbm"]]
+        assert [found[name][at] for name in numbers] == pytest.approx(each, rel=1e-12)
+        assert found["bound_by"][at] == step.bound_by
+    kept = sweep_steps("llama-3-8b", "prefill", **asked, keep="rows,top=1000:lower", block_rows=60, out=str(tmp_path))
+    rows = kept["top-lower"]
+    order = np.asarray(rows["row"])
+    assert sorted(order.tolist()) == [at for at in range(135) if at not in (0, 45)]
+    for name in numbers:
+        np.testing.assert_allclose(rows[name], found[name][order], rtol=1e-14, err_msg=name)
+
+
+def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:
+    asked: dict[str, Any] = {"on": "h100:16", "tensor": 4, "pipeline": 4, "past": 100}
+    prompts = [7, 30000]
+    both = serve_bound("deepseek-v3", "prefill", batch=1, prompt=np.array(prompts), **asked)
+    alone = [serve_bound("deepseek-v3", "prefill", batch=1, prompt=prompt, **asked) for prompt in prompts]
+    assert isinstance(both, Pipelined)
+    assert len({one.slowest for one in alone if isinstance(one, Pipelined)}) == 2
+    for name in ("lower", "upper", "flops"):
+        assert getattr(both, name) == pytest.approx([getattr(one, name) for one in alone], rel=1e-12)
+    assert both.bytes["hbm"] == pytest.approx([one.bytes["hbm"] for one in alone], rel=1e-12)
+    assert both.bound_by.decode() == [one.bound_by for one in alone]

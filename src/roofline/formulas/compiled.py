@@ -274,19 +274,26 @@ class Evaluated(Columns):
             self._done[name] = Codes(out, names if complete else (*names, "")) if codes else out
         return done
 
-    def fill_in(self, figures: Mapping[str, Sequence[Any]]) -> None:
-        """Put figures that were worked out in another way into the invalid rows, in their order: none is left then."""
+    def fill_in(self, figures: Mapping[str, Any], wrong: Any, why: Mapping[str, int]) -> None:
+        """Put figures that were worked out in another way into the invalid rows, in their order, as flat arrays.
+
+        ``wrong`` are those of them that have no figures in this way either, ``why`` counts them by the reason.
+        """
+        import numpy as np
+
         bad, _ = self._validity()
         for name, values in figures.items():
             column = self.whole_column(name)
             if isinstance(column, Codes):
-                names = tuple(dict.fromkeys((*self.function.resources, *values)))
-                column.codes[bad] = [names.index(each) for each in values]
+                names = tuple(dict.fromkeys((*self.function.resources, *values.tolist())))
+                column.codes[bad] = [names.index(each) for each in values.tolist()]
                 column = Codes(column.codes, names)
             else:
                 column[bad] = values
             self._done[name] = column
-        self._checked = None, {}
+        left = np.zeros(self.shape, bool)
+        left[bad] = wrong
+        self._checked = left if why else None, dict(why)
 
     def _validity(self) -> tuple[Any, dict[str, int]]:
         if self._checked is None:

@@ -22,13 +22,13 @@ from typing import Any
 
 from roofline.answers import WAYS, machine_asked
 from roofline.bounds.api import TARGET_OPTIONS, question, take_target_options, target
-from roofline.bounds.arrays import ArrayBound
+from roofline.bounds.arrays import ArrayBound, asked_of_rows
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, fastest, formula_of, of_cases, question_formula
 from roofline.bounds.question import refuse_idle, refuse_idle_on_plan
 from roofline.counts import FROM_ZERO
 from roofline.errors import InputError, RooflineError, SizeError, quoted, suggest
-from roofline.formulas.compiled import Compiled, ValidRange
+from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
@@ -46,6 +46,7 @@ from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import (
+    BLOCK,
     Codes,
     Size,
     check,
@@ -351,7 +352,7 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     ]  # fmt: skip
 
 
-#: Why the closed form of a prompt over stages does not hold: :func:`step_bound` prices such a step.
+#: Why the closed form of a prompt over stages does not hold: :func:`fill_in_chunks` prices such steps.
 CUT_INTO_CHUNKS = "are cut into chunks over the stages"
 
 
@@ -362,6 +363,48 @@ def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str
     wanted = options.get("microbatches") or options["pipeline"]
     least = (wanted - 1) * bound.sizes.get("data", 1) + 1
     return [ValidRange(batch >= least, f"fewer sequences than {least} {CUT_INTO_CHUNKS}")]
+
+
+def fill_in_chunks(
+    found: Evaluated, columns: Sequence[str], model: Model, phase: str, options: Mapping[str, Any]
+) -> None:
+    """Fill in the rows whose prompt is cut into chunks over the stages: such steps are priced as arrays, in blocks."""
+    import numpy as np
+
+    (reason, _), *others = found.invalid.items() or [("", 0)]
+    if CUT_INTO_CHUNKS not in reason or others:
+        return
+    rows = {name: found.whole_column(name)[found.invalid_rows].astype(np.float64) for name in found.whole}
+    blocks, every, why = list[dict[str, Any]](), list[Any](), dict[str, int]()
+    for start in range(0, len(next(iter(rows.values()))), BLOCK):
+        sizes = {name: values[start : start + BLOCK] for name, values in rows.items()}
+        count = len(next(iter(sizes.values())))
+        try:
+            step, wrong, said = asked_of_rows(sizes, lambda some: step_bound(model, phase, **{**options, **some}))
+        except SizeError as error:
+            if error.rows is None:
+                raise
+            step, wrong, said = None, True, {error.rule: count}
+        every.append(np.broadcast_to(False if wrong is None else wrong, count))
+        blocks.append({name: np.where(every[-1], *_figures(step, name)) for name in columns})
+        why |= {rule: why.get(rule, 0) + number for rule, number in said.items()}
+    found.fill_in(
+        {name: np.concatenate([each[name] for each in blocks]) for name in columns}, np.concatenate(every), why
+    )
+
+
+def _figures(step: Bound | None, name: str) -> tuple[Any, Any]:
+    """A column of a step over arrays: what stands for no figure, and the figures."""
+    import numpy as np
+
+    none, (kind, _, part) = "" if name == "bound_by" else np.nan, name.partition(".")
+    if step is None:
+        return none, none
+    if kind == "memory" and step.footprint is not None:
+        return none, step.footprint.parts.get(part, 0.0) if part else step.footprint.total
+    if part:
+        return none, step.times.get(part, 0.0)
+    return none, sum(step.bytes.values()) if name == "bytes" else np.asarray(getattr(step, name))
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -488,8 +531,8 @@ def serve_table(
 ) -> ServingTable:
     """Price one step for every row of the sizes that are arrays (they broadcast); the rest is as in ``serve_bound``.
 
-    Each row is what :func:`roofline.models.serve_bound` gives for its numbers. One that the closed form does not hold
-    for is NaN, and ``incomplete`` counts it.
+    Each row is what :func:`roofline.models.serve_bound` gives for its numbers. One that is not possible is NaN, and
+    ``incomplete`` counts it.
     """
     import numpy as np
 
@@ -506,6 +549,7 @@ def serve_table(
     refuse_idle_of_step(options, phase, described)
     function = step_function(described, phase, on=on, **options, **dict.fromkeys(given, 1))
     found = function.evaluate({**given, **varying}, columns)
+    fill_in_chunks(found, columns, described, phase, {"on": on, **options})
     if found.invalid:
         for name, values in varying.items():
             check(name, values, least=0 if name in FROM_ZERO else 1)

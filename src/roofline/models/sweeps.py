@@ -44,7 +44,7 @@ from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.meanings import LISTS, meant, unknown_argument
-from roofline.models.closed_form import CUT_INTO_CHUNKS, OF_TRAINING, TRAINING_SIZES, refuse_arrays, step_function
+from roofline.models.closed_form import OF_TRAINING, TRAINING_SIZES, fill_in_chunks, refuse_arrays, step_function
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -61,9 +61,6 @@ from roofline.sections import BLANK, Headline, Row, Section, Sentences, Table
 from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
 from roofline.statements import untimed_apart, without
-
-#: The most rows that are priced one by one where the formula of their choice does not hold.
-MOST_AFRESH = 256
 
 #: The most choices of which the cheapest row is shown.
 MOST_CHEAPEST = 12
@@ -623,19 +620,8 @@ class StepTable(BlockTable):
             sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
         forms = _forms(function, names)
         found = function.evaluate(sizes, forms or None)
-        (why, rows), *others = found.invalid.items() or [("", 0)]
-        if CUT_INTO_CHUNKS in why and not others and rows <= MOST_AFRESH:
-            found.fill_in(self._afresh(choice, sizes, found.shape, found.invalid_rows, forms))
+        fill_in_chunks(found, forms, self.model, self.phase, self._asked(choice))
         return found, sizes
-
-    def _afresh(
-        self, choice: int, sizes: Mapping[str, Any], shape: tuple[int, ...], rows: Any, forms: Sequence[str]
-    ) -> dict[str, list[Any]]:
-        """Columns of the rows that the formula of a choice does not hold for, each step priced by itself."""
-        each = {name: np.broadcast_to(values, shape)[rows].tolist() for name, values in sizes.items()}
-        asked = (dict(zip(each, row, strict=True)) for row in zip(*each.values(), strict=True))
-        steps = [step_bound(self.model, self.phase, **{**self._asked(choice), **one}) for one in asked]
-        return {name: [_figure(step, name) for step in steps] for name in forms}
 
     def _parts(self, function: Compiled, choice: int, sizes: Mapping[str, Any]) -> Any:
         """Microbatches of each step: one, or where that does not fit the first of 2, 4, 8 … with which it does."""
@@ -777,16 +763,6 @@ def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
     """The columns of a formula that columns of a table follow from."""
     every = dict.fromkeys(part for name in names for part in (name, *DERIVED.get(name, ())))
     return tuple(name for name in every if name in function.columns)
-
-
-def _figure(step: Bound, name: str) -> Any:
-    """A column of a formula, of a step that was priced by itself."""
-    kind, _, part = name.partition(".")
-    if kind == "memory" and step.footprint is not None:
-        return step.footprint.parts.get(part, 0.0) if part else step.footprint.total
-    if part:
-        return step.times.get(part, 0.0)
-    return sum(step.bytes.values()) if name == "bytes" else getattr(step, name)
 
 
 def _fits(found: Evaluated, machine: Machine) -> Any:

@@ -247,10 +247,14 @@ def pipelined(asked: ServingStep) -> Bound:
         times = [[time(bound) for bound in stage] for stage in found]
         return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
 
-    slowest = _slowest([sum([bound.lower for bound in stage]) for stage in found], parts)
+    stages, latency = tuple(stage[-1] for stage in found), sum([stage[-1].lower for stage in found])
+    slowest, here = _slowest([sum([bound.lower for bound in stage]) for stage in found], parts)
+    own: dict[str, Any] = {"stages": stages, "micro_batches": count, "latency": latency, "slowest": slowest}
+    if here is not None:
+        merged = stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, here)
+        return Pipelined(**{f.name: getattr(merged, f.name) for f in fields(Bound)}, **own)
     base = _together(found[slowest], 1 if pieces > 1 else turns, asked.conventions)
     lower = through(lambda bound: bound.lower)
-    stages = tuple(stage[-1] for stage in found)
     changed: dict[str, Any] = {
         "lower": lower,
         "op_by_op": through(lambda bound: bound.op_by_op),
@@ -263,8 +267,7 @@ def pipelined(asked: ServingStep) -> Bound:
         "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
     same = {f.name: getattr(base, f.name) for f in fields(Bound)}
-    latency = sum([stage.lower for stage in stages])
-    return Pipelined(**{**same, **changed}, stages=stages, micro_batches=count, latency=latency, slowest=slowest)
+    return Pipelined(**{**same, **changed}, **own)
 
 
 def _steady(phase: str, times: Sequence[Size], turns: Size) -> Size:
@@ -289,7 +292,12 @@ def _chunks(options: Mapping[str, Any], pieces: int) -> list[dict[str, Size]]:
     prompt, past = options["prompt"], options.get("past", 0)
     least = min(prompt.ravel().tolist()) if is_array(prompt) else prompt
     if not is_symbol(least) and least < pieces:
-        raise SizeError(f"a prompt of {least:g} tokens makes no {pieces} chunks", hint=f"microbatches {prompt} at most")
+        raise SizeError(
+            f"a prompt of {least:g} tokens makes no {pieces} chunks",
+            hint=f"microbatches {least:g} at most",
+            rows=prompt < pieces if is_array(prompt) else None,
+            rule=f"a prompt of fewer than {pieces} tokens makes no {pieces} chunks",
+        )
     ends = [sizes.floor_div(prompt * number, pieces) for number in range(pieces + 1)]
     return [{"prompt": b - a, "past": past + a} for a, b in pairwise(ends)]
 
@@ -336,11 +344,19 @@ def _together(bounds: Sequence[Bound], times: Size, conventions: Conventions) ->
     ).answer()
 
 
-def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> int:
-    """The stage with the largest time: of arrays in sum, of open sizes that of most layers, or the head."""
+def _slowest(amounts: Sequence[Size], parts: Sequence[Model]) -> tuple[int, Any]:
+    """The stage with the largest time, of open sizes that of most layers, or the head.
+
+    Of arrays it is that of most entries, and in which entries it is so: None where it is in all.
+    """
     if any(map(is_symbol, amounts)):
-        return max(range(len(parts)), key=lambda number: (len(parts[number].layers), parts[number].head))
-    return max(range(len(amounts)), key=lambda number: _sum_of(amounts[number]))
+        return max(range(len(parts)), key=lambda number: (len(parts[number].layers), parts[number].head)), None
+    each = sizes.of_largest(amounts, range(len(amounts)))
+    if not is_array(each):
+        return each, None
+    numbers = each.ravel().tolist()
+    slowest = max(set(numbers), key=numbers.count)
+    return slowest, None if numbers.count(slowest) == len(numbers) else each == slowest
 
 
 def _said(ways: Parallelism, parts: Sequence[Model], count: Size, pieces: int, phase: str) -> list[str]:
