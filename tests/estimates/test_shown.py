@@ -315,6 +315,8 @@ def test_costs_are_ranked_by_one_form_as_expected_of_all_or_at_the_floor_of_all(
     assert mixed.best(name) == floors.best(name) == ("h100",)
     assert mixed.facts[f"{name}, expected"][1] is None
     assert mixed.best(f"{name}, expected") == ()
+    untimed = roofline.llm("llama-3-8b", on="h100:8,mi300x:8", tensor=8, context=4096, estimate=True)
+    assert untimed.best("decode, expected") == ()  # of one alone
     (said,) = mixed.cheapest()
     assert [f"{line}, at the floor" for line in floors.cheapest()] == [said]
     both = roofline.llm("llama-3-8b", on="h100,h200", **{**asked, "price": "1.8,3"}, estimate=True)
@@ -345,6 +347,9 @@ def test_runs_and_a_budget_of_tokens_cost_what_is_expected_too() -> None:
     more = step.expectation.value / step.lower
     assert (step.days, step.cost) == pytest.approx((at_best.days * more, at_best.cost * more))
     assert "1T tokens take 116.6 days at the time to expect, cost $" in str(step)
+    several = roofline.train("llama-3-8b", **{**asked, "batch_tokens": [65536, 131072]}, estimate=True)
+    assert several.to_pandas()["days"].tolist() == several.days.tolist()
+    assert several.days[0] == step.days
     stated = roofline.train("llama-3-8b", **asked, mfu=0.4, estimate=True)
     assert stated.days == roofline.train("llama-3-8b", **asked, mfu=0.4).days
 

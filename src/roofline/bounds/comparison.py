@@ -188,7 +188,10 @@ class SideBySide(Answer):
         out = [obstacle[0] if obstacle and any(self.fitting) else "" for obstacle in self.obstacles]
         out = [gaps[0] if gaps else each for each, gaps in zip(out, self.untimed, strict=True)]
         pairs = zip(facts, out, strict=True)
-        return tuple(fact._replace(value=each) if each and fact and fact.timed else fact for fact, each in pairs)
+        return tuple(
+            fact._replace(value=each) if each and fact and fact.timed and fact.value is not None else fact
+            for fact, each in pairs
+        )
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""

@@ -151,7 +151,8 @@ class StepSweep(Columns):
         named = [*["costs"] * (COST in columns), *["the limit"] * ("within" in columns)]
         are = f"{' and '.join(named)} {'is' if named == ['the limit'] else 'are'}"
         if lower is None or np.isnan(expected[~np.isnan(lower)]).any():
-            notes = (("assumes", f"{are} by floors, as what to expect is not known of all rows"),)
+            why = "what to expect is not known of all rows" if lower is not None else "there is no column lower"
+            notes = (("assumes", f"{are} by floors, as {why}"),)
             return replace(self, columns=columns, notes=self.notes + notes * bool(named))
         late = expected > (np.inf if self.limit is None else self.limit)
         if "within" in columns:

@@ -515,7 +515,7 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     varying = {name: getattr(found, name) for name in ("batch_tokens", "sequence", "microbatches")}
     varying = {name: size for name, size in varying.items() if is_array(size)}
     binds, needed, many = found.bound.bound_by, found.memory, int(found.lower.size)
-    parted = int((_of_each(found, found.sequences) < 1).sum())
+    parted, end = int((_of_each(found, found.sequences) < 1).sum()), AS_EXPECTED * found.is_budget_expected
     columns = [
         *(SizeColumn(name, size, "size") for name, size in varying.items()),
         SizeColumn("a step at best", found.lower, "s"),
@@ -524,8 +524,8 @@ def _several_in_words(found: Training) -> Iterator[Section]:
         SizeColumn("bound by", binds.as_names() if isinstance(binds, Codes) else binds),
         SizeColumn("MFU at most", found.most_mfu, "share"),
         SizeColumn("tokens a day", found.tokens_per_day, "token"),
-        *([] if found.days is None else [SizeColumn("days", found.days)]),
-        *([] if found.cost is None else [SizeColumn("cost", found.cost, "USD")]),
+        *([] if found.days is None else [SizeColumn(f"days{end}", found.days)]),
+        *([] if found.cost is None else [SizeColumn(f"cost{end}", found.cost, "USD")]),
         SizeColumn("memory", found.memory.total, "B"),
         *([] if needed.fits is None else [SizeColumn("fits", needed.fits)]),
         *([SizeColumn("runs", _of_each(found, found.sequences >= 1))] if parted else []),
