@@ -984,7 +984,7 @@ def fact_row(
             continue
         text = fact.value if isinstance(fact.value, str) else _written(fact)
         text += MARK if who in best else ""
-        text += f" ({format_range(*fact.interval, fact.unit)})" if fact.interval else ""
+        text += f" ({format_range(*fact.interval, fact.unit)}{fact.held and f', {fact.held}'})" if fact.interval else ""
         cells.append(
             Words(text, source=fact.source)
             if isinstance(fact.value, str)

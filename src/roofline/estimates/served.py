@@ -397,6 +397,11 @@ class WholeAnswersExpectation:
         return self._sum("high")
 
     @property
+    def holds(self) -> str:
+        """What the interval of its steps holds: 80%, or how many runs where it held far fewer."""
+        return self.step.holds
+
+    @property
     def tokens_per_second(self) -> float:
         """New tokens a second of all sequences, prefill included."""
         return self.sequences * (self.steps + 1) / self.value
@@ -405,7 +410,7 @@ class WholeAnswersExpectation:
         """When all is done, with its interval, and how fast that is."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         return (
-            f"expect {format_quantity(self.value, 's')} ({ends}, {self.step.holds}), "
+            f"expect {format_quantity(self.value, 's')} ({ends}, {self.holds}), "
             f"{format_number(self.tokens_per_second)} tokens/s"
         )
 
