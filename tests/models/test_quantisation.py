@@ -106,6 +106,7 @@ SECTIONS: list[tuple[dict[str, Any], str, str, str | None]] = [
         None,
     ),
     ({**_MIXED, "extra_config": {"lm_head": {"bits": 8}}}, "lm_head", "head", "int8"),
+    ({**_MIXED, "extra_config": {"lm_head": {"bits": 16, "data_type": "fp"}}}, "lm_head", "head", None),
     ({"load_in_8bit": True}, "model.layers.0.mlp.up_proj", "linear", "int8"),
     ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "lm_head", "head", None),
     (
@@ -183,6 +184,7 @@ def test_activations_decide_the_arithmetic() -> None:
         ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP6"}, "keys and values of the form 'FP6' are not understood"),
         ({"quant_method": "bitsandbytes"}, "section says neither load_in_8bit nor load_in_4bit"),
         ({"quant_method": "auto-round", "bits": 4, "data_type": "mx_fp"}, "auto-round to 'mx_fp' is not understood"),
+        ({**_MIXED, "extra_config": {"lm_head": {"data_type": "mx_fp"}}}, "auto-round to 'mx_fp' is not understood"),
         ({"quant_method": "compressed-tensors"}, "the quantisation section has no config_groups"),
         ({"quant_algo": "MIXED_PRECISION"}, "the quantisation section says mixed precision and lists no layers"),
     ],

@@ -373,6 +373,9 @@ def _algorithm(name: str) -> Storage:
 
 
 def _integer(section: Section) -> Storage:
+    kind = section.get("data_type") or "int"
+    if kind != "int":
+        raise InputError(f"auto-round to {quoted(kind)} is not understood", hint="known is int")
     bits = section.get("bits") or section.get("w_bit")
     size = section.get("group_size") or section.get("q_group_size") or 0
     if bits not in (2, 4, 8):
@@ -395,9 +398,6 @@ def _integers(section: Section, _: str | None) -> Quantisation:
 
     Sources: GPTQModel's README ("Dynamic quantization"); auto-round's docs ("Customized settings").
     """
-    kind = section.get("data_type") or "int"
-    if kind != "int":
-        raise InputError(f"auto-round to {quoted(kind)} is not understood", hint="known is int")
     default = _integer(section)
     listed: list[tuple[Modules, Storage | None]] = []
     for pattern, each in (section.get("dynamic") or {}).items():
