@@ -165,3 +165,12 @@ def test_a_plan_that_is_faster_at_the_size_to_take_is_named() -> None:
     found = solve(SPLIT, "D", on="h100:8", sizes=sizes)
     assert found.faster_plan == bound(SPLIT, on="h100:8", sizes=sizes | {"D": found.pick}).plan
     assert "AllToAll" in str(found.faster_plan)
+
+
+@pytest.mark.parametrize("rate", ["nvlink", "hbm", "bf16"])
+def test_a_rate_is_solved_for_by_the_plan_that_is_the_fastest_at_those_sizes(rate: str) -> None:
+    line, sizes = "bf16[B_X, D] * bf16[D, F_X] -> bf16[B_X, F]", {"B": 1024, "D": 4096, "F": 16384}
+    found = solve(line, rate, on="h100:8", sizes=sizes)
+    assert found.faster_plan is None
+    near = [bound(line, on="h100:8", sizes=sizes, set={rate: part * (found.value or 0)}) for part in (0.99, 1.01)]
+    assert [answer.bound_by for answer in near] == [found.before, found.after]

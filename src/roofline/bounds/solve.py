@@ -119,8 +119,8 @@ class Solution(AboutQuestion, NoTime):
         ``unit``     of ``value``: empty for a size, else B/s or FLOP/s
         ``rates``    that stand in the closed form, with their values
         ``fraction`` of a data-sheet rate that ``value`` is, where measured fractions are taken
-        ``faster_plan``   on several chips: where the answer is by the fastest plan for all sizes, the one that is
-                     faster at ``pick``
+        ``faster_plan``   on several chips: where the answer is by one plan (of a size the fastest for all sizes, of a
+                     rate that at the rates now), another that is faster at ``pick``, or at the rate
     """
 
     unknown: str
@@ -273,7 +273,8 @@ class Solution(AboutQuestion, NoTime):
         elif self.question.is_sharded and self.method != "closed form":
             yield "plan", "the fastest at each size"
         if self.faster_plan is not None:
-            yield "faster plan", f"{self.faster_plan} at {self.unknown} = {self.pick}: roofline shard compares them"
+            at = f"{self.unknown} = {self.pick}" if self.pick is not None else "that rate"
+            yield "faster plan", f"{self.faster_plan} at {at}: roofline shard compares them"
         if self.collectives:
             yield "algorithm", "; ".join(self.collectives)
         yield from named("assumes", self.question.particular(self.assumptions))
@@ -511,11 +512,13 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
     if several is not None:
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
+    any_plan = asked
+    if for_ not in names and asked.is_sharded and not any(map(is_symbol, asked.sizes.values())):
+        asked = _at_its_plan(asked)
     symbolic = asked.vary(sizes=_beside(asked)).answer(symbolic=True)
     refuse_idle_on_plan(asked, symbolic)
     pieces = symbolic.times
     symbolic = replace(symbolic, times={name: last_piece(time) for name, time in pieces.items()})
-    any_plan = asked
     asked = asked if symbolic.plan is None else asked.vary(plan=symbolic.plan)
     numbers = values_of((u.rate.value for u in symbolic.uses), [u.rate for u in symbolic.uses])
     if for_ in names:
@@ -527,6 +530,15 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
         now = numbers.pop(x, None)
     given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
     return _Search(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan, figure, now)
+
+
+def _at_its_plan(asked: Question) -> Question:
+    """A question whose sizes all have a number, by the plan that is the fastest there; one with open sizes as it is."""
+    try:
+        plan = asked.answer().plan
+    except InputError:
+        return asked
+    return asked if plan is None else asked.vary(plan=plan)
 
 
 def _beside(asked: Question) -> dict[str, Any]:
@@ -658,11 +670,11 @@ class _Search:
         form = min(crossings, key=lambda crossing: abs(crossing[0] - value))[1]
         limit_form, limit = limit_of(form, self.numbers, self.sizes) if not self.unit else (None, None)
         pick = None if self.unit else self._whole(value)
-        there = None if pick is None or self.asked is self.any_plan else self.at(pick)
+        there = None if self.asked is self.any_plan else self.at(value if pick is None else pick)
         return self._solution(
             value=value,
             pick=pick,
-            faster_plan=None if there is None or there.plan == self.symbolic.plan else str(there.plan),
+            faster_plan=None if there is None or there.plan == self.symbolic.plan else there.plan,
             before=before,
             after=after,
             verdict=self._words(value, before, after),
