@@ -13,6 +13,7 @@ from roofline import llm
 from roofline.bounds.traffic import traffic
 from roofline.errors import RooflineError
 from roofline.models import chunked, decode, generation, load, mixed, prefill, serve_bound, serve_table
+from roofline.models.blocks.encoder import encoder_of
 from roofline.models.blocks.feed_forward import touched_experts
 from roofline.models.config import _index
 from roofline.sizes import symbol
@@ -20,7 +21,7 @@ from roofline.work import Op
 from tests.strategies import few
 
 FILES = sorted({file.removesuffix(".json") for file in _index().values()})
-CAUSAL = [name for name in FILES if load(name).causal]
+CAUSAL = [name for name in FILES if load(name).causal and encoder_of(load(name)) is None]
 
 
 def flops(ops: tuple[Op, ...], place: str = "matrix") -> float:
