@@ -585,6 +585,26 @@ def test_a_table_tells_how_a_column_is_asked_that_it_has_not() -> None:
     assert "critical_intensity" in roofline.sweep(_LAYER, on="h100", B=[1, 64], columns="critical_intensity").columns
     with pytest.raises(InputError, match="no column 'best'; did you mean 'lower'"):
         _ = table["best"]
+    with pytest.raises(InputError, match=r"no column .time\.hbm.; columns=.times. adds the time of each"):
+        _ = table["time.hbm"]
+    assert "time.hbm" in roofline.sweep(_LAYER, on="h100", B=[1, 64], columns="times").columns
+
+
+@pytest.mark.parametrize(
+    ("name", "hint", "asked"),
+    [
+        ("within", "a limit adds it: tpot='30ms' of decode", {"tpot": "30ms"}),
+        ("cost_per_million", "price=2.5 adds it", {"price": 2.5}),
+        ("time.hbm", "columns='time.hbm' asks for", {"columns": "time.hbm"}),
+        ("memory.kv", "columns='memory.kv' asks for", {"columns": "memory.kv"}),
+        ("op_by_op", "columns='op_by_op' asks for", {"columns": "op_by_op"}),
+    ],
+)
+def test_a_column_of_steps_is_there_as_its_hint_says(name: str, hint: str, asked: dict[str, Any]) -> None:
+    sizes = {"on": "h100", "batch": 1, "context": 128}
+    with pytest.raises(InputError, match=re.escape(f"no column {name!r}; {hint}")):
+        _ = roofline.sweep("llama-3-8b", **sizes)[name]
+    assert name in roofline.sweep("llama-3-8b", **sizes, **asked).columns
 
 
 def test_no_place_is_told_where_there_is_none() -> None:

@@ -999,12 +999,15 @@ def test_a_batch_that_is_given_and_one_that_no_time_allows_are_not_sought(capsys
 
 
 def test_a_number_of_parameters_has_nothing_to_split_and_its_memory_is_counted() -> None:
-    with pytest.raises(InputError) as wrong:
-        llm("72.7e9", on="a100:2", tensor=2)
-    assert str(wrong.value) == (
-        "72.7e9 parameters: a number of parameters has no heads and columns to split over chips; pool=2 shares it "
-        "evenly, links left out; fit=True counts memory; a config.json says what there is to split"
-    )
+    for number, ways in ((2, {"tensor": 2}), (2, {"pipeline": 2}), (2, {"context_parallel": 2}), (4, {"tensor": 4})):
+        with pytest.raises(InputError) as wrong:
+            llm("72.7e9", on=f"a100:{number}", prompt=128, **ways)
+        assert str(wrong.value) == (
+            "72.7e9 parameters: a number of parameters has no layers, heads and columns to split over chips; "
+            f"pool={number} on a100 shares it evenly, links left out; fit=True counts memory; "
+            "a config.json says what there is to split"
+        )
+    assert llm("72.7e9", on="a100", pool=4, prompt=128).prefill is not None
     found = fewest("72.7e9", on="a100")
     assert (found.chips, found.longest) == (2, None)
     said = " ".join(str(found).split())

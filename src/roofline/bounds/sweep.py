@@ -91,7 +91,9 @@ class Sweep(Columns):
     estimator: Any = None
     untimed: tuple[tuple[str, ...], ...] = ()
 
-    INSTEAD = asked_by_name(COLUMNS)
+    INSTEAD = asked_by_name(
+        COLUMNS, dict.fromkeys(("times", "time."), "columns='times' adds the time of each resource")
+    )
 
     @property
     def rows_of_a_choice(self) -> int:

@@ -28,10 +28,10 @@ READ_AS = {
 }  # fmt: skip
 
 
-def asked_by_name(columns: Iterable[str]) -> Mapping[str, str]:
-    """How columns that a table may have are asked for."""
+def asked_by_name(columns: Iterable[str], others: Mapping[str, str]) -> Mapping[str, str]:
+    """How columns that a table may have are asked for; ``others`` in another way, ``time.`` those that begin so."""
     asked = {name: f"columns={name!r} asks for it" for name in columns}
-    return MappingProxyType({**asked, "estimate": "estimate=True adds expected, low and high"})
+    return MappingProxyType({**asked, "estimate": "estimate=True adds expected, low and high", **others})
 
 
 def column_meant(name: Any, known: Collection[str], limit: int = 12) -> str:
@@ -165,7 +165,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
     def __getitem__(self, name: str) -> Any:
         if name not in self.columns:
             meant, *others = attribute_meant(str(name))[0]
-            absent = "" if {meant, *others} & self.columns.keys() else self.INSTEAD.get(meant)
+            asked = self.INSTEAD.get(meant) or self.INSTEAD.get(meant[: meant.find(".") + 1])
+            absent = "" if {meant, *others} & self.columns.keys() else asked
             raise InputError(f"no column {name!r}", hint=absent or column_meant(name, self.columns))
         column = self.columns[name]
         return column.as_names() if isinstance(column, Codes) else column

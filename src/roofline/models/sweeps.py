@@ -141,7 +141,15 @@ class StepSweep(Columns):
     limit: float | None = None
     by_expected: bool = False
 
-    INSTEAD = asked_by_name(COLUMNS)
+    INSTEAD = asked_by_name(
+        COLUMNS,
+        {
+            "within": "a limit adds it: tpot='30ms' of decode, ttft='1s' of prefill",
+            COST: "price=2.5 adds it: dollars of one chip for an hour",
+            "time.": "columns='time.hbm' asks for the time of a resource",
+            "memory.": "columns='memory.kv' asks for a part of the memory",
+        },
+    )
 
     def with_expected(self, columns: dict[str, Any]) -> StepSweep:
         """The table with the columns of what to expect. Limits, costs and with them the cheapest row are by it where it

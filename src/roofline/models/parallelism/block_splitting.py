@@ -49,7 +49,7 @@ from roofline.models.description import BatchShare, Block, Layer, Model
 from roofline.models.parallelism.layout import SHARED, Parallelism
 from roofline.models.weights import join_path
 from roofline.ops.collectives.choice import Chooser
-from roofline.signatures import either, spelled
+from roofline.signatures import either
 from roofline.sizes import ceil_div, is_one, product
 
 #: What each collective is called in a model's operations.
@@ -118,12 +118,6 @@ class BlockSplitter:
         rule = SPLITS.get(kind)
         if rule is None and self.ways == 1 and not self.kv and not self.context:
             return block  # in copies of the model each is whole
-        if rule is None and kind in ("Parameters", "Cache"):  # a model in outline
-            even = (
-                f"{spelled('pool', self.ways)} shares it evenly, links left out; {spelled('fit', True)} counts memory"
-            )
-            said = f"{self.name}: a number of parameters has no heads and columns to split over chips"
-            raise InputError(said, hint=f"{even}; a config.json says what there is to split")
         if rule is None:
             raise InputError(
                 f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})",

@@ -741,8 +741,8 @@ def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
     if phase.expectation is None:
         return [*lines, limit.says(ways)]
     fewer = spelled(limit.kind, f"{ways // 2},{ways}" if spelled("on").startswith("-") else [ways // 2, ways])
-    said = f"at best {limit.says(ways)}; hops add up in reality: {fewer} has what to expect on fewer chips too"
-    return [*lines, said]
+    said = f"what to expect adds the latency of every hop, so fewer chips may be faster: {fewer} compares them"
+    return [*lines, f"at best {limit.says(ways)}; {said}"]
 
 
 def _choices(near: NearestFit) -> str:
