@@ -14,10 +14,12 @@ from roofline.charts.chart import charts_of
 from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.estimates.transfer import OTHER_MODEL, transfer
 from roofline.hardware import chip
 from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
+from roofline.models.serving.llm import llm
 from roofline.plans.answer import DeploymentPlan, plan
 from roofline.plans.cost import ScaledSearch
 from roofline.plans.question import Limits, Load, PlanQuestion
@@ -407,6 +409,19 @@ def test_an_expected_plan_takes_longer_than_its_floor_and_says_by_how_much() -> 
     assert expected.to_dict()["basis"] == "estimate"
     assert any("steps by constants of" in text for text in expected.assumptions)
     assert floor.floor_only(floor.best) == ()
+
+
+def test_an_expected_plan_of_a_model_that_was_not_measured_has_the_interval_of_its_steps() -> None:
+    asked = {**EIGHT, "on": "b200", "count": 1, "rate": "4/s", "formats": ["fp8"], "price": None}
+    found = plan("llama-3-8b", **asked, estimate="vllm").best
+    seen = transfer("served_step", OTHER_MODEL)
+    assert found is not None
+    assert seen is not None
+    assert found.interval[0] <= seen.interval[0] < seen.interval[1] <= found.interval[1]
+    step = llm(
+        "llama-3-8b", on="b200", weights="fp8", kv="fp8", batch=512, context=1088, library="vllm", estimate=True
+    ).decode.expectation  # half of the sequences that have room are 506
+    assert [step.low / step.value, step.high / step.value] == pytest.approx(found.interval, rel=0.01)
 
 
 def test_times_of_steps_are_those_of_the_compiled_formulas_and_of_single_steps() -> None:

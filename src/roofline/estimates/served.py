@@ -104,6 +104,11 @@ class StepEstimate:
         return None if runs is None else int(runs)
 
     @property
+    def holds(self) -> str:
+        """What its interval holds: 80%, or how many runs where it held far fewer."""
+        return interval_told(self.source.error, self.extrapolated, self.source.stand_in)
+
+    @property
     def basis(self) -> str:
         """Whose constants: chip, library, format, and what kind of model."""
         source = self.source
@@ -117,8 +122,8 @@ class StepEstimate:
         """The expected time with its interval, whose constants, and their error."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
         told = error_told(self.error, self.extrapolated, stand_in=self.source.stand_in)
-        holds = interval_told(self.source.error, self.extrapolated, self.source.stand_in)
-        return f"{what}: expect {format_quantity(self.value, 's')} ({ends}, {holds}; constants of {self.basis}{told})"
+        time = format_quantity(self.value, "s")
+        return f"{what}: expect {time} ({ends}, {self.holds}; constants of {self.basis}{told})"
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""

@@ -455,7 +455,7 @@ class DeploymentPlan(Answer):
         """How far times may be off: limits that floors alone keep, or the interval of the estimates."""
         if self.asked.library is not None:
             low, high = best.interval
-            said = f"expected; steps take {low:.2f} to {high:.2f} times as long in 80% of cases"
+            said = f"expected; steps take {low:.2f} to {high:.2f} times as long by their interval"
             ends = self.cost_intervals.get(best.deployment)
             if ends is None:
                 return [said]
@@ -699,7 +699,7 @@ class DeploymentPlan(Answer):
         varies = asked.load.arrival_variation
         arrivals = "Poisson arrivals" if varies == 1 else f"arrivals with {varies:g} times the variance of Poisson ones"
         floors = "times of steps are floors: a real engine takes longer, and a plan by floors is the least there can be"
-        expected = f"times of steps are what {asked.library} is expected to take, with intervals of 80%"
+        expected = f"times of steps are what {asked.library} is expected to take, with intervals"
         said = [
             floors if asked.library is None else expected,
             f"{arrivals}; lengths of answers {lengths}; each replica has an even share of the requests",

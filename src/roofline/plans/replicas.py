@@ -31,7 +31,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import refuse_unmeasured, step_times
+from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -508,7 +508,7 @@ RATIO = 4
 class ExpectedSteps:
     """Expected seconds: ``step[n]``, ``prompt`` in the stream of steps, ``lag`` before and after it.
 
-    ``low`` and ``high`` are the interval of 80 % as factors, ``said`` what it rests on.
+    ``low`` and ``high`` are the ends of its interval as factors, ``said`` what it rests on.
     """
 
     step: Any
@@ -566,10 +566,9 @@ def expected_steps(
     lag = whole - whole / copies
     if first is not None:
         lag += max(0.0, float(step_times(first, {"prefill": alone, "kernels": prompt.runs})) - whole)
-    middle = float(times[max(1, most // 2)])
-    ends = step.limits(np.asarray(middle))
-    words = " ".join(filter(None, (step.chip, step.library, step.version, step.dtype, step.path)))
-    said.append(f"expected: steps by constants of {words}")
+    middle = max(1, most // 2)
+    told = step_estimate(step, {**shapes, **{name: float(shapes[name][middle]) for name in ("batch", "decode")}}, 0.0)
+    said.append(f"expected: steps by constants of {told.basis}, with their interval ({told.holds})")
     return ExpectedSteps(
-        times, whole / copies, lag, float(ends[0]) / middle, float(ends[1]) / middle, tuple(dict.fromkeys(said))
+        times, whole / copies, lag, told.low / told.value, told.high / told.value, tuple(dict.fromkeys(said))
     )  # fmt: skip
