@@ -11,6 +11,7 @@ import pytest
 from roofline import bound, comm, llm, trace
 from roofline.cli import main
 from roofline.errors import InputError
+from roofline.quantity import format_quantity
 
 LINE = "bf16[4096, 4096] @ bf16[4096, 4096]"
 
@@ -68,6 +69,17 @@ def test_faster_than_memory_may_come_from_a_cache_and_an_estimate_says_what_is_u
     for time, words in (("43us", "faster than"), ("50us", "within"), ("90us", "slower than")):
         text = said("bound", line, "--on", "h100", "--measured", time, "--estimate")
         assert f"{words} the interval that is expected" in text
+        assert ("not explained" in text) == (words == "slower than")
+
+
+def test_a_step_slower_than_expected_is_the_floor_what_is_usual_and_the_rest(said: Callable[..., str]) -> None:
+    found = llm("llama-2-13b", on="a100", batch=16, context=1000, measured="51ms", estimate=True).decode
+    usual = found.expectation.value
+    parts = [format_quantity(float(each), "s") for each in (found.lower, usual - found.lower, 51e-3 - usual)]
+    line = "slower than the interval that is expected: {} at best + {} usual + {} not explained, as of prompts read"
+    words = ("--batch", "16", "--context", "1000", "--measured", "51ms", "--estimate")
+    assert line.format(*parts) in said("llm", "llama-2-13b", "--on", "a100", *words)
+    assert "as of prompts" not in said("llm", "llama-2-13b", "--on", "a100", *words[:5], "20ms", "--estimate")
 
 
 def test_every_answer_of_one_step_takes_it(said: Callable[..., str]) -> None:

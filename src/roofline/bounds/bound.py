@@ -855,7 +855,12 @@ def measured_in_words(answer: Bound) -> str:
         return said
     low, high = answer.expectation.low, answer.expectation.high
     place = "faster than" if took < low else "slower than" if took > high else "within"
-    return f"{said}; {place} the interval that is expected"
+    said += f"; {place} the interval that is expected"
+    if took <= high:
+        return said
+    floor, usual = float(answer.lower), float(answer.expectation.value)
+    parts = (format_amount(time, "s") for time in (floor, usual - floor, took - usual))
+    return f"{said}: {{}} at best + {{}} usual + {{}} not explained".format(*parts)
 
 
 def _communication_against_arithmetic(answer: Bound) -> list[str]:

@@ -710,9 +710,13 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
 
 
 def _parts_asked(phase: Bound, name: str) -> str:
-    """How to ask for the parts of a decode step that was measured, beside what was."""
-    asked = f"; {spelled('estimate', True)} says what kernels and the host take of such a step"
-    return asked if name == "decode" and phase.expectation is None and not isinstance(phase, Pipelined) else ""
+    """How to ask for the parts of a decode step that was measured, beside what was; what may make it slow."""
+    if name != "decode" or isinstance(phase, Pipelined):
+        return ""
+    if phase.expectation is None:
+        return f"; {spelled('estimate', True)} says what kernels and the host take of such a step"
+    is_slow = bool(phase.expectation.is_known and (phase.measured or 0) > phase.expectation.high)
+    return ", as of prompts read between steps, or kernels started without CUDA graphs" * is_slow
 
 
 def _expected_in_words(expectation: Any, made: Callable[[Size], str]) -> list[str]:
