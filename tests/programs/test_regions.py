@@ -152,6 +152,9 @@ JAX_PARTS = {
     "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8 + 1),
     "a pool": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")[:2], 4 * 8),
     "a pool with gaps": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (3, 4), "VALID")[:2], 4 * 4),
+    "a pool of taps apart": (
+        lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (3, 1), (9, 1), ((3, 3), (0, 0)), None, (4, 1)), 5 * 8
+    ),
     "products of windows": (lambda lax, jnp, x: lax.reduce_window(x, 1.0, lax.mul, (2, 2), (2, 2), "VALID")[:2], 32),
     "the largest": (lambda lax, jnp, x: lax.top_k(x, 2)[0][3:5], 2 * 8),
     "columns of sums of segments": (

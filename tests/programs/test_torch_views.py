@@ -218,7 +218,12 @@ def _joined(x, y, step=1, overlap=0):
         (lambda b: torch.cholesky_solve(b, b.new_ones(8, 8).cumsum(0).cumsum(1).sin())[:2, 1:4], [(8, 5)]),
         (lambda x: F.fold(x, (6, 6), 2)[:, :1, :2, 1:3], [(2, 12, 25)]),
         (lambda x: F.fold(x, (7, 6), 3, dilation=2, padding=1, stride=2)[0, :, 2:5], [(2, 18, 6)]),
+        (lambda x: F.fold(x, (6, 6), 3, padding=1)[:, :, ::3], [(2, 18, 36)]),
         (lambda x: F.unfold(x, 2)[:, :4, :3], [(2, 3, 6, 6)]),
+        (lambda x: F.unfold(x, 2, stride=5)[:, :, :4], [(1, 2, 12, 12)]),
+        (lambda x: F.unfold(x, (2, 1), stride=3)[:, :2], [(1, 2, 8, 9)]),
+        (lambda x, w: F.conv2d(x, w, stride=9, dilation=4, padding=3)[:, :, :2], [(1, 1, 30, 30), (1, 1, 3, 3)]),
+        (lambda x, w: F.conv1d(x, w, stride=2, dilation=3)[..., :5], [(1, 1, 30), (1, 1, 3)]),
         (lambda x: F.unfold(x, 3, dilation=2, padding=1, stride=2)[:1, 3:5], [(2, 3, 6, 6)]),
         (lambda x: torch.diag_embed(x, 1)[:, 1:3, :3], [(4, 6)]),
         (lambda x: torch.diag_embed(x, -2, 0, 1)[1:4, ::2], [(4, 6)]),
@@ -259,6 +264,12 @@ def test_of_what_indices_write_the_part_that_the_result_has_is_read(program, oth
     results = program(*given).numel()
     indices = next(n for n in range(13) if 4 * (results + others) + 8 * n >= moved)
     assert moved == 4 * (results + others) + 8 * indices
+
+
+def test_a_part_of_a_fold_of_many_taps_needs_the_windows_that_reach_it():
+    """Of its first two rows three pairs of a tap and a place, and along rows all 30 taps at 31 places."""
+    moved = _bytes(lambda x: F.fold(x, (60, 60), (30, 30))[:, :, :2], torch.empty(1, 900, 961), policy="minimal")
+    assert moved == 4 * (3 * 30 * 31 + 2 * 60)
 
 
 def test_no_more_of_a_triangle_is_read_than_it_has():

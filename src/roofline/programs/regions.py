@@ -428,20 +428,33 @@ def under_windows(region: Region, places: Sequence[Reach]) -> Region:
     (((0, 7, 3),), ((1, 8, 3),))
     """
 
-    def reached(edges: Edges, windows: Reach) -> list[Edges]:
-        _, _, taps, stride, low, dilation, base = windows
-        many, span = _places(edges), (taps - 1) * dilation + 1
-        several = many != 1 and base == 1 and 1 < taps <= _MOST_TAPS
-        if not several or not (is_surely(gt, edges[2] * stride, span) or is_surely(gt, dilation, many)):
-            return [windowed(edges, windows)]
-        return [windowed(edges, windows._replace(taps=1, low=low - tap * dilation)) for tap in range(taps)]
-
-    def back(box: Box) -> list[Box]:
+    def back(box: Box, by_taps: bool = True) -> list[Box]:
         rest = len(box) - len(places)
-        along = [reached(*each) for each in zip(box[rest:], places, strict=True)]
+        pairs = zip(box[rest:], places, strict=True)
+        along = [(by_taps and windows_apart(*each)) or [windowed(*each)] for each in pairs]
         return [(*box[:rest], *each) for each in every_pair(*along)]
 
-    return each(region, back)
+    found = each(region, back)
+    return each(region, lambda box: back(box, by_taps=False)) if found is WHOLE else found
+
+
+def windows_apart(edges: Edges, windows: Reach) -> list[Edges]:
+    """Of a dimension what each tap of its windows reaches for these results, if these leave elements between them out.
+
+    >>> windows_apart((0, 2, 1), Reach(30, 3, 3, 9, 3, 4))                 # from -3, 1, 5 and 6, 10, 14
+    [(6, 7, 1), (1, 11, 9), (5, 15, 9)]
+    """
+    length, _, taps, stride, low, dilation, base = windows
+    many, span = _places(edges), (taps - 1) * dilation + 1
+    if many == 1 or base != 1 or not 1 < taps <= _MOST_TAPS:
+        return []
+    found = [windowed(edges, windows._replace(taps=1, low=low - tap * dilation)) for tap in range(taps)]
+    if is_surely(gt, edges[2] * stride, span) or is_surely(gt, dilation, many):
+        return found
+    if any(map(is_symbol, (length, many))):
+        return []
+    reached = elements_of(union([(each,) for each in found]), (length,))
+    return found if is_surely(gt, _places(windowed(edges, windows)), reached) else []
 
 
 def convolved(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from itertools import product
 from math import prod
 from operator import lt
 from typing import Any, TypeAlias
@@ -663,16 +664,13 @@ def _side_by_side(each: Asked) -> Iterator[Region]:
     shape = (*image[:-2], *(window[0] for window in windows), *(window[-1] for window in windows))
 
     def reached(box: regions.Box) -> list[regions.Box]:
-        along = zip(windows, image[-2:], box[-4:-2], box[-2:], strict=True)
-        return [
-            (
-                *box[:-4],
-                *(
-                    regions.windowed(at, Reach(size, many, last - first, stride, pad - first * apart, apart))
-                    for (_, apart, pad, stride, many), size, (first, last, _), at in along
-                ),
-            )
-        ]
+        sides = []
+        for (_, apart, pad, stride, many), size, (first, last, _), at in zip(
+            windows, image[-2:], box[-4:-2], box[-2:], strict=True
+        ):
+            reach = Reach(size, many, last - first, stride, pad - first * apart, apart)
+            sides.append(regions.windows_apart(at, reach) or [regions.windowed(at, reach)])
+        return [(*box[:-4], *each) for each in product(*sides)]
 
     yield regions.each(regions.reshaped(each.region, each.outs[0], shape), reached)
 
@@ -681,15 +679,24 @@ def _laid_over(each: Asked) -> Iterator[Region]:
     """Of windows, [channels · taps, places], that are added up to an image, those that reach what it has."""
     windows, image = _windows(each, each.outs[0]), each.outs[0]
     shape = (*image[:-2], *(window[0] for window in windows), *(window[-1] for window in windows))
-    found: Region = NOTHING
-    for taps in np.ndindex(*(window[0] for window in windows)):
-        part = each.region
-        for axis, (at, (_, apart, pad, stride, many)) in enumerate(zip(taps, windows, strict=True), len(image) - 2):
-            part = regions.joined(part, axis, at * apart - pad, many, stride)
-        own = tuple((at, at + 1, 1) for at in taps)
-        part = regions.each(part, lambda box, own=own: [(*box[:-2], *own, *box[-2:])])
-        found = regions.union(found, regions.reshaped(part, shape, each.ins[0]))
-    yield found
+
+    def reached(box: regions.Box) -> list[regions.Box] | None:
+        sides: list[list[regions.Box]] = []
+        for (taps, apart, pad, stride, many), edges in zip(windows, box[-2:], strict=True):
+            if taps * many > _LARGEST_MASK:
+                return None
+            at = np.add.outer(np.arange(taps) * apart - pad, np.arange(many) * stride)
+            sides.append(regions.boxes_where(np.isin(at, np.arange(*edges))))
+        single: list[list[regions.Box]] = [
+            [((tap, tap + 1, 1), at) for taps, at in side for tap in range(*taps)] for side in sides
+        ]
+        if prod(map(len, sides)) != 1 and prod(map(len, single)) <= regions.MOST_BOXES:
+            sides = single  # of many channels one tap of each lies evenly apart
+        if prod(map(len, sides)) > regions.MOST_BOXES:
+            return None
+        return [(*box[:-2], *(own[0] for own in pair), *(own[1] for own in pair)) for pair in product(*sides)]
+
+    yield regions.reshaped(regions.each(each.region, reached), shape, each.ins[0])
 
 
 def _on_a_diagonal(each: Asked) -> Iterator[Region]:
