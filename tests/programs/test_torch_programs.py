@@ -12,6 +12,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from roofline.errors import InputError
 from roofline.programs import trace
+from roofline.programs.pytorch import recorder
 from roofline.sections import Amount
 
 
@@ -533,6 +534,21 @@ def test_functions_that_refer_to_a_tensor_with_a_gradient_are_transformed(leaf):
         assert of_leaf.bytes("minimal") == of_plain.bytes("minimal")
 
 
+def test_much_is_not_worked_out_of_a_tensor_with_a_gradient(monkeypatch):
+    monkeypatch.setattr(recorder, "LARGEST_CONSTANT", 20_000)
+    monkeypatch.setattr(recorder, "_MOST_WORK", 10_000)
+    table = torch.arange(2048.0, requires_grad=True)  # 8 KB
+    assert trace(lambda x: x * 2 if (table * 2).sum() > 0 else x, "fp32[8]").ops[-1].name == "mul"
+    programs = [
+        lambda x: x if table.repeat(3).sum() > 0 else x * 2,
+        lambda x: x if [table + 1, table + 2, (table + 3).sum()][-1] > 0 else x * 2,
+        lambda x: x if (table.view(64, 32) @ table.view(32, 64)[:, :4]).sum() > 0 else x * 2,
+    ]
+    for program in programs:
+        with pytest.raises(InputError, match="asks for the value"):
+            trace(program, "fp32[8]")
+
+
 def test_values_of_a_tensor_with_a_gradient_that_a_function_refers_to_are_known():
     count, table = torch.tensor(3.0, requires_grad=True), torch.arange(-2.0, 6.0, requires_grad=True)
     weight = torch.randn(64, 32, requires_grad=True)
@@ -551,6 +567,9 @@ def test_values_of_a_tensor_with_a_gradient_that_a_function_refers_to_are_known(
         (lambda x: x[: len(table.tolist())] * 2, 8 * 64 * 2),
         (lambda x: x[: int(table.detach().numpy()[7])] * 2, 5 * 64 * 2),
         (lambda x: x @ weight if weight.abs().max() < 100 else x, 8 * 64 + 64 * 32 + 8 * 32),
+        (lambda x: x * complex(count.detach()).real if torch.equal(count, count) else x @ weight, 8 * 64 * 2 + 1),
+        (lambda x: x * float(f"{count.detach():.1f}") if torch.allclose(table, table) else x @ weight, 8 * 64 * 2 + 8),
+        (lambda x: x * 2 if torch.is_nonzero(count.sum()) else x @ weight, 8 * 64 * 2 + 1),
         (learns, 8 * 64 + 64 * 32 + 64 * 32),
     ]
     for program, elements in programs:

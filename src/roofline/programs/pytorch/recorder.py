@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
+from roofline.ops.counting import count
 from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.open_sizes import OpenSizes
@@ -178,9 +179,17 @@ _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
 _GRADIENTS = {torch.Tensor.backward: 1, torch.autograd.grad: 2}
 #: Functions that ask a tensor for its values.
-_ASK_FOR_VALUES = frozenset(
-    getattr(torch.Tensor, name) for name in ("item", "tolist", "numpy", "__bool__", "__float__", "__int__")
-)
+_ASK_FOR_VALUES = frozenset((
+    torch.equal, torch.allclose, torch.is_nonzero,
+    *(getattr(torch.Tensor, name) for name in (
+        "item", "tolist", "numpy", "equal", "allclose", "is_nonzero", "__bool__", "__float__", "__int__", "__complex__",
+        "__format__",
+    )),
+))  # fmt: skip
+#: Values of tensors with a gradient are worked out by operations of no more FLOPs, which takes no longer than tracing.
+_MOST_WORK = 2**28
+#: Results of no more bytes are worked out however many there are.
+_FEW_BYTES = 4096
 
 
 class Recorder:
@@ -214,6 +223,7 @@ class Recorder:
         self.leaves: dict[int, Any] = {}
         self.met_leaves = False
         self._worked_out: dict[int, tuple[Any, Any]] = {}
+        self._worked_bytes = 0
         self._before: dict[int, tuple[Any, Any, Any]] = {}
 
     @contextmanager
@@ -347,7 +357,7 @@ class Recorder:
             with outside():
                 self.leaves[id(tensor)] = self.shape_of(tensor.detach()).requires_grad_()
             self._keep.append(tensor)
-            if self.leaf_values:
+            if self.leaf_values and tensor.nbytes <= LARGEST_CONSTANT:
                 with outside():
                     values = tensor.detach().clone()
                 self._worked_out[id(self.leaves[id(tensor)])] = (self.leaves[id(tensor)], values)
@@ -369,11 +379,19 @@ class Recorder:
         with outside():
             return map_tensors(given, lambda t: held[id(t)].clone() if held[id(t)] is t else held[id(t)])
 
-    def work_out(self, func: Any, given: Any, values: Any, result: Any) -> Any:
+    def work_out(self, func: Any, given: Any, values: Any, result: Any, before: int) -> Any:
         """Work out what a function makes of values as well, so that a program can look at it; whole numbers have them.
 
-        What it writes into has values again afterwards.
+        What it writes into has values again afterwards. Much work is left out, by the operations since ``before``, and
+        large results, together too.
         """
+        held = {_address(tensor) for tensor in tensors_in(given)}
+        made = sum(tensor.nbytes for tensor in tensors_in(result) if _address(tensor) not in held)
+        if count(self.ops[before:]) > _MOST_WORK or (
+            made > _FEW_BYTES and self._worked_bytes + made > LARGEST_CONSTANT
+        ):
+            return result
+        self._worked_bytes += made
         with suppress(RuntimeError, TypeError, ValueError, NotImplementedError), outside(), torch.no_grad():
             with torch.random.fork_rng(devices=[]):
                 found = func(*values[0], **values[1])
@@ -700,8 +718,9 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
             self.recorder.remember(args[0])
         is_outer = self.recorder.leaf_values and not self._inside
         values = self.recorder.values_in((args, kwargs)) if is_outer else None
+        before = len(self.recorder.ops)
         result = self._called(func, args, kwargs)
-        return result if values is None else self.recorder.work_out(func, (args, kwargs), values, result)
+        return result if values is None else self.recorder.work_out(func, (args, kwargs), values, result, before)
 
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What a function gives on shapes."""
