@@ -66,3 +66,9 @@ def test_solve_of_two_lines_names_the_function_that_takes_two():
     line = "bf16[B, D] * bf16[D, F]"
     with pytest.raises(InputError, match=r"one line, not two; .*solve_equal\(first, second"):
         solve((line, line), for_="B")
+
+
+def test_lines_without_a_product_are_compared_by_the_flops_of_their_unit() -> None:
+    found = solve_equal("softmax(bf16[B, D])", "rms_norm(bf16[B, D], bf16[D])", "D", B=64)
+    assert (str(found.first), str(found.second), found.value) == ("5*B*D", "4*B*D + 2*B", 2)
+    assert solve_equal("bf16[B, D] * bf16[D, F]", "softmax(bf16[B, D])", "F", B=64, D=1000).value == 2.5

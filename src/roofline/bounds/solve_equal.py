@@ -193,7 +193,7 @@ def _cost(asked: Question, quantity: str) -> Any:
     if quantity == "sent":
         return found.sent
     if quantity == "flops":
-        return sum(use.amount for use in found.uses if use.quantity == "flops" and use.place == "matrix")
+        return found.flops
     return sum(use.amount for use in found.uses if use.quantity == "bytes")
 
 
