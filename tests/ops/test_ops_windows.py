@@ -318,3 +318,14 @@ def test_channels_that_stand_first_are_told_how_they_stand_last(line: str, last:
     said = "stand first, as PyTorch has them; channels are last and filters behind their kernel: "
     assert f"{said}{last}" in str(refused.value)
     program(last)
+
+
+@pytest.mark.parametrize(("stride", "dilation", "pad"), [(5, 1, 0), (2, 2, 2), (4, 2, 1), (3, 3, 1)])
+def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, dilation: int, pad: int) -> None:
+    line = f"pool(bf16[1, H, 1], window=3, stride={stride}, dilation={dilation}, pad={pad})"
+    formula = bound(line, on="h100").total_bytes
+    for length in range(7, 24):
+        results = (length + 2 * pad - 2 * dilation - 1) // stride + 1
+        met = {o * stride - pad + tap * dilation for o in range(results) for tap in range(3)} & set(range(length))
+        counted = formula.xreplace(dict.fromkeys(formula.free_symbols, length))
+        assert counted == bound(line, on="h100", H=length).total_bytes == 2 * (len(met) + results)

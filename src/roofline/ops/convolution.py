@@ -437,6 +437,8 @@ class Reach(NamedTuple):
             return None
         if self.stride == 1 or self.dilation == 1:
             return minimum(valid, self.stretch)
+        if (alone := self._of_one_remainder()) is not None:
+            return alone.stretch
         sizes = (self.length, self.results, self.taps, self.low)
         if not all(isinstance(size, int) for size in sizes):
             return None
@@ -476,10 +478,26 @@ class Reach(NamedTuple):
         covered = None if valid is None else self.covered(valid)
         if covered is None:
             return self.length
-        if self.dilation == 1:
+        if self.dilation == 1 or self._of_one_remainder() is not None:
             return covered  # past the last window as between two
         are_numbers = all(isinstance(size, int) for size in (covered, self.stretch))
         return covered if are_numbers and covered != self.stretch else self.length
+
+    def _of_one_remainder(self) -> Reach | None:
+        """The elements that taps meet, without those between, where all lie a stride apart and none is left out.
+
+        A stride that the dilation is a divisor of, and windows that then meet: of an even pad, every second element.
+
+        >>> Reach(10, 4, 3, 2, 0, 2)._of_one_remainder()
+        Reach(length=5, results=4, taps=3, stride=1, low=0, dilation=1, base=1)
+        """
+        if self.dilation == 1 or self.stride % self.dilation or not (is_number(self.low) and is_number(self.taps)):
+            return None
+        step, first = self.stride // self.dilation, int(-self.low % self.dilation)
+        if self.taps < step:
+            return None
+        length = maximum(0, ceil_div(self.length - first, self.dilation))
+        return Reach(length, self.results, self.taps, step, (self.low + first) // self.dilation)
 
 
 def read_by_windows(
