@@ -406,6 +406,9 @@ def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None
     assert "kernels" in other.outside
     assert ", 80%; steps of b200 vllm" in other.in_words()
     assert other.to_dict()["coverage"] == 0.8
+    rows = roofline.llm("llama-3-70b", **{**asked, "batch": [16, 32]}, **told).decode.expectation
+    assert rows.in_words().endswith("each with an interval of its own (held 40% of 15 runs)")
+    assert rows.to_dict()["coverage"] == held["coverage"]
     both = roofline.llm("llama-3-70b", **{**asked, "on": "b200:8,h200:8"}, **told)
     expected = both.facts["decode, expected"]
     assert [bool(fact.held) for fact in expected if fact is not None] == [True, False]

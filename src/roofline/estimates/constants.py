@@ -27,6 +27,7 @@ from typing import Any
 from roofline.errors import InputError, quoted, suggest
 from roofline.estimates import attention, communication, contraction, experts, steps, vector
 from roofline.estimates.kernel_model import KernelModel
+from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
 from roofline.quantity import format_percent
@@ -52,8 +53,8 @@ OWN_RUNS = "calibrated from runs of one's own"
 LEFT_OUT = "a fifth of the runs at a time, by constants of the others"
 #: Entries of an error that count rows.
 COUNTS = ("n_fit", "n_test")
-#: Share of runs that an interval is made to hold, and the least share of those left out with which it is said to.
-MADE_TO_HOLD, LEAST_HELD = 0.8, 0.65
+#: The least share of the runs left out with which an interval is said to hold 80%.
+LEAST_HELD = 0.65
 #: Largest median error of constants that promise anything: with a larger one the bound stands, and accuracy says so.
 USABLE = 0.35
 #: Largest factor of an interval that promises anything.

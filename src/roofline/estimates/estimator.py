@@ -270,6 +270,11 @@ class Expectation:
         return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
 
     @property
+    def coverage(self) -> float:
+        """The share of runs that its interval holds: 80%, or what those of a framework's steps held if far fewer."""
+        return share_held(self.framework_errors, self.outside, self.stand_in)
+
+    @property
     def holds(self) -> str:
         """What its interval holds: 80%, or how many runs where those of a framework's steps held far fewer."""
         return interval_told(self.framework_errors, self.outside, self.stand_in)
@@ -354,7 +359,7 @@ class Expectation:
             "schema": "roofline/expectation/1",
             "known": self.is_known,
             **{name: float(time) if self.is_known else None for name, time in times.items()},
-            "coverage": share_held(self.framework_errors, self.outside, self.stand_in),
+            "coverage": self.coverage,
             "error": self.error,
             "error_runs": self.error_runs,
             "parts": dict(self.parts) if self.is_known else {},

@@ -23,6 +23,9 @@ from roofline.quantity import format_amount
 from roofline.sizes import common_shape, is_array
 from roofline.statements import Assumption
 
+#: Share of runs that an interval is made to hold.
+MADE_TO_HOLD = 0.8
+
 #: Rows that are asked at once: with so many the asking costs little, and a column of them stays in cache.
 ROWS_AT_ONCE = 16384
 
@@ -63,6 +66,7 @@ class RowExpectations:
     """Expected seconds of every row with an interval of 80%; NaN where no constants are known, ``is_known`` says where.
 
     ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to. ``estimator`` has the constants.
+    ``held`` has the share of runs that the intervals hold, by its words: other than 80% where they held far fewer.
     """
 
     value: Any
@@ -72,6 +76,7 @@ class RowExpectations:
     assumptions: tuple[Assumption, ...] = ()
     kernels: tuple[Any, ...] = field(default=())
     estimator: Any = None
+    held: Mapping[str, float] = field(default_factory=lambda: {"80%": MADE_TO_HOLD})
 
     @property
     def is_known(self) -> Any:
@@ -88,7 +93,8 @@ class RowExpectations:
             why = f"no constants of {self.library} are known for these rows, so only their bounds hold"
             return f"{of}no expectation: {why}"
         some = "" if known.all() else f" in {int(known.sum()):,} of {known.size:,} rows"
-        return f"{of}expect {format_amount(self.value, 's')}{some}, each with an interval of 80% of its own"
+        whose = "of 80% of its own" if [*self.held] == ["80%"] else f"of its own ({' or '.join(self.held)})"
+        return f"{of}expect {format_amount(self.value, 's')}{some}, each with an interval {whose}"
 
     def explanation(self) -> list[str]:
         """The expected times in words."""
@@ -101,7 +107,7 @@ class RowExpectations:
             "schema": "roofline/expectation/1",
             "known": plain_data(self.is_known),
             **{name: plain_data(each) for name, each in times.items()},
-            "coverage": 0.8,
+            "coverage": min(self.held.values()),
             "parts": {},
             "library": self.library,
             "kernels": [],
@@ -153,7 +159,11 @@ def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1
     times = [(each.value, each.low, each.high) if there else (np.nan,) * 3 for each, there in rows]
     value, low, high = (each.reshape(shape) for each in np.asarray(times, np.float64).T)
     said = dict.fromkeys(line for each in found if each is not None for line in getattr(each, "assumptions", ()))
-    return RowExpectations(value, low, high, library, tuple(said))
+    held = {
+        getattr(each, "holds", "80%"): getattr(each, "coverage", MADE_TO_HOLD)
+        for each in (each for each, there in zip(found, known, strict=True) if there)
+    }
+    return RowExpectations(value, low, high, library, tuple(said), held=held or {"80%": MADE_TO_HOLD})
 
 
 def columns_of(asked: Question) -> dict[str, Any]:

@@ -407,6 +407,11 @@ class WholeAnswersExpectation:
         return self.step.holds
 
     @property
+    def coverage(self) -> float:
+        """The share of runs that it holds."""
+        return self.step.coverage
+
+    @property
     def tokens_per_second(self) -> float:
         """New tokens a second of all sequences, prefill included."""
         return self.sequences * (self.steps + 1) / self.value
