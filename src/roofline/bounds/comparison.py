@@ -189,7 +189,9 @@ class SideBySide(Answer):
         out = [gaps[0] if gaps else each for each, gaps in zip(out, self.untimed, strict=True)]
         pairs = zip(facts, out, strict=True)
         return tuple(
-            fact._replace(value=each) if each and fact and fact.timed and fact.value is not None else fact
+            fact._replace(value=each)
+            if each and fact and fact.timed and (fact.value is not None or self.partial.get(fact.name))
+            else fact
             for fact, each in pairs
         )
 
