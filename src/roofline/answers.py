@@ -399,6 +399,10 @@ class Comparable(Answer):
         """That its matrix products run on another unit than the matrix unit, and which format would not; or nothing."""
         return ""
 
+    def facts_at(self) -> str:
+        """The sizes that its facts are at, where these are not those of all of them; or nothing."""
+        return ""
+
     def needed(self) -> Any:
         """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
         return None
@@ -496,8 +500,8 @@ NAMES_AS_DATA = {
     },
     "whole answers at best": "total", "their tokens/s at best": "total_tokens_per_second",
     **{
-        f"{unit} a million {of}{kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
-        for of, kind in (("input", " tokens"), ("output", " tokens"), ("", "runs"))
+        f"{unit} a million {kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
+        for kind, of in {"input tokens": "input", "output tokens": "output", "answers": "answer", "runs": ""}.items()
         for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
         for end, prefix in (("", ""), (", expected", "expected"))
     },

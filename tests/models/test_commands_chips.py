@@ -159,6 +159,24 @@ def test_sequences_that_fit_have_the_tokens_asked_for() -> None:
     assert found.sequences * each <= room < (found.sequences + 1) * each + 10**8  # activations have to fit as well
 
 
+def test_the_cheapest_of_a_prompt_and_an_answer_is_that_of_both_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """L4 reads cheapest and T4 writes cheapest: who is the cheapest of a whole answer is one line, with the parts."""
+    words = ("llm", "llama-3.1-8b", "--on", "l4,a10g,t4", "--prompt", "2000", "--output", "500", "--fit")
+    said = " ".join(run(capsys, *words, "--price", "0.8,1.0,0.35").split())
+    line = "t4 is the cheapest on 2 chips: $2,667 a million answers ($0.1731 a million input tokens, $4.65 a million"
+    assert line in said
+    assert said.count("the cheapest") == 1
+    assert "a token and tokens/s are at context 2,000, output tokens cost the mean of an answer's 499 steps" in said
+    found = llm("llama-3.1-8b", on="t4:2", tensor=2, batch=4, prompt=2000, output=500, price=0.35, power=70)
+    whole = found.further["generation"].total
+    assert found.cost["answer"].dollars == pytest.approx(1e6 * 2 * 0.35 * whole / 3600 / 4)
+    parts = 2000 * found.cost["input"].dollars + 499 * found.cost["output"].dollars
+    assert found.cost["answer"].dollars * 1e6 == pytest.approx(parts * 1e6)
+    assert found.to_dict()["cost"]["answer"]["joules_per_answer"] == pytest.approx(2 * 70 * whole / 4)
+    assert "J an answer)" in str(found)
+    assert "answer" not in llm("llama-3.1-8b", on="a10g", prompt=2000, price=1).cost
+
+
 def test_the_cheapest_is_of_those_that_it_fits_on_and_the_fewest_chips_of_each_are_priced(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

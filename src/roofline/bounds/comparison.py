@@ -38,7 +38,7 @@ from roofline.answers import (
     plain_table,
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
-from roofline.bounds.cost import AS_EXPECTED, BY_FORM
+from roofline.bounds.cost import AS_EXPECTED, BY_FORM, DOLLARS_OF_ANSWERS
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
@@ -354,6 +354,7 @@ class SideBySide(Answer):
             said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
         said += INTERVAL_IN_WORDS * has_interval(self.facts)
         said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in self.facts.values() for f in facts)
+        said += "".join(f"; {at}" for at in dict.fromkeys(a.facts_at() for a in self.answers) if at)
         marks = self.is_one_work and any(map(self.best, self.facts))
         if marks or said:
             yield Sentences([f"{MARK} {self.best_of_its}{said}" if marks else said.removeprefix("; ")], "quiet")
@@ -540,17 +541,35 @@ class SideBySide(Answer):
                 amount += f", {BY_FORM['lower']}" * (f"{name}{AS_EXPECTED}" in self.facts)
                 those = f" of those{self._whose}" * (not where and False in self.fitting)
                 who = _alike(first, "is the cheapest", "are the cheapest")
-                yield f"{who}{where}{those}{self._on_chips(first)}: {amount}{self._on_the_fewest}"
+                of_it = self._parts_of(name, first)
+                yield f"{who}{where}{those}{self._on_chips(first)}: {amount}{of_it}{self._on_the_fewest}"
+
+    def _parts_of(self, price: str, first: Sequence[str]) -> str:
+        """What the cheapest costs a token, where it is the cheapest of whole answers."""
+        if not price.startswith(DOLLARS_OF_ANSWERS) or len(first) > 1:
+            return ""
+        at, end = self.names.index(first[0]), price.removeprefix(DOLLARS_OF_ANSWERS)
+        tokens = {name: self.facts.get(f"{name}{end}", self.facts[name])[at] for name in self._costs}
+        said = [
+            f"${format_number(float(fact.value))} {name.removeprefix('$ ')}"
+            for name, fact in tokens.items()
+            if name != DOLLARS_OF_ANSWERS and fact is not None and is_number(fact.value)
+        ]
+        return f" ({', '.join(said)})" if said else ""
 
     def ranked_costs(self) -> list[str]:
-        """The facts that costs are ranked by: as expected where all of them have that, or else at the floor."""
+        """The facts that costs are ranked by: as expected where all of them have that, or else at the floor.
+
+        Of whole answers where that is known, else of tokens, or of runs.
+        """
 
         def ranked(name: str) -> str:
             expected = self.facts.get(f"{name}{AS_EXPECTED}", ())
             lacks = (new is None and old is not None for new, old in zip(expected, self.facts[name], strict=False))
             return f"{name}{AS_EXPECTED}" if expected and not any(lacks) else name
 
-        return [ranked(name) for name in self._costs]
+        costs = self._costs
+        return [ranked(name) for name in ([DOLLARS_OF_ANSWERS] if DOLLARS_OF_ANSWERS in costs else costs)]
 
     @property
     def _costs(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from roofline.answers import Fact, attributes, plain_data
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, quoted
+from roofline.errors import InputError, a_or_an, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import chip_power, is_tdp
 from roofline.hardware.machine import Machine
@@ -38,6 +38,9 @@ AS_EXPECTED = ", expected"
 BY_FORM = {
     "lower": "at the floor", "estimate": "by the stated overlap and overhead", "expected": "at the time to expect",
 }  # fmt: skip
+
+#: Dollars of a million whole answers, prompts and all: the name of the fact that answers are compared by.
+DOLLARS_OF_ANSWERS = "$ a million answers"
 
 #: Joules of an output token: the head of a column, and its name as data.
 ENERGY, JOULES = "energy a token", "joules_per_token"
@@ -83,6 +86,14 @@ class MillionCost:
         if self.power is None or self.chip_hours is None:
             return None
         return self.chip_hours * HOUR * self.power / KILOWATT_HOUR
+
+    def counted(self, name: str) -> str:
+        """What it is a million of: tokens of a ``name``, or what else it is of.
+
+        >>> token_cost(time=1, tokens=1).counted("input"), MillionCost(1, None, None, of="run").counted("")
+        ('input tokens', 'runs')
+        """
+        return f"{name} tokens" if self.of == "token" else f"{self.of}s"
 
     def where_it_fits(self, memory: Footprint) -> MillionCost:
         """The cost of what fits ``memory``; of what does not, the reason in its place.
@@ -158,13 +169,13 @@ class MillionCost:
             parts.append(f"${format_number(float(self.dollars))}")
         if self.kilowatt_hours is not None and self.joules is not None:
             energy = f"{format_number(float(self.kilowatt_hours))} kWh"
-            parts.append(f"{energy} ({format_quantity(float(self.joules), 'J')} a {self.of})")
+            parts.append(f"{energy} ({format_quantity(float(self.joules), 'J')} {a_or_an(self.of)})")
         return [f"a million {of}: {', '.join(parts)}"]
 
 
 def cost_section(costs: Mapping[str, MillionCost], said: Sequence[str]) -> tuple[Section, ...]:
     """Dollars and energy of a million tokens, those that are read and those that are made."""
-    lines = [line for name, cost in costs.items() for line in cost.in_words(f"{name} tokens")]
+    lines = [line for name, cost in costs.items() for line in cost.in_words(cost.counted(name))]
     return paragraph("cost", [*lines, *said])
 
 

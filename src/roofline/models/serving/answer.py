@@ -102,6 +102,8 @@ class Serving(Comparable):
     def cost(self) -> dict[str, Any]:
         """What a million tokens cost, by ``input`` and ``output``, where ``price`` or ``power`` was given.
 
+        With a prompt and an output ``answer`` is what a million whole answers cost, their prompts included.
+
         >>> from roofline import llm
         >>> round(llm("llama-3-8b", on="h100", batch=64, context=8192, price=3).cost["output"].dollars, 3)
         0.325
@@ -338,7 +340,7 @@ class Serving(Comparable):
             if self.expected_tokens_per_second is not None:
                 yield Fact("tokens/s, expected", self.expected_tokens_per_second, "token/s", "more", timed=True)
         for name, cost in self.further.get("cost", {}).items():
-            yield from cost.facts(f"{name} tokens")
+            yield from cost.facts(cost.counted(name))
         if self.ways.chips > 1 or "fewest" in self.further:
             laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
             yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))
@@ -347,6 +349,13 @@ class Serving(Comparable):
             yield Fact("longest context", longest.context, "", "more")
         yield from {fact.name: fact for phase in self.phases.values() for fact in phase.rates_used()}.values()
         yield from (self.memory.needs, self.memory.has)
+
+    def facts_at(self) -> str:
+        whole = self.further.get("generation")
+        if whole is None or self.decode is None:
+            return ""
+        mean = f", output tokens cost the mean of an answer's {whole.output - 1:,} steps" * ("cost" in self.further)
+        return f"a token and tokens/s are at context {self.decode.sizes['context']:,}{mean}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over lists a row a configuration; of one the operations, a row each."""

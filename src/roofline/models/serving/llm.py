@@ -273,6 +273,10 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
             cost = replace(cost.where_it_fits(memory), form=form, floor=(floors or {}).get(name))
             costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
+    if (time := _time_of_answers(found)) is not None and limit is None:
+        cost = token_cost(time=time, tokens=found.batch, chips=found.chips, price=dollars, power=power)
+        before = (floors or {}).get("answer")
+        costs["answer"] = replace(cost.where_it_fits(memory), form=form, of="answer", floor=before)
     said += _at_the_largest_batch(found, dollars) if form == "lower" and mean is None else []
     which, kept = {}, "" if limit is None else f" in {format_amount(limit, 's')} a token"
     for name, cost in costs.items():
@@ -292,7 +296,8 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
     by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     whose = {name: (kept if name == "output" else "") + which.get(name, "") for name in by_name}
     lead = ", ".join(
-        f"${format_number(float(each))} a million {name} tokens{whose[name]}" for name, each in by_name.items()
+        f"${format_number(float(each))} a million {costs[name].counted(name)}{whose[name]}"
+        for name, each in by_name.items()
     )
     least = "at least " if form == "lower" else ""
     told = f"{least}{lead}: {FORM_TEXT[form]}" if lead else "".join(source)
@@ -322,6 +327,14 @@ def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
         return None, [], found.memory
     mean = answer.mean_time_per_token if answer.expectation is None else float(answer.expectation.parts[1].value)
     return mean, [f"output: the mean step of answers of {answer.output:,} tokens"], answer.memory
+
+
+def _time_of_answers(found: Serving) -> float | None:
+    """Seconds of whole answers with their prompts, one batch alone, where they were asked for; None with drafts."""
+    whole = found.further.get("generation")
+    if whole is None or "speculation" in found.further:
+        return None
+    return float(whole.total if whole.expectation is None else whole.expectation.value)
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
