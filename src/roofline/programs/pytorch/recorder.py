@@ -385,8 +385,9 @@ class Recorder:
         What it writes into has values again afterwards. Much work is left out, by the operations since ``before``, and
         large results, together too.
         """
-        held = {_address(tensor) for tensor in tensors_in(given)}
-        made = sum(tensor.nbytes for tensor in tensors_in(result) if _address(tensor) not in held)
+        with outside():
+            held = {_address(tensor) for tensor in tensors_in(given)}
+            made = sum(tensor.nbytes for tensor in tensors_in(result) if _address(tensor) not in held)
         if count(self.ops[before:]) > _MOST_WORK or (
             made > _FEW_BYTES and self._worked_bytes + made > LARGEST_CONSTANT
         ):
@@ -718,9 +719,15 @@ class FunctionWatcher(TorchFunctionMode):  # type: ignore[misc]
             self.recorder.remember(args[0])
         is_outer = self.recorder.leaf_values and not self._inside
         values = self.recorder.values_in((args, kwargs)) if is_outer else None
-        before = len(self.recorder.ops)
-        result = self._called(func, args, kwargs)
-        return result if values is None else self.recorder.work_out(func, (args, kwargs), values, result, before)
+        if values is None:
+            return self._called(func, args, kwargs)
+        before, of_functions = len(self.recorder.ops), any(map(callable, tree_leaves((args, kwargs))))
+        self._inside |= set() if of_functions else {"values"}  # what it calls of its own is worked out with it
+        try:
+            result = self._called(func, args, kwargs)
+        finally:
+            self._inside.discard("values")
+        return self.recorder.work_out(func, (args, kwargs), values, result, before)
 
     def _called(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What a function gives on shapes."""
