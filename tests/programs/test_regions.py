@@ -255,6 +255,8 @@ def test_weights_that_a_program_of_jax_holds_are_data_whatever_they_are():
     assert traced.bytes("minimal") == 4 * (6 * 8 + 8 * 4 + 6 * 4)
 
 
+BACKWARDS = {"scan_input_directions": [1], "scan_output_directions": [1]}
+
 #: A node of x [6, 2, 4], of r [2, 2, 4], weights [1, 4, 4] and indices, where its result is cut, and what is read.
 ONNX_PARTS = {
     "the largest": ("TopK", "xk", {"axis": 0}, (1, 0, 1), 6 * 4),
@@ -265,6 +267,14 @@ ONNX_PARTS = {
     "one backwards": ("RNN", "xww", {"hidden_size": 4, "direction": "reverse"}, (0, 4, 6), 2 * 8 + 16),
     "sequences of one": ("RNN", "xww", {"hidden_size": 4}, (2, 1, 2), 6 * 4 + 16),
     "rows of a scan": ("Scan", "cx", {"num_scan_inputs": 1}, (0, 1, 3), 8 + 3 * 8),
+    "rows of a scan backwards": ("Scan", "cx", {"num_scan_inputs": 1, **BACKWARDS}, (0, 4, 6), 8 + 2 * 8),
+    "rows of a scan to the back": (
+        "Scan",
+        "cx",
+        {"num_scan_inputs": 1, "scan_output_directions": [1]},
+        (0, 1, 3),
+        8 + 5 * 8,
+    ),
     "columns of a scan": ("Scan", "cx", {"num_scan_inputs": 1}, (2, 0, 1), 2 + 6 * 2),
 }
 
@@ -293,6 +303,47 @@ def test_a_part_of_what_an_onnx_node_gives_is_made_of_a_part(name):
     graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info("z", floats, None)], held)
     traced = trace(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), frontend="onnx")
     assert traced.bytes("minimal") == 4 * (read + sum(t.elements for t in traced.ops[-1].writes))
+
+
+@pytest.mark.parametrize("first", [0, 2, 4])
+@pytest.mark.parametrize(
+    ("kind", "indices", "shape"),
+    [
+        ("ScatterND", [[0], [-2], [2]], (3, 2, 4)),
+        ("ScatterND", [[1, 0], [4, 1], [5, 1]], (3, 4)),
+        ("ScatterND", [[[1], [3]], [[3], [4]]], (2, 2, 2, 4)),
+        ("ScatterElements", [[[0] * 4] * 2, [[3] * 4] * 2, [[5] * 4] * 2], (3, 2, 4)),
+    ],
+)
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_values_that_a_scatter_of_onnx_writes_at_known_places_are_read_where_the_result_has_them(
+    kind, indices, shape, first, reduction
+):
+    """Of the values those that stand in two rows of the result, and of what is replaced nothing."""
+    onnx = pytest.importorskip("onnx")
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    facts = {"reduction": reduction} | ({"axis": 0} if kind == "ScatterElements" else {})
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node(kind, ["r", "i", "u"], ["y"], **facts),
+        helper.make_node("Slice", ["y", "first", "end", "axis"], ["z"]),
+    ]
+    held = {"i": np.array(indices), "first": np.array([first]), "end": np.array([first + 2]), "axis": np.array([0])}
+    ends = [helper.make_tensor_value_info(n, floats, size) for n, size in (("x", (6, 2, 4)), ("u", shape))]
+    graph = helper.make_graph(
+        nodes, "g", ends, [helper.make_tensor_value_info("z", floats, [2, 2, 4])],
+        [onnx.numpy_helper.from_array(value, n) for n, value in held.items()],
+    )  # fmt: skip
+    traced = trace(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), frontend="onnx")
+    places = np.array(indices) % (np.array([6, 2])[: len(indices[0])] if kind == "ScatterND" and len(shape) < 3 else 6)
+    rows = places[..., 0] if kind == "ScatterND" else places
+    written = np.isin(rows, (first, first + 1))
+    used = written.sum() * (np.prod(shape) // written.size)
+    left = np.ones((6, 2, 4))
+    if reduction == "none" and kind == "ScatterND":
+        left[tuple(np.moveaxis(places, -1, 0))] = 0
+    of_indices = 8 * (np.size(indices) if kind == "ScatterND" else used)
+    assert traced.bytes("minimal") == 4 * (used + left[first : first + 2].sum() + 16) + of_indices
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])

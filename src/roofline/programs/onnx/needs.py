@@ -68,13 +68,22 @@ def _of_scan(
         found = needed_of(body, shapes, values, asked)
         return [found.get(word, regions.NOTHING) for word in words]
 
-    shared = len(words) - len(body.input)
-    rows = ins[-1]
-    return needs.of_scan(step, shared, wanted[:many], wanted[many:], [()] * shared + ins, rows[0]) if rows else None
+    def in_order(found: Sequence[Region], sizes: Sequence[Any], way: str) -> list[Region]:
+        """Rows in the order of the steps, or the other way round; the same where a direction says 1."""
+        ways = facts.get(way) or [0] * len(found)
+        turns = zip(found, sizes, ways, strict=True)
+        return [regions.flipped(region, shape, [0]) if back else region for region, shape, back in turns]
+
+    shared, rows, outs = len(words) - len(body.input), ins[-1], [_shape(shapes, word) for word in node.output[many:]]
+    if not rows or None in outs:
+        return None
+    asked = in_order(wanted[many:], outs, "scan_output_directions")
+    found = needs.of_scan(step, shared, wanted[:many], asked, [()] * shared + ins, rows[0])
+    return [*found[: shared + many], *in_order(found[shared + many :], ins[many:], "scan_input_directions")]
 
 
-#: Attributes of a Scan along other dimensions than the first, or backwards.
-_OTHER_SCANS = ("scan_input_axes", "scan_output_axes", "scan_input_directions", "scan_output_directions")
+#: Attributes of a Scan along other dimensions than the first.
+_OTHER_SCANS = ("scan_input_axes", "scan_output_axes")
 
 
 def _operands(
@@ -186,17 +195,42 @@ def _gathered(each: Asked) -> Iterator[Region]:
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
-    """Of values that indices along an axis write, along the others what the result has."""
-    values = needs.at_places(each.region, _axis(each), each.ins[1])
+    """Of values that indices along an axis write, along the others what the result has, of known ones these."""
+    axis, places = _axis(each), _places(each)
+    values = needs.at_places(each.region, axis, each.ins[1], places, each.ins[0][axis])
     yield from (each.region, values, values)
 
 
+def _places(each: Asked) -> Any:
+    """The places that the indices of a scatter name; None where they are not known."""
+    return None if each.numbers[1] is None else np.reshape(each.numbers[1], each.ins[1])
+
+
 def _scattered_parts(each: Asked) -> Iterator[Region]:
-    """Of values that indices along the first dimensions write, along the last what the result has."""
+    """Of values that indices along the first dimensions write, along the last what the result has.
+
+    Of known places those that it has, and of what they replace nothing.
+    """
     if not each.ins[1]:  # of a damaged file
         return
-    batch, many = each.ins[1][:-1], each.ins[1][-1]
-    yield from (each.region, WHOLE, regions.each(each.region, lambda box: [(*regions.box_of(batch), *box[many:])]))
+    (shape, (*batch, many)), places, region = each.ins[:2], _places(each), each.region
+    rest = regions.box_of(shape[many:])
+    if places is None or any(type(size) is not int for size in shape[:many]):
+        yield from (region, WHOLE, regions.each(region, lambda box: [(*regions.box_of(batch), *box[many:])]))
+        return
+    places = places % shape[:many]
+    if each.facts.get("reduction", b"none") == b"none":
+        whole, shown = (*regions.box_of(batch), *rest), {many + d: len(batch) + d for d in range(len(rest))}
+        boxes = regions.named(whole, places, range(len(batch)), shown, range(many), len(shape)) or ()
+        for part in boxes[: regions.MOST_BOXES]:
+            region = regions.outside(region, part)
+
+    def written(box: regions.Box) -> Sequence[regions.Box]:
+        held = np.all([np.isin(places[..., axis], np.arange(*box[axis])) for axis in range(many)], axis=0)
+        part = (*regions.box_of(batch), *box[many:])
+        return regions.let_through((part,), each.ins[2], held.reshape(*batch, *[1] * len(rest))) or ()
+
+    yield from (region, WHOLE, regions.each(each.region, written))
 
 
 def _recurrent(each: Asked) -> Iterator[Region]:
@@ -316,7 +350,7 @@ _RULES: dict[str, needs.Rule] = {
     "Transpose": _transposed, "Expand": _expanded, "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
     "Split": lambda each: needs.split(each, _axis(each)), "Concat": lambda each: needs.joined(each, _axis(each)),
     "Gather": _gathered, **dict.fromkeys(REDUCTIONS, _reduced),
-    "ScatterElements": _scattered, "ScatterND": _scattered_parts,
+    **dict.fromkeys(("Scatter", "ScatterElements"), _scattered), "ScatterND": _scattered_parts,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     **dict.fromkeys(("Softmax", "LogSoftmax", "TopK", "Hardmax"), lambda each: needs.along(each, [_axis(each, -1)])),
     **dict.fromkeys(

@@ -135,6 +135,7 @@ class GraphWalker:
     outputs: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     scales: set[str] = field(default_factory=set)
+    indices: set[str] = field(default_factory=set)
     lengths: dict[str, int] = field(default_factory=dict)
     taken: dict[str, tuple[str, bool]] = field(default_factory=dict)
     steps: LoopSteps | None = None
@@ -158,6 +159,7 @@ class GraphWalker:
         norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
         self.buffers |= {word for node in norms for word in node.input[3:5]}
         self.scales |= {word for node in graph.node if node.op_type == "Resize" for word in node.input[2:3]}
+        self.indices |= {word for node in graph.node if node.op_type in UPDATES for word in node.input[1:2]}
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -381,14 +383,14 @@ class GraphWalker:
         self._hold(name, value)
 
     def _hold(self, name: str, value: Any) -> None:
-        """Keep the value of a number, or of a list of sizes or scales, which moves nothing; and a mask's."""
+        """Keep the value of a number, or of a list of sizes or scales, which moves nothing; a mask's and an index's."""
         listed = value.data_type in (6, 7) or name in self.scales
         small = prod(value.dims) == 1 or (len(value.dims) == 1 and value.dims[0] <= 16 and listed)
         if value.data_location == onnx.TensorProto.EXTERNAL:
             return
         if small:
             self.values[name] = onnx.numpy_helper.to_array(value).tolist()
-        elif value.data_type == onnx.TensorProto.BOOL and prod(value.dims) <= LARGEST_MASK:
+        elif (value.data_type == onnx.TensorProto.BOOL or name in self.indices) and prod(value.dims) <= LARGEST_MASK:
             self.masks[name] = onnx.numpy_helper.to_array(value)
 
 
