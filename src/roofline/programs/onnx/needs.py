@@ -202,8 +202,9 @@ def _scattered(each: Asked) -> Iterator[Region]:
 
 
 def _places(each: Asked) -> Any:
-    """The places that the indices of a scatter name; None where they are not known."""
-    return None if each.numbers[1] is None else np.reshape(each.numbers[1], each.ins[1])
+    """The places that the indices of a scatter name; None where they are not known, or sizes that are open."""
+    places = np.asarray(each.numbers[1])
+    return places.reshape(each.ins[1]) if places.dtype.kind in "iu" else None
 
 
 def _scattered_parts(each: Asked) -> Iterator[Region]:
