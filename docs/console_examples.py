@@ -377,7 +377,7 @@ def in_dark(drawn: str) -> str:
 
 def _colours(theme: Theme) -> list[str]:
     regions = [colour for of in (theme.regions, theme.region_text) for colour in of.values()]
-    return [theme.background, theme.text, theme.muted, theme.grid, theme.axis, *theme.series, *regions]
+    return [theme.background, theme.text, theme.muted, theme.grid, theme.axis, *theme.series, *theme.shades, *regions]
 
 
 #: Letters of a word of code that a column of a phone's table holds, by the number of columns; a longer one may break.

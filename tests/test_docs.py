@@ -392,10 +392,12 @@ def test_pictures_of_the_dark_pages_are_those_of_the_dark_theme() -> None:
     pytest.importorskip("docutils")
     from docs.console_examples import in_dark
 
-    chart = roofline.charts.plot(on="v5e", bandwidths=(4.1e11, 8.2e11), intensity=[100, 600])
-    light, dark = (chart.with_theme(theme)._repr_svg_() for theme in ("light", "dark"))
-    named = [re.sub(r"\b[mph][0-9a-f]{10}\b", "id", drawn) for drawn in (in_dark(light), dark, light)]
-    assert named[0] == named[1] != named[2]
+    roof = roofline.charts.plot(on="v5e", bandwidths=(4.1e11, 8.2e11), intensity=[100, 600])
+    heat_map = roofline.sweep("bf16[B, D] * bf16[D, 64]", on="h100", B=[64, 4096], D=[1024, 8192]).plot(kind="heatmap")
+    for chart in (roof, heat_map):
+        light, dark = (chart.with_theme(theme)._repr_svg_() for theme in ("light", "dark"))
+        named = [re.sub(r"\b[mph][0-9a-f]{10}\b", "id", drawn) for drawn in (in_dark(light), dark, light)]
+        assert named[0] == named[1] != named[2]
 
 
 def test_one_run_shows_what_a_phone_shows(folder: Path) -> None:

@@ -321,13 +321,16 @@ function Modules({ of }: { of: Step }) {
   const most = top(root);
   return (
     <section class={`card ${changed.value.length ? "stale-block" : ""}`} aria-label="Time by module"><h2>Time by module <small>{of.name === "bound" ? "" : of.name}{changed.value.length ? ", as asked" : ""}</small></h2>
-      {most && <p><b>{most.name}</b> takes most: {percent(most.time / root.time)} of {quantity(root.time, "s")}, which is one operation after the other.
+      {most && <p><b>{most.name}</b> takes most: {percent(most.time / root.time)} of {quantity(root.time, "s")}, which is one operation after the other{timesOf(of).op_by_op > 1.0005 * root.time && ", without what a stage waits for others"}.
         {root.time > 1.0005 * asBest(of) && ` At best ${quantity(asBest(of), "s")}: there, operations that wait for different resources run at once.`}</p>}
       <Branch node={root} whole={root.time} deep={0} /></section>);
 }
 
+/** The times of a step as asked. */
+const timesOf = (of: Step) => functions.value[page.value!.steps.indexOf(of)].time(asked(of));
+
 /** The least time of a step as asked, as its card says it. */
-const asBest = (of: Step): number => functions.value[page.value!.steps.indexOf(of)].time(asked(of)).lower;
+const asBest = (of: Step): number => timesOf(of).lower;
 
 /** The smallest module that takes most of the time: looked for below layers, which all models have. */
 function top(root: Node): Node | null {
