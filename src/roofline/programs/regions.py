@@ -31,7 +31,7 @@ from contextlib import suppress
 from itertools import combinations, pairwise
 from itertools import product as every_pair
 from math import gcd, prod
-from operator import gt, le
+from operator import gt, le, lt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -412,7 +412,8 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
         apart = edges[2] * stride
         skipped = 0 if low == 0 else maximum(0, -(first // apart))  # what lies in the padding
         first = first + skipped * apart
-        inside = many if low == 0 else maximum(0, minimum(many - skipped, (length - 1 - first) // apart + 1))
+        fits = low == 0 and is_surely(lt, (many - 1) * apart, length)
+        inside = many if fits else maximum(0, minimum(many - skipped, (length - 1 - first) // apart + 1))
         return edge(first, inside, apart)
     last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
     if base == 1 and dilation != 1 and (many == 1 or edges[2] * stride % dilation == 0):  # taps that lie apart
