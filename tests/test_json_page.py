@@ -32,6 +32,7 @@ bound --flops 1e12 --bytes 2e9 --on h100
 solve {LINE} --for B --on v5e D=4096 F=4096
 solve {LINE} --for hbm --on v5e B=64 D=4096 F=4096
 solve {LINE} --for B --time 1ms --on v5e D=4096 F=4096
+solve "bf16[B_X, D] * bf16[D_Y, F] -> bf16[B_X, F]" --for B --on v5e:4x4 --mesh X=4,Y=4 D=65536 F=1024
 solve {LINE} --for dtype:1 --on v5e B=64 D=4096 F=4096
 solve {LINE} "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --equal flops --for M B=64 D=4096 F=4096
 solve --for intensity --on v5e --bandwidth 8e11
