@@ -341,6 +341,7 @@ def test_runs_and_a_budget_of_tokens_cost_what_is_expected_too() -> None:
     assert ", at the time to expect\n" in str(found)
     unknown = roofline.bound(line, on="mi300x", price=2, estimate=True)
     assert "form" not in unknown.cost.to_dict()
+    assert roofline.bound(line, on="h100", price=2, overlap=0.5).cost.to_dict()["form"] == "estimate"
     assert ", at the floor\n" in str(unknown)
     asked: dict[str, Any] = {"on": "h100:8", "fsdp": 8, "batch_tokens": 65536, "tokens": "1T", "price": 2}
     step, at_best = (roofline.train("llama-3-8b", **asked, estimate=given) for given in (True, False))

@@ -100,6 +100,8 @@ def test_an_estimate_is_said_to_be_one(capsys: Capture) -> None:
     found = as_json(capsys, *words, *more)
     assert {found[key]["form"] for key in ("generation", "chunked", "speculation")} == {"estimate"}
     assert found["generation"]["time_to_first_token"] == found["prefill"]["estimate"]
+    priced = as_json(capsys, *words, "--context", "1000", "--price", "2")["cost"]
+    assert {each["form"] for each in priced.values()} == {"estimate"}
     front = run(capsys, *words[:-4], "--context", "1000", "--batch", "1,8")
     assert "decode after 1,000 tokens, by the stated overlap and overhead" in front
     assert main([*words, "--output", "9", "--form", "upper"]) == 2

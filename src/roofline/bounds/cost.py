@@ -143,7 +143,7 @@ class MillionCost:
     def to_dict(self) -> dict[str, Any]:
         """The cost under stable keys; arrays are lists."""
         plain = attributes(self, "chip_hours", "dollars", "kilowatt_hours", "reason")
-        form = {"form": self.form} if self.form == "expected" else {}
+        form = {} if self.form == "lower" else {"form": self.form}
         return plain | {f"joules_per_{self.of}": plain_data(self.joules)} | form
 
     def facts(self, of: str) -> Iterator[Fact]:
