@@ -169,6 +169,12 @@ def test_the_cheapest_of_a_prompt_and_an_answer_is_that_of_both_together(capsys:
     assert line in said
     assert said.count("the cheapest") == 1
     assert "a token and tokens/s are at context 2,000, output tokens cost the mean of an answer's 499 steps" in said
+    (alone, _), (_, single), (drafts, _) = (
+        [answer.facts_at() for answer in llm("llama-3-8b", on="h100,h200", prompt=2000, price=2, **more)]
+        for more in ({"output": 1}, {"output": 2}, {"output": 500, "draft": 2})
+    )
+    assert alone == drafts == "a token and tokens/s are at context 2,000"
+    assert single == f"{alone}, output tokens cost the mean of an answer's 1 step"
     found = llm("llama-3.1-8b", on="t4:2", tensor=2, batch=4, prompt=2000, output=500, price=0.35, power=70)
     whole = found.further["generation"].total
     assert found.cost["answer"].dollars == pytest.approx(1e6 * 2 * 0.35 * whole / 3600 / 4)

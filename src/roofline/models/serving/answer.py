@@ -354,8 +354,11 @@ class Serving(Comparable):
         whole = self.further.get("generation")
         if whole is None or self.decode is None:
             return ""
-        mean = f", output tokens cost the mean of an answer's {whole.output - 1:,} steps" * ("cost" in self.further)
-        return f"a token and tokens/s are at context {self.decode.sizes['context']:,}{mean}"
+        said = f"a token and tokens/s are at context {self.decode.sizes['context']:,}"
+        if "cost" not in self.further or "speculation" in self.further or whole.output == 1:
+            return said  # output tokens cost a step at that context, or one with drafts
+        steps = whole.output - 1
+        return f"{said}, output tokens cost the mean of an answer's {steps:,} step{'s' * (steps > 1)}"
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over lists a row a configuration; of one the operations, a row each."""
