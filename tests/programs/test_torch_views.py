@@ -361,6 +361,12 @@ def test_a_part_that_is_written_before_the_whole_is_not_kept():
         lambda c, i, a, b: [c[:, :, :4].index_copy_(1, i, a[:, :2, :4]), c[..., 4:].index_copy_(1, i, b[:, :2, 4:])],
         lambda c, i, a, b: [c.index_copy_(1, i, a[:, :2]), c.index_copy_(2, i, b[..., :2])],
         lambda c, i, a, b: [c.index_copy_(1, i, a[:, :2]), c.index_copy_(0, i, b[:2])],
+        lambda c, i, a, b: [c[0].index_put_((i,), a[0, :2]), c[0, :, :3].index_put_((i,), b[0, :2, :3])],
+        lambda c, i, a, b: [c[0].index_put_((i,), a[0, :2]), c[0, :, 3:].index_copy_(0, i, b[0, :2, 3:])],
+        lambda c, i, a, b: [c[0].index_put_((i,), a[0, :2]), c[0, :4].index_put_((i,), b[0, :2])],
+        lambda c, i, a, b: [c[0, :4].index_put_((i,), a[0, :2]), c[0].index_put_((i,), b[0, :2])],
+        lambda c, i, a, b: [c.index_copy_(2, i, a[..., :2]), c[1:, :3].index_copy_(2, i, b[1:, :3, :2])],
+        lambda c, i, a, b: [c.index_put_((i, i), a[0, :2]), c[:, :4, 2:].index_put_((i, i), b[0, :2, 2:])],
     ],
 )
 def test_the_same_indices_name_other_places_of_another_view_or_along_another_axis(program):

@@ -161,17 +161,33 @@ def _share_unknown(
     stays: dict[int, list[Stretches]],
     given: dict[int, Size],
 ) -> None:
-    """The bytes that a write to unknown places of a view gives back; ``spent`` are those given by later ones."""
-    out, (axis, indices) = call.results[0], _indices_of(call)
-    view = _places(out, WHOLE)
-    key = (tuple(view), out.shape, axis, indices)
-    if key in spent:
-        given[place], stays[place] = 0, []
-        return
+    """The bytes that a write to unknown places of a view gives back; ``spent`` are those given by later ones.
+
+    The same indices of views whose rows lie as far apart name the same rows: of these what the later view leaves.
+    """
+    out, (axes, indices) = call.results[0], _indices_of(call)
+    view, axis = _places(out, WHOLE), axes[0] if len(axes) == 1 else None
+    apart = [(out.shape[each], out.layout[0][each]) for each in axes] if out.layout else []
+    box = [(0, 1, 1) if each in axes else edges for each, edges in enumerate(regions.box_of(out.shape))]
+    row = _places(out, (tuple(box),))
+    same = (indices, tuple(step for _, step in apart))  # name the same rows, of which views have other parts
+    again = [part for each in spent if each[3] == same for part in each[4]]
+    key = (tuple(view), out.shape, axis, same, tuple(row))
+    every, kept = _bytes(dict.fromkeys(row)), _bytes(dict.fromkeys([*again, *row])) - _bytes(dict.fromkeys(again))
+    if again:
+        left = [
+            (each.start, sorted((*apart, *each.steps), key=lambda step: -step[1]))
+            for each in _without(row, again) or ()
+        ]
+        stays[place] = [Stretches(start, tuple(steps)) for start, steps in left]
+        if key in spent or kept == 0:
+            given[place] = 0
+            return
     size, (own,) = _bytes(dict.fromkeys(view)), regions.counted_from(LEAST, [op.writes[0].traffic_bytes])
+    own = own * kept // every if again else own
     room = _bytes(dict.fromkeys([*later, *view])) - _bytes(dict.fromkeys(later))
     rows, taken = list(regions.box_of(out.shape)), dict[Any, Size]()
-    for (other, shape, along, _), amount in spent.items() if len(spent) <= _MOST_STRETCHES else ():
+    for (other, shape, along, *_), amount in spent.items() if len(spent) <= _MOST_STRETCHES else ():
         if other == key[0] and shape == out.shape and None not in (along, axis) and along != axis:  # rows that cross
             first, last, _ = rows[along]
             rows[along] = (minimum(last, first + amount * last // size), last, 1)
@@ -186,20 +202,21 @@ def _share_unknown(
     given[place] = spent[key] = maximum(0, minimum(own, room))
 
 
-def _indices_of(call: Call) -> tuple[int | None, Any]:
-    """The axis along which indices name rows of what a call writes, None for elements; and which indices they are."""
+def _indices_of(call: Call) -> tuple[Sequence[int], Any]:
+    """The axes along which indices name rows of what a call writes, all for elements; and which indices they are."""
 
     def name(value: Any) -> Any:
         if isinstance(value, TensorOperand):
             return value.tensor and value.tensor.ident
         return tuple(map(name, value)) if isinstance(value, list | tuple) else value
 
-    rank = max(1, call.results[0].rank)
+    rank = call.results[0].rank
     if call.name == "index_put":
-        chosen = [(axis, name(index)) for axis, index in enumerate(call.args[1]) if index is not None]
-        return chosen[0] if len(chosen) == 1 else (None, (*chosen,))
-    is_row = call.name.startswith("index_")
-    return (call.args[1] % rank, name(call.args[2])) if is_row else (None, name(call.args[1:3]))
+        chosen = [axis for axis, index in enumerate(call.args[1]) if index is not None]
+        return chosen, name([call.args[1][axis] for axis in chosen])
+    if call.name.startswith("index_"):
+        return [call.args[1] % max(1, rank)][:rank], name([call.args[2]])
+    return range(rank), name(call.args[1:3])
 
 
 def _lie_apart(one: Stretches, other: Stretches) -> bool:
