@@ -369,6 +369,21 @@ def test_a_plain_tensor_of_the_caller_has_its_values_again_afterwards():
     assert (factor.tolist(), layer.scale.tolist()) == ([1] * 4, [1] * 4)
 
 
+def test_every_tensor_that_shares_a_storage_is_given_back_as_it_was():
+    held = torch.arange(8.0)
+    first, second, third = held[:4], held[4:], held.view(2, 4)
+
+    def replaces(x):
+        first.data, second.data = torch.zeros(2), torch.zeros(2)
+        third.add_(1).t_()
+        return x * second
+
+    assert trace(replaces, "fp32[2]").ops
+    assert first.tolist() + second.tolist() == third.flatten().tolist() == list(range(8))
+    first[0] = 9  # they share it still
+    assert (held[0], third[0, 0], third.shape) == (9, 9, (2, 4))
+
+
 def test_a_program_looks_at_values_of_a_tensor_and_works_out_its_gradient():
     weight, other = torch.ones(4, requires_grad=True), nn.Parameter(torch.ones(4))
 

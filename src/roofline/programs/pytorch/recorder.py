@@ -224,7 +224,8 @@ class Recorder:
         self.met_leaves = False
         self._worked_out: dict[int, tuple[Any, Any]] = {}
         self._worked_bytes = 0
-        self._before: dict[int, tuple[Any, Any, Any]] = {}
+        self._before: dict[int, tuple[Any, Any]] = {}
+        self._stored: dict[int, tuple[Any, Any]] = {}
 
     @contextmanager
     def silence(self) -> Iterator[None]:
@@ -406,17 +407,21 @@ class Recorder:
 
     def remember(self, tensor: Any) -> None:
         """Keep what a tensor holds that the program has not made and is about to write into."""
-        if self.known(tensor) and self.identities.is_from_outside(tensor) and _address(tensor) not in self._before:
-            with outside():
-                values = tensor.untyped_storage().clone()
-                self._before[_address(tensor)] = (tensor, tensor.detach(), values)
+        if not self.known(tensor) or not self.identities.is_from_outside(tensor) or id(tensor) in self._before:
+            return
+        with outside():
+            address, before = _address(tensor), tensor.detach()
+            if address not in self._stored:
+                self._stored[address] = (before.untyped_storage(), before.untyped_storage().clone())
+            self._before[id(tensor)] = (tensor, before)
 
     def give_back(self) -> None:
         """Give the tensors that were remembered the values that they had."""
-        for tensor, before, values in self._before.values():
-            if before.untyped_storage().nbytes() != values.nbytes():
-                before.untyped_storage().resize_(values.nbytes())
-            before.untyped_storage().copy_(values)
+        for storage, values in self._stored.values():
+            if storage.nbytes() != values.nbytes():
+                storage.resize_(values.nbytes())
+            storage.copy_(values)
+        for tensor, before in self._before.values():
             tensor.data = before
 
     def wrapped_on_shapes(self, wrap: Any) -> Any:
