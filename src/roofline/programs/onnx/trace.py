@@ -99,7 +99,7 @@ def trace(
     ops = needed_at_most(walk.settled(), amounts)
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
-        tensor_parts.given_back(ops, walk.results(model.graph), stacked=True),
+        tensor_parts.given_back(walk.without_passing(ops, model.graph), walk.results(model.graph), stacked=True),
         modules=walk.scopes,
         assumptions=tuple(walk.assumptions),
         inputs=tuple(f"{t.dtype}[{', '.join(map(str, t.dims))}]" for t in written),
@@ -288,6 +288,26 @@ class GraphWalker:
         """What the file gives back whole, under the names of the operations that write it."""
         held = {item.name: self.known[item.name] for item in graph.output if item.name in self.known}
         return {tensor.ident for tensor in held.values() if tensor.touched is None and "[" not in tensor.ident}
+
+    def without_passing(self, ops: Sequence[Op], graph: Any) -> tuple[Op, ...]:
+        """The operations; of inputs that are updated in place and are no results a floor counts no write."""
+        kept = {word for item in graph.output for word in self._names(item.name)}
+        kept = {self.known[word].ident.partition("[")[0] for word in kept if word in self.known}
+        passing = {_ident(item.name) for item in graph.input} - kept
+
+        def written(tensor: Tensor) -> Tensor:
+            base, updated, _ = tensor.ident.partition("[+")
+            return replace(tensor, given=0) if updated and base in passing else tensor
+
+        return tuple(replace(op, writes=tuple(map(written, op.writes))) for op in ops)
+
+    def _names(self, word: str) -> Sequence[str]:
+        """A result's name, and those that it has inside the graphs of nodes."""
+        found = {word: None}
+        while word in self.taken and self.taken[word][0] not in found:  # an inner one may have an outer one's name
+            word, _ = self.taken[word]
+            found[word] = None
+        return [*found]
 
     def branch(self, graph: Any, scope: str, repeat: Size) -> list[Op]:
         """GraphWalker a graph apart; give its operations."""
