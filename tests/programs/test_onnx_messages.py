@@ -6,6 +6,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -63,6 +64,33 @@ def test_indices_of_no_dimension_name_any_part():
     node = helper.make_node("ScatterND", ["x", "i", "u"], ["y"])
     found = model([node], [value("x", 4, 6), at, value("u", 3, 6)], [value("y", 4, 6)], opset=17)
     assert trace(found, frontend="onnx").bytes("minimal") >= 4 * 3 * 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "indices", "facts", "said"),
+    [
+        ("ScatterND", [[6]], {}, "index 6 of a dimension of size 6"),
+        ("ScatterND", [[-7]], {}, "index -7 of a dimension of size 6"),
+        ("ScatterND", [[0, 4]], {}, "index 4 of a dimension of size 4"),
+        ("ScatterND", [[0.5]], {}, "the indices are not whole numbers"),
+        ("ScatterND", [["a"]], {}, "the indices are not whole numbers"),
+        ("ScatterElements", [[4, 0, 0, 0]], {"axis": -1}, "index 4 of a dimension of size 4"),
+        ("ScatterElements", [[0, 0, 0, 0]], {"axis": 7}, "axis 7 of a tensor of rank 2"),
+        ("ScatterElements", [[-6, 5, 0, 0]], {}, None),
+    ],
+)
+def test_indices_that_no_runtime_takes_are_an_error(kind, indices, facts, said):
+    """They lie in [-n, n) of a dimension of n, and are whole numbers."""
+    node = helper.make_node(kind, ["x", "i", "u"], ["y"], **facts)
+    held = np.array(indices, dtype=object if said and isinstance(indices[0][0], str) else None)
+    shape = [1] if len(indices[0]) == 2 else [1, 4]
+    indices = onnx.numpy_helper.from_array(held, "i")
+    found = model([node], [value("x", 6, 4), value("u", *shape)], [value("y", 6, 4)], [indices], opset=18)
+    if said is None:
+        assert trace(found, frontend="onnx").bytes("minimal") == 4 * (4 + 4) + 8 * 4
+        return
+    with pytest.raises(InputError, match=said):
+        trace(found, frontend="onnx")
 
 
 def test_a_node_whose_only_input_is_absent_has_no_known_value() -> None:

@@ -23,6 +23,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from roofline import dtypes
@@ -34,7 +35,7 @@ from roofline.programs import tensor_parts
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import LARGEST_MASK, LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
-from roofline.programs.onnx.registry import PICKING, UPDATES, Call, find, with_every_input
+from roofline.programs.onnx.registry import PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
@@ -211,6 +212,8 @@ class GraphWalker:
         if inner is not None:
             inner(self, node, attributes, place, repeat)
             return
+        if node.op_type in SCATTERS:
+            self._check_places(node, attributes)
         call = Call(
             node.op_type,
             attributes,
@@ -239,6 +242,26 @@ class GraphWalker:
                 self._alias(node, source)
         if self.steps is not None:
             self.steps.follow(call.name, call.operands, call.writes)
+
+    def _check_places(self, node: Any, attributes: Mapping[str, Any]) -> None:
+        """Refuse indices of a scatter that are known to be none of the tensor that it updates."""
+        held = np.asarray(self.values.get(node.input[1], self.masks.get(node.input[1])))
+        if (held.dtype.kind in "fbSU" and held.size) or any(isinstance(each, str | bytes) for each in held.flat):
+            raise ValueError("the indices are not whole numbers")
+        target, indices = (self.known.get(word) for word in node.input[:2])
+        if target is None or indices is None:
+            return
+        rank, axis = len(target.dims), attributes.get("axis", 0)
+        if node.op_type != "ScatterND" and not -max(1, rank) <= axis < max(1, rank):
+            raise ValueError(f"axis {axis} of a tensor of rank {rank}")
+        if held.dtype.kind not in "iu" or not held.size or any(map(is_symbol, indices.dims)):
+            return
+        along = target.dims if node.op_type == "ScatterND" else target.dims[axis:][:1]
+        columns = held.reshape(-1, indices.dims[-1] if node.op_type == "ScatterND" and indices.dims else 1).T
+        for places, size in zip(columns, along, strict=False):
+            wrong = [] if is_symbol(size) else places[(places < -size) | (places >= size)]
+            if len(wrong):
+                raise ValueError(f"index {wrong[0]} of a dimension of size {size}")
 
     def written_out(self, graph: Any) -> None:
         """Write down results that no operation writes: constants, and inputs in another form or under another name."""
