@@ -498,12 +498,21 @@ NAMES_AS_DATA = {
         )
         for end, name in (("", "expected"), (", 80% from", "low"), (", 80% to", "high"))
     },
-    "whole answers at best": "total", "their tokens/s at best": "total_tokens_per_second",
+    **{
+        f"whole answers{end}": "total" for end in (" at best", ", estimated", ", op by op", ", at worst")
+    },
+    **{
+        f"their tokens/s{end}": "total_tokens_per_second"
+        for end in (" at best", ", estimated", ", op by op", ", at worst")
+    },
     **{
         f"{unit} a million {kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
         for kind, of in {"input tokens": "input", "output tokens": "output", "answers": "answer", "runs": ""}.items()
         for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
-        for end, prefix in (("", ""), (", expected", "expected"))
+        for end, prefix in (
+            ("", ""), (", expected", "expected"),
+            (", estimated", "estimated"), (", op by op", "op_by_op"), (", at worst", "upper"),
+        )
     },
     "days, expected": "days", "cost, expected": "cost",
     "decode, measured": "measured", "a step, measured": "measured", "prefill, measured": "prefill_measured",

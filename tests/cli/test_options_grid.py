@@ -231,6 +231,21 @@ def test_a_whole_answer_that_nothing_is_known_of_says_so_first(capsys: pytest.Ca
     assert "answers of 1 token to prompts of 1,000: at best" in " ".join(capsys.readouterr().out.split())
 
 
+def test_times_and_costs_by_a_stated_overlap_are_no_floors_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ["llm", "llama-3-8b", "--batch", "16", "--prompt", "2k", "--output", "500", "--price", "2", "--on"]
+    assert main([*line, "h100,h200", "--overlap", "0.5"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "h200 has the lowest estimate; h100 comes next" in shown
+    assert "a million answers, by the stated overlap and overhead ($0.008" in shown
+    for row in ("whole answers, estimated", "their tokens/s, estimated", "$ a million answers, estimated"):
+        assert f" {row} " in shown
+    assert "whole answers at best" not in shown
+    assert main(["bound", "bf16[64, 4096] * bf16[4096, 4096]", "--on", "h100,v5e", "--price=2", "--overlap=0.5"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "a million runs, by the stated overlap and overhead" in shown
+    assert "has the lowest floor" in shown
+
+
 def test_whole_answers_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["llm", "llama-3-8b", "--batch", "16", "--prompt", "1k", "--output", "512", "--estimate", "--on"]
     assert main([*line, "h100,h200,mi300x", "--json"]) == 0

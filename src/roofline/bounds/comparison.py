@@ -38,7 +38,7 @@ from roofline.answers import (
     plain_table,
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
-from roofline.bounds.cost import AS_EXPECTED, BY_FORM, DOLLARS_OF_ANSWERS
+from roofline.bounds.cost import AS_EXPECTED, BY_FORM, DOLLARS_OF_ANSWERS, OF_FORM
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart
@@ -482,9 +482,14 @@ class SideBySide(Answer):
     def lead(self) -> str:
         """Who has the best of the headline, in words: the fastest, and those that are as good."""
         if self.answers[0].is_floor:
-            return _alike(self._leaders, "has the lowest floor", "have the lowest floor")
+            return _alike(self._leaders, *(f"{verb} the lowest {self._what_ranks}" for verb in ("has", "have")))
         verbs = ("allows the most", "allow the most") if self._more else ("takes the fewest", "take the fewest")
         return _alike(self._leaders, *(f"{verb} {self.headline}" for verb in verbs))
+
+    @property
+    def _what_ranks(self) -> str:
+        """The time that ranks them, in a word: the floor, or what a stated form of it is."""
+        return {"lower": "floor", "estimate": "estimate"}.get(_form_of(self.headline)[1], "time")
 
     @property
     def _leaders(self) -> tuple[str, ...]:
@@ -516,7 +521,7 @@ class SideBySide(Answer):
         """
         fitting, whole = len(set(self.fitting)) > 1, any(self.untimed)
         those = f"those{self._whose}{' and that are timed whole' * whole}" if fitting else "those timed whole"
-        same = "floor" if self.answers[0].is_floor else self.headline
+        same = self._what_ranks if self.answers[0].is_floor else self.headline
         said = f"{those if fitting or whole else 'all'} have the same {same}{self._where_none_can}"
         slower = {NAMES_AS_DATA.get(name): name for name in self.facts}
         found = (
@@ -537,8 +542,9 @@ class SideBySide(Answer):
             if len(found) > 1:
                 least = min(float(fact.value) for fact, _ in found)
                 first = [self.names[at] for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
-                amount = f"${format_number(least)} {name.removeprefix('$ ')}"
-                amount += f", {BY_FORM['lower']}" * (f"{name}{AS_EXPECTED}" in self.facts)
+                stem, form = _form_of(name)
+                amount = f"${format_number(least)} {stem.removeprefix('$ ')}"
+                amount += f", {BY_FORM[form]}" * (form != "lower" or f"{name}{AS_EXPECTED}" in self.facts)
                 those = f" of those{self._whose}" * (not where and False in self.fitting)
                 who = _alike(first, "is the cheapest", "are the cheapest")
                 of_it = self._parts_of(name, first)
@@ -551,9 +557,9 @@ class SideBySide(Answer):
         at, end = self.names.index(first[0]), price.removeprefix(DOLLARS_OF_ANSWERS)
         tokens = {name: self.facts.get(f"{name}{end}", self.facts[name])[at] for name in self._costs}
         said = [
-            f"${format_number(float(fact.value))} {name.removeprefix('$ ')}"
+            f"${format_number(float(fact.value))} {_form_of(name)[0].removeprefix('$ ')}"
             for name, fact in tokens.items()
-            if name != DOLLARS_OF_ANSWERS and fact is not None and is_number(fact.value)
+            if not name.startswith(DOLLARS_OF_ANSWERS) and fact is not None and is_number(fact.value)
         ]
         return f" ({', '.join(said)})" if said else ""
 
@@ -569,11 +575,11 @@ class SideBySide(Answer):
             return f"{name}{AS_EXPECTED}" if expected and not any(lacks) else name
 
         costs = self._costs
-        return [ranked(name) for name in ([DOLLARS_OF_ANSWERS] if DOLLARS_OF_ANSWERS in costs else costs)]
+        return [ranked(name) for name in [name for name in costs if name.startswith(DOLLARS_OF_ANSWERS)] or costs]
 
     @property
     def _costs(self) -> list[str]:
-        """The facts of dollars at the floor."""
+        """The facts of dollars, without those of what to expect beside the floor."""
         return [name for name in self.facts if name.startswith("$") and not name.endswith(AS_EXPECTED)]
 
     def _without_price(self) -> Iterator[str]:
@@ -952,6 +958,16 @@ def _unranked(facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
 def _side(fact: Fact) -> str:
     """The sign before what a part of the work takes: all of it takes that or more, and is that fast or less."""
     return LEAST if fact.better == "less" else MOST
+
+
+def _form_of(name: str) -> tuple[str, str]:
+    """What a fact is of, and the form of the time behind it.
+
+    >>> _form_of("whole answers, estimated"), _form_of("$ a million runs")
+    (('whole answers', 'estimate'), ('$ a million runs', 'lower'))
+    """
+    form = next((form for form, end in OF_FORM.items() if name.endswith(end)), "lower")
+    return name.removesuffix(OF_FORM.get(form, "")), form
 
 
 def has_interval(facts: Mapping[str, Sequence[Fact | None]]) -> bool:

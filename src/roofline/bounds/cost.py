@@ -36,8 +36,13 @@ AS_EXPECTED = ", expected"
 
 #: The time behind a cost by its form, in words.
 BY_FORM = {
-    "lower": "at the floor", "estimate": "by the stated overlap and overhead", "expected": "at the time to expect",
+    "lower": "at the floor", "op_by_op": "if only each operation overlaps within itself",
+    "upper": "if nothing overlaps", "estimate": "by the stated overlap and overhead",
+    "expected": "at the time to expect",
 }  # fmt: skip
+
+#: How the name of a fact at another time than the floor and what to expect ends, by its form.
+OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estimated"}
 
 #: Dollars of a million whole answers, prompts and all: the name of the fact that answers are compared by.
 DOLLARS_OF_ANSWERS = "$ a million answers"
@@ -148,11 +153,11 @@ class MillionCost:
 
     def facts(self, of: str) -> Iterator[Fact]:
         """Dollars and energy of a million, ``of`` input tokens or of runs, for a comparison: at the floor, and then as
-        expected.
+        expected; or at the form of time that was asked for.
         """
         if self.floor is not None:
             yield from self.floor.facts(of)
-        named = of if self.floor is None else f"{of}{AS_EXPECTED}"
+        named = f"{of}{OF_FORM.get(self.form, '')}" if self.floor is None else f"{of}{AS_EXPECTED}"
         asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
         for head, unit, given, amount in asked:
             if given is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from roofline import sections
 from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, plain_table, whole, with_formulas
 from roofline.bounds.bound import Bound, measured_in_words
-from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
+from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES, OF_FORM
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace
@@ -320,11 +320,12 @@ class Serving(Comparable):
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
-            yield Fact("whole answers at best", whole.total, "s", "less", timed=True)
+            at = OF_FORM.get(whole.form, " at best")
+            yield Fact(f"whole answers{at}", whole.total, "s", "less", timed=True)
             expected = whole.expectation
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
             yield from expected_facts("whole answers, expected", expected and expected.value, asked)
-            yield Fact("their tokens/s at best", whole.tokens_per_second, "token/s", "more", timed=True)
+            yield Fact(f"their tokens/s{at}", whole.tokens_per_second, "token/s", "more", timed=True)
         for name, phase in reversed(self.phases.items()):
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less", timed=True)
