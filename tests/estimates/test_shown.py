@@ -348,6 +348,11 @@ def test_runs_and_a_budget_of_tokens_cost_what_is_expected_too() -> None:
     more = step.expectation.value / step.lower
     assert (step.days, step.cost) == pytest.approx((at_best.days * more, at_best.cost * more))
     assert "1T tokens take 116.6 days at the time to expect, cost $" in str(step)
+    in_part = roofline.train("llama-3-8b", **{**asked, "on": "gaudi3:8"}, estimate=True)  # a hop is not timed
+    said = " ".join(str(in_part).split())
+    assert "1T tokens take at least " in said
+    assert "days at the time to expect, cost at least $" in said
+    assert " at least " not in str(roofline.train("llama-3-8b", **{**asked, "on": "gaudi3:8"}, mfu=0.4)).split("MWh")[0]
     several = roofline.train("llama-3-8b", **{**asked, "batch_tokens": [65536, 131072]}, estimate=True)
     assert several.to_pandas()["days"].tolist() == several.days.tolist()
     assert several.days[0] == step.days

@@ -25,7 +25,7 @@ from roofline.quantity import format_amount, format_count, format_number, format
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum
-from roofline.statements import HEADLINE_GAPS, without
+from roofline.statements import HEADLINE_GAPS, untimed_parts, without
 
 SCHEMA = "roofline/train/1"
 DAY = 86400.0
@@ -761,17 +761,19 @@ def _loss_in_words(found: Training) -> list[str]:
 
 
 def budget_in_words(found: Training) -> Iterator[Section]:
-    """Days, cost and energy of the tokens to train on, where they were given."""
+    """Days, cost and energy of the tokens to train on, where they were given; the least of a step timed in part."""
     if found.tokens is None or found.days is None:
         return
     takes = "take" if found.measured is not None or found.fits is not False else "would take"
-    line = f"{format_count(int(found.tokens))} tokens {takes} {format_number(float(found.days))} days"
+    is_given = found.measured is not None or found.stated is not None
+    least = "at least " * (not is_given and bool(untimed_parts(found.incomplete)))
+    line = f"{format_count(int(found.tokens))} tokens {takes} {least}{format_number(float(found.days))} days"
     line += f" {BY_FORM['expected']}" * found.is_budget_expected
     if found.cost is not None:
-        line += f", cost ${format_number(float(found.cost))}"
+        line += f", cost {least}${format_number(float(found.cost))}"
     if found.energy is not None:
         energy, power = format_number(float(found.energy) / 3.6e9), format_number(float(found.power or 0))
-        line += f", {energy} MWh at {power} W a chip"
+        line += f", {least}{energy} MWh at {power} W a chip"
     if takes == "would take":
         does_not = found.obstacle[0] if found.obstacle else ""
         line += f" if it {'fitted' if does_not.endswith('fit') else 'ran'}: what {does_not} has no cost"
