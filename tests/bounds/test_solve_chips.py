@@ -160,6 +160,17 @@ def test_what_binds_on_both_sides_is_that_of_the_fastest_plan_there(
     assert len(solve(line, name, on=chips, sizes=sizes, plan=fixed).flips) < len(found.flips)
 
 
+def test_the_answer_names_the_changes_past_the_one_it_gives() -> None:
+    line, asked = "bf16[B_X, D] * bf16[D, F_X] -> bf16[B, F]", {"on": "v5e:4x4", "mesh": {"X": 16}}
+    sizes = {"D": 8192, "F": 8192}
+    found = solve(line, "B", sizes=sizes, **asked)
+    assert found.verdict == "latency-bound below, memory-bound from B = 32, network-bound from 48"
+    kinds = {16: "latency-bound", 32: "memory-bound", 48: "network-bound", 8192: "network-bound"}
+    answers = {size: bound(line, sizes=sizes | {"B": size}, **asked) for size in (*kinds, 2**30)}
+    assert {size: answers[size].kind for size in kinds} == kinds
+    assert found.intensity_limit == pytest.approx(answers[2**30].intensity, rel=1e-4)
+
+
 def test_a_plan_that_is_faster_at_the_size_to_take_is_named() -> None:
     sizes = {"B": 2**20, "F": 2**20}
     found = solve(SPLIT, "D", on="h100:8", sizes=sizes)

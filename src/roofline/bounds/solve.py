@@ -698,7 +698,9 @@ class _Search:
             return None
         found = freely._by_bisection()
         assumed = tuple(without(found.assumptions, _OF_PLANS))
-        freed = replace(found, intensity_limit=None, collectives=(), by_algorithm=(), assumptions=assumed)
+        there = self.at(LARGE // self.multiple * self.multiple)
+        limit = found.intensity_limit if there is not None and there.plan == self.symbolic.plan else None
+        freed = replace(found, intensity_limit=limit, collectives=(), by_algorithm=(), assumptions=assumed)
         return freed if found.flips else None
 
     def _is_large(self, value: float) -> bool:
@@ -894,15 +896,31 @@ class _Search:
         return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
     def _words(self, value: float, before: str, after: str, flips: Sequence[Flip] = ()) -> str:
+        later = [
+            (flip, self._kind(then))
+            for flip, old, then in flips
+            if flip > value and self._kind(old) != self._kind(then)
+        ]
         if not self.unit and value <= 1:
-            return f"always {self._kind(after)}"
+            first = f"{self._kind(after)} below" if later else f"always {self._kind(after)}"
+            return self._with_later(first, later)
         at = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
         earlier = [flip for flip, _, then in flips if self._kind(then) == self._kind(after)]
         if earlier and earlier[0] < value:
             both = f"{self._kind(before)} below {earlier[0]:.6g}, one or the other to {at}"
-            return f"{both}, {self._kind(after)} from {self.name} = {at}"
-        return f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}"
+            return self._with_later(f"{both}, {self._kind(after)} from {self.name} = {at}", later)
+        return self._with_later(f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}", later)
 
+    @staticmethod
+    def _with_later(said: str, later: Sequence[tuple[float, str]]) -> str:
+        """An answer with the changes past it, each a number and the kind from there on."""
+        if len(later) > MOST_LATER:
+            return f"{said}, one or another from {later[0][0]:.6g}, {later[-1][1]} from {later[-1][0]:.6g}"
+        return ", ".join((said, *(f"{kind} from {flip:.6g}" for flip, kind in later)))
+
+
+#: The most changes past the one that answers which a sentence names each.
+MOST_LATER = 2
 
 #: Kinds of what is assumed that the plan decides.
 _OF_PLANS = ("plan", "collective")
