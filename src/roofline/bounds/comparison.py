@@ -190,10 +190,14 @@ class SideBySide(Answer):
         pairs = zip(facts, out, strict=True)
         return tuple(
             fact._replace(value=each)
-            if each and fact and fact.timed and (fact.value is not None or self.partial.get(fact.name))
+            if each and fact and fact.timed and (fact.value is not None or self._has_part(fact.name))
             else fact
             for fact, each in pairs
         )
+
+    def _has_part(self, name: str) -> bool:
+        """Whether some answer has a figure of a fact for the part of its work that is timed."""
+        return any(part is not None and part.value is not None for part in self.partial.get(name, ()))
 
     def explain(self) -> str:
         """The arithmetic of each answer, and where its figures come from."""
