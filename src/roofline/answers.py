@@ -474,6 +474,12 @@ class Part(Answer):
         return joined(found[chosen_table(name, [*found, *more])])
 
 
+#: How the name of a fact at the time to expect ends.
+AS_EXPECTED = ", expected"
+
+#: How the name of a fact at another time than the floor and what to expect ends, by its form.
+OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estimated"}
+
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.
 NAMES_AS_DATA = {
     "FLOPs": "flops", "FLOP/B": "intensity", "at best": "lower", "at worst": "upper", "op by op": "op_by_op",
@@ -499,19 +505,17 @@ NAMES_AS_DATA = {
         for end, name in (("", "expected"), (", 80% from", "low"), (", 80% to", "high"))
     },
     **{
-        f"whole answers{end}": "total" for end in (" at best", ", estimated", ", op by op", ", at worst")
-    },
-    **{
-        f"their tokens/s{end}": "total_tokens_per_second"
-        for end in (" at best", ", estimated", ", op by op", ", at worst")
+        f"{of}{end}": name
+        for of, name in (("whole answers", "total"), ("their tokens/s", "total_tokens_per_second"))
+        for end in (" at best", *OF_FORM.values())
     },
     **{
         f"{unit} a million {kind}{end}": f"{prefix}_{of}_{name}".replace("__", "_").lstrip("_")
         for kind, of in {"input tokens": "input", "output tokens": "output", "answers": "answer", "runs": ""}.items()
         for unit, name in (("$", "cost_per_million"), ("kWh", "kilowatt_hours_per_million"))
         for end, prefix in (
-            ("", ""), (", expected", "expected"),
-            (", estimated", "estimated"), (", op by op", "op_by_op"), (", at worst", "upper"),
+            ("", ""), (AS_EXPECTED, "expected"),
+            *((end, "estimated" if form == "estimate" else form) for form, end in OF_FORM.items()),
         )
     },
     "days, expected": "days", "cost, expected": "cost",

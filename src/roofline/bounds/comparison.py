@@ -27,7 +27,9 @@ from itertools import groupby, product
 from typing import Any
 
 from roofline.answers import (
+    AS_EXPECTED,
     NAMES_AS_DATA,
+    OF_FORM,
     OPERATIONS,
     TIMES,
     Answer,
@@ -38,7 +40,7 @@ from roofline.answers import (
     plain_table,
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
-from roofline.bounds.cost import AS_EXPECTED, BY_FORM, DOLLARS_OF_ANSWERS, OF_FORM
+from roofline.bounds.cost import BY_FORM, DOLLARS_OF_ANSWERS
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once
 from roofline.hardware.figures import told_apart

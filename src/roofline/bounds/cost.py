@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline.answers import Fact, attributes, plain_data
+from roofline.answers import AS_EXPECTED, OF_FORM, Fact, attributes, plain_data
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, a_or_an, quoted
 from roofline.frozen import dataclass, replace
@@ -31,18 +31,12 @@ KILOWATT_HOUR = 3.6e6
 #: Dollars of a million output tokens: the head of a column, and its name as data.
 DOLLARS, COST = "$ a million", "cost_per_million"
 
-#: How the name of a fact at the time to expect ends.
-AS_EXPECTED = ", expected"
-
 #: The time behind a cost by its form, in words.
 BY_FORM = {
     "lower": "at the floor", "op_by_op": "if only each operation overlaps within itself",
     "upper": "if nothing overlaps", "estimate": "by the stated overlap and overhead",
     "expected": "at the time to expect",
 }  # fmt: skip
-
-#: How the name of a fact at another time than the floor and what to expect ends, by its form.
-OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estimated"}
 
 #: Dollars of a million whole answers, prompts and all: the name of the fact that answers are compared by.
 DOLLARS_OF_ANSWERS = "$ a million answers"

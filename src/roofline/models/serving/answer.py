@@ -11,9 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline import sections
-from roofline.answers import Comparable, Fact, capability, expected_facts, plain_data, plain_table, whole, with_formulas
+from roofline.answers import (
+    OF_FORM,
+    Comparable,
+    Fact,
+    capability,
+    expected_facts,
+    plain_data,
+    plain_table,
+    whole,
+    with_formulas,
+)
 from roofline.bounds.bound import Bound, measured_in_words
-from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES, OF_FORM
+from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace

@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import Any
 
 from roofline import sections
-from roofline.answers import Comparable, Fact, capability, expected_facts, whole, with_formulas
+from roofline.answers import AS_EXPECTED, Comparable, Fact, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
-from roofline.bounds.cost import AS_EXPECTED, BY_FORM
+from roofline.bounds.cost import BY_FORM
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest, only_where
 from roofline.frozen import dataclass, field, once
