@@ -437,6 +437,54 @@ def test_of_drawn_updates_in_place_each_element_is_read_and_written_once(seed):
     assert (moved - 4 * elements) % 8 == 0
 
 
+def _moved_by_a_run(program, *shapes):
+    """Elements that a program writes and gives back, and those of its inputs in which a NaN reaches one of these."""
+    filled = [torch.rand(shape) for shape in shapes]
+    given = [each.clone() for each in filled]
+    found = program(*given)
+    written = [before != after for before, after in zip(filled, given, strict=True)]
+    read = 0
+    for place, at in [(place, at) for place, each in enumerate(filled) for at in range(each.numel())]:
+        given = [each.clone() for each in filled]
+        given[place].view(-1)[at] = torch.nan
+        result = program(*given)
+        read += any(bool(each[where].isnan().any()) for each, where in zip(given, written, strict=True)) or (
+            result is not None and bool(result.isnan().any())
+        )
+    return read + sum(int(where.sum()) for where in written) + (0 if found is None else found.numel())
+
+
+_AT, _ROWS = torch.tensor([[0, 1, 2, 3], [4, 4, 4, 4]]), torch.tensor([0, 3, 5])
+
+
+@pytest.mark.parametrize(
+    ("program", "others", "indices"),
+    [
+        (lambda x, v: x.scatter(0, _AT, v), [(2, 4)], 8),
+        (lambda x, v: x.scatter(0, _AT, v)[:3].clone(), [(2, 4)], 3),
+        (lambda x: x.scatter(0, _AT, 2.0, reduce="multiply"), [], 8),
+        (lambda x, v: x.put(_ROWS, v), [(3,)], 3),
+        (lambda x, v: x.put(_ROWS, v, accumulate=True), [(3,)], 3),
+        (lambda x, v, w: x.put_(_ROWS, v).put_(_ROWS, w).sum(0), [(3,), (3,)], 3),
+        (lambda x, v, w: x.put_(_ROWS, v).put_(_ROWS + 8, w).sum(0), [(3,), (3,)], 6),
+        (lambda x, v, w: x.scatter_(0, _AT, v).scatter_add_(0, _AT, w).sum(0), [(2, 4), (2, 4)], 8),
+        (lambda x, v, w: x.index_copy_(0, _ROWS, v).index_add_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),
+        (lambda x, v, w: x.index_add_(0, _ROWS, v).index_copy_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),
+        (lambda x, v, w: x.index_put_((_ROWS,), v, True).index_put_((_ROWS,), w, True).sum(0), [(3, 4), (3, 4)], 3),
+    ],
+)
+def test_of_what_known_places_replace_nothing_is_read(program, others, indices):
+    shapes = [(6, 4), *others]
+    moved = _bytes(program, *map(torch.empty, shapes), policy="minimal")
+    assert moved == 4 * _moved_by_a_run(program, *shapes) + 8 * indices
+
+
+def test_values_are_no_part_of_which_places_a_program_writes():
+    at, x, v = torch.tensor([0, 5]), torch.empty(6, 4), torch.empty(2)
+    moved = _bytes(lambda x, at, v, w: [x.put_(at, v).put_(at, w), None][1], x, at, v, v, policy="minimal")
+    assert moved == 8 * 2 + 4 * 2 * 2
+
+
 def test_writes_to_unknown_places_are_no_more_than_the_tensor_has():
     def program(cache, x, first, second):
         for index in (first, first, second, second):

@@ -24,11 +24,12 @@ from roofline.programs.needs import Asked
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
+from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_places, named_elements
 from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import NOTHING, WHOLE, Region
-from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
+from roofline.programs.tensor_parts import Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
 
@@ -216,7 +217,7 @@ def _indices_of(call: Call) -> tuple[Sequence[int], Any]:
         return chosen, name([call.args[1][axis] for axis in chosen])
     if call.name.startswith("index_"):
         return [call.args[1] % max(1, rank)][:rank], name([call.args[2]])
-    return range(rank), name(call.args[1:3])
+    return range(rank), name(call.args[1 : 3 if call.name.startswith("scatter") else 2])
 
 
 def _lie_apart(one: Stretches, other: Stretches) -> bool:
@@ -251,21 +252,25 @@ def _is_part(op: Op, call: Call | None) -> bool:
 
 def _changed(op: Op, call: Call) -> tuple[Sequence[Stretches], bool]:
     """The bytes of a part that an operation writes in place, where they are known; whether it reads none of them."""
-    out = call.results[0]
-    is_new, boxes = call.name in ("copy", "fill", "zero"), _replaced_boxes(call)
+    out, boxes = call.results[0], _named_boxes(call)
+    is_new = call.name in ("copy", "fill", "zero")
     if boxes:
-        return _places(out, tuple(boxes)), True
+        return _places(out, tuple(boxes)), is_replacing(call)
     if is_new or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
         return _places(out, WHOLE), is_new
     return (), False
 
 
-def _replaced_boxes(call: Call) -> Sequence[regions.Box] | None:
-    """The boxes that a call with indices writes anew; None where they are not known."""
+def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
+    """The boxes that a call with indices writes; None where they are not known."""
     shape = call.results[0].shape
-    if call.name in ("index_copy", "index_fill"):
+    if call.name in OF_ELEMENTS:
+        named = named_elements(call)
+        boxes = [] if named is None else regions.boxes_where(named)
+        return boxes if boxes and regions.elements_of(tuple(boxes), shape) == named.sum() else None
+    if call.name in ("index_copy", "index_fill", "index_add", "index_reduce"):
         chosen = {call.args[1] % max(1, len(shape)): call.args[2]}
-    elif call.name == "index_put" and not call.get("accumulate", False):
+    elif call.name == "index_put":
         chosen = {axis: index for axis, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)}
     else:
         return None
@@ -466,10 +471,8 @@ def _distances(each: Asked) -> Iterator[Region]:
 
 def _rows(operand: TensorOperand) -> Sequence[int] | None:
     """Places that an index of the program's own names, where they are known."""
-    values = operand.values
-    if values is None or not operand.is_constant or values.numel() > MOST_PLACES or operand.dtype in ("bool", "uint8"):
-        return None
-    return [int(place) for place in np.asarray(values.flatten())]
+    places = known_places(operand)
+    return None if places is None else [int(place) for place in places]
 
 
 def _picked(each: Asked, axis: int) -> Iterator[Region]:
@@ -626,8 +629,12 @@ def _transformed(each: Asked) -> Iterator[Region]:
 
 def _beside(each: Asked) -> Region:
     """Of a tensor of which known rows or elements are replaced what lies beside them."""
-    region = each.region
-    for box in (_replaced_boxes(each.facts) or ())[: regions.MOST_BOXES]:
+    region, named = each.region, named_elements(each.facts)
+    if not is_replacing(each.facts):
+        return region
+    if named is not None:
+        return regions.let_through(region, each.outs[0], ~named)
+    for box in (_named_boxes(each.facts) or ())[: regions.MOST_BOXES]:
         region = regions.outside(region, box)
     return region
 
@@ -848,7 +855,8 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _written_at),
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), _written_at),
-    "index_put": _put, "im2col": _side_by_side, "col2im": _laid_over, "diag_embed": _on_a_diagonal,
+    "index_put": _put, "put": lambda each: iter([_beside(each)]), "im2col": _side_by_side, "col2im": _laid_over,
+    "diag_embed": _on_a_diagonal,
     "block_diag": _on_blocks, "_trilinear": _trilinear, "_prelu_kernel": needs.alike,
     "gather": lambda each: iter([regions.along(each.region, each.ins[0], (_axis(each),)), each.region]),
     "renorm": lambda each: needs.along(each, [d for d in range(len(each.ins[0])) if d != _axis(each)]),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from roofline.frozen import replace
 from roofline.ops import linear_algebra
@@ -197,9 +200,51 @@ def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> 
     return product(shape) * product(kept)
 
 
+#: Operations that write elements, each at a place of its own.
+OF_ELEMENTS = ("scatter", "scatter_add", "scatter_reduce", "put")
+#: Tensors of more elements are not looked at place by place.
+_LARGEST_TARGET = 2**22
+
+
+def is_replacing(call: Call) -> bool:
+    """Whether what a call with indices writes is new, and nothing is read of what was there."""
+    new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put")
+    return new and not (call.get("accumulate") or call.get("reduce"))
+
+
+def known_places(indices: TensorOperand) -> Any:
+    """Places that indices of the program's own name, in order; None where they are not known."""
+    values = indices.values
+    if values is None or not indices.is_constant or values.numel() > MOST_PLACES or indices.dtype in ("bool", "uint8"):
+        return None
+    return np.asarray(values.flatten())
+
+
+def named_elements(call: Call) -> Any:
+    """Where a call writes element by element, as a mask of its result; None where the places are not known."""
+    out = call.results[0]
+    if call.name not in OF_ELEMENTS or not all(type(n) is int for n in out.shape) or not out.rank:
+        return None
+    indices = call.args[1 if call.name == "put" else 2]
+    places = known_places(indices)
+    if places is None or out.elements > _LARGEST_TARGET:
+        return None
+    mask = np.zeros(out.shape, bool)
+    if call.name == "put":
+        mask.reshape(-1)[places % max(1, mask.size)] = True
+    else:
+        axis, at = call.args[1] % out.rank, list(np.indices(indices.shape))
+        at[axis] = places.reshape(indices.shape)
+        mask[tuple(at)] = True
+    return mask
+
+
 def _scattered(call: Call, reads: tuple[Tensor, ...], amount: Size, adds: bool) -> Op:
     """In place only what is named moves; otherwise the target is copied whole first."""
     target = call.read(call.args[0])[0]
+    known = named_elements(call) if is_replacing(call) else None
+    if known is not None:
+        target = replace(target, needed=minimum(target.traffic_elements, int((~known).sum())))
     fresh = not call.in_place
     writes = call.writes if fresh else tuple(_part(t, amount) for t in call.writes)
     before = (target,) if fresh else (_touch(target, amount),) if adds else ()
@@ -254,7 +299,5 @@ def _rows(table: Tensor, indices: TensorOperand) -> Tensor:
 
 def _picked(amount: Size, indices: TensorOperand) -> Size:
     """Of so many elements that indices pick those that differ, where the program itself says which."""
-    places = indices.values
-    if places is None or not indices.is_constant or indices.dtype in ("bool", "uint8") or places.numel() > MOST_PLACES:
-        return amount
-    return once_each(amount, places.flatten().numpy())
+    places = known_places(indices)
+    return amount if places is None else once_each(amount, places)
