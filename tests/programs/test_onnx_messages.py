@@ -93,6 +93,31 @@ def test_indices_that_no_runtime_takes_are_an_error(kind, indices, facts, said):
         trace(found, frontend="onnx")
 
 
+@pytest.mark.parametrize(
+    ("kind", "indices", "facts", "said"),
+    [
+        ("Gather", [0, 6], {}, "index 6 of a dimension of size 6"),
+        ("Gather", [-5], {"axis": 1}, "index -5 of a dimension of size 4"),
+        ("Gather", [0.5], {}, "the indices are not whole numbers"),
+        ("GatherElements", [[0, 0, 6, 0]], {}, "index 6 of a dimension of size 6"),
+        ("GatherND", [[0, 4]], {}, "index 4 of a dimension of size 4"),
+        ("GatherND", [[4]] * 6, {"batch_dims": 1}, "index 4 of a dimension of size 4"),
+        ("GatherND", [[3]] * 6, {"batch_dims": 1}, None),
+        ("Gather", [-6, 5], {}, None),
+    ],
+)
+def test_indices_to_gather_that_no_runtime_takes_are_an_error(kind, indices, facts, said):
+    node = helper.make_node(kind, ["x", "i"], ["y"], **facts)
+    indices = onnx.numpy_helper.from_array(np.array(indices), "i")
+    out = {"Gather": [len(indices.dims) and indices.dims[0], 4], "GatherND": [6]}.get(kind, [1, 4])
+    found = model([node], [value("x", 6, 4)], [value("y", *out)], [indices], opset=18)
+    if said is None:
+        assert trace(found, frontend="onnx").bytes("minimal") > 0
+        return
+    with pytest.raises(InputError, match=said):
+        trace(found, frontend="onnx")
+
+
 def test_a_node_whose_only_input_is_absent_has_no_known_value() -> None:
     node = helper.make_node("Transpose", [""], ["z"])
     nodes = [node, helper.make_node("Relu", ["x"], ["y"])]

@@ -30,6 +30,8 @@ def _listed(each: Asked, place: int, name: str = "") -> list[int] | None:
     held = each.facts.get(name)
     if len(each.numbers) > place and each.ins[place] is not None:
         held = each.numbers[place]
+    if isinstance(held, np.ndarray):
+        return [int(n) for n in held.flat]
     return None if held is None else [int(n) for n in (held if isinstance(held, list | tuple) else [held])]
 
 

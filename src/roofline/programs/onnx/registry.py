@@ -19,15 +19,17 @@ from roofline.sizes import Size, exact_div
 from roofline.work import Op, Tensor
 
 __all__ = [
-    "PICKING", "SCATTERS", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule", "with_every_input",
+    "GATHERS", "PICKING", "SCATTERS", "UPDATES", "Call", "Priced", "pricing", "find", "known_names", "rule",
+    "with_every_input",
 ]  # fmt: skip
 
 #: Operators that write into a part of their first input, those first that take an index of each value.
 SCATTERS = ("ScatterElements", "ScatterND", "Scatter")
 UPDATES = (*SCATTERS, "TensorScatter")
 
-#: Operators that read a part of their first input where others say.
-PICKING = ("Gather", "GatherElements", "GatherND", "Slice", "ArrayFeatureExtractor")
+#: Operators that read a part of their first input where others say, those first that take indices of it.
+GATHERS = ("Gather", "GatherElements", "GatherND")
+PICKING = (*GATHERS, "Slice", "ArrayFeatureExtractor")
 
 
 @dataclass(frozen=True, slots=True)

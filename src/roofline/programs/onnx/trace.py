@@ -35,7 +35,7 @@ from roofline.programs import tensor_parts
 from roofline.programs.onnx.graph import dims_of, dtype_of, inferred, put, read, solved
 from roofline.programs.onnx.needs import LARGEST_MASK, LEAST, needed_of
 from roofline.programs.onnx.quantised import JOINED, on_integers
-from roofline.programs.onnx.registry import PICKING, SCATTERS, UPDATES, Call, find, with_every_input
+from roofline.programs.onnx.registry import GATHERS, PICKING, SCATTERS, UPDATES, Call, find, with_every_input
 from roofline.programs.onnx.standins import DOMAIN, attributes_of, graphs_of, uses_in
 from roofline.programs.precision import ONNX_PRODUCTS, allowing
 from roofline.programs.regions import NOTHING, WHOLE, as_named, counted_from, elements_of, needed_at_most
@@ -160,7 +160,9 @@ class GraphWalker:
         norms = [node for node in graph.node if node.op_type == "BatchNormalization"]
         self.buffers |= {word for node in norms for word in node.input[3:5]}
         self.scales |= {word for node in graph.node if node.op_type == "Resize" for word in node.input[2:3]}
-        self.indices |= {word for node in graph.node if node.op_type in UPDATES for word in node.input[1:2]}
+        self.indices |= {
+            word for node in graph.node if node.op_type in (*UPDATES, *GATHERS) for word in node.input[1:2]
+        }
         for item in graph.initializer:
             self._constant(item.name, item)
         first = len(self.ops)
@@ -212,7 +214,7 @@ class GraphWalker:
         if inner is not None:
             inner(self, node, attributes, place, repeat)
             return
-        if node.op_type in SCATTERS:
+        if node.op_type in (*SCATTERS, *GATHERS):
             self._check_places(node, attributes)
         call = Call(
             node.op_type,
@@ -244,20 +246,20 @@ class GraphWalker:
             self.steps.follow(call.name, call.operands, call.writes)
 
     def _check_places(self, node: Any, attributes: Mapping[str, Any]) -> None:
-        """Refuse indices of a scatter that are known to be none of the tensor that it updates."""
+        """Refuse indices of a gather or a scatter that are known to be none of the tensor that they name parts of."""
         held = np.asarray(self.values.get(node.input[1], self.masks.get(node.input[1])))
         if (held.dtype.kind in "fbSU" and held.size) or any(isinstance(each, str | bytes) for each in held.flat):
             raise ValueError("the indices are not whole numbers")
         target, indices = (self.known.get(word) for word in node.input[:2])
         if target is None or indices is None:
             return
-        rank, axis = len(target.dims), attributes.get("axis", 0)
-        if node.op_type != "ScatterND" and not -max(1, rank) <= axis < max(1, rank):
+        rank, axis, by_rows = len(target.dims), attributes.get("axis", 0), node.op_type.endswith("ND")
+        if not by_rows and not -max(1, rank) <= axis < max(1, rank):
             raise ValueError(f"axis {axis} of a tensor of rank {rank}")
         if held.dtype.kind not in "iu" or not held.size or any(map(is_symbol, indices.dims)):
             return
-        along = target.dims if node.op_type == "ScatterND" else target.dims[axis:][:1]
-        columns = held.reshape(-1, indices.dims[-1] if node.op_type == "ScatterND" and indices.dims else 1).T
+        along = target.dims[attributes.get("batch_dims", 0) :] if by_rows else target.dims[axis:][:1]
+        columns = held.reshape(-1, indices.dims[-1] if by_rows and indices.dims else 1).T
         for places, size in zip(columns, along, strict=False):
             wrong = [] if is_symbol(size) else places[(places < -size) | (places >= size)]
             if len(wrong):
