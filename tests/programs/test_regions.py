@@ -110,6 +110,7 @@ def test_windows_reach_the_elements_that_a_part_of_their_results_is_made_of(seed
         held = _held(region, tuple(tensor.shape))
         exact = tensor.grad.numpy() != 0
         assert (held | ~exact).all()  # nothing that counts is left out
+        assert tensor is x or (held.any((0, 1)) == exact.any((0, 1))).all()
         ends = [(int(at.min()), int(at.max()) + 1) if at.size else (0, 0) for at in held.nonzero()]
         assert dilation > 1 or stride > 1 or ends == span or tensor is weight
     if not transposed:
@@ -742,6 +743,12 @@ TORCH_PARTS = {
     "keys of some queries": (
         lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, :, 1:4],
         (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
+    ),
+    "taps in the padding alone": (
+        lambda t, x, w: t.nn.functional.conv2d(x, w, padding=(18, 1), dilation=(18, 1)), (1, 2, 4, 5), (3, 2, 3, 3),
+    ),
+    "taps beside what a transposed convolution keeps": (
+        lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, padding=2, stride=2), (1, 2, 2), (2, 3, 5),
     ),
     "a row replaced": (lambda t, x, y: _replacing(x, y, 0), (4, 6), (6,)),
     "a column replaced": (lambda t, x, y: _replacing(x, y, 1), (4, 6), (4,)),

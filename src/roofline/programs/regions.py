@@ -51,6 +51,8 @@ NOTHING: Region = ()
 MOST_BOXES = 64
 #: Windows of more taps are not taken apart.
 _MOST_TAPS = 8
+#: Of more places of taps all taps are taken to meet an element.
+_MOST_PLACED_TAPS = 2**20
 #: Of more boxes of open sizes what they share is not worked out.
 _MOST_OPEN_BOXES = 3
 
@@ -472,12 +474,29 @@ def convolved(
         return ((box[1][0] // made * given, ((box[1][1] - 1) // made + 1) * given, 1),)
 
     image = each(region, lambda box: [(box[0], *channels(box), *box[2:])])
-    taps = box_of(kernel[2:])
-    if not transposed:
-        return under_windows(image, places), each(region, lambda box: [(box[1], (0, second, 1), *taps)])
-    of_kernel = each(region, lambda box: [(*channels(box), box[1] if groups == 1 else (0, second, 1), *taps)])
-    spread = [Reach(n, out, k, 1, d * (k - 1) - low, d, stride) for out, n, k, stride, low, d, _ in places]
-    return under_windows(image, spread), of_kernel
+    if transposed:
+        places = [Reach(n, out, k, 1, d * (k - 1) - low, d, stride) for out, n, k, stride, low, d, _ in places]
+
+    def weights(box: Box) -> list[Box]:
+        rows: Box = (*channels(box), box[1] if groups == 1 else (0, second, 1))
+        taps = every_pair(*(taps_met(*pair, transposed) for pair in zip(box[2:], places, strict=True)))
+        return [(*(rows if transposed else (box[1], (0, second, 1))), *each_taps) for each_taps in taps]
+
+    return under_windows(image, places), each(region, weights)
+
+
+def taps_met(edges: Edges, windows: Reach, backwards: bool = False) -> list[Edges]:
+    """Taps that meet an element in some of these results, those that lie in the padding alone left out.
+
+    >>> taps_met((0, 14, 1), Reach(14, 14, 3, 1, 18, 18)), taps_met((0, 1, 1), Reach(9, 9, 3, 1, 1))
+    ([(1, 2, 1)], [(1, 3, 1)])
+    """
+    length, _, taps, stride, low, dilation, base = windows
+    if any(type(size) is not int for size in (*edges, *windows)) or taps * _places(edges) > _MOST_PLACED_TAPS:
+        return [(0, taps, 1)]
+    at = np.add.outer(np.arange(taps) * dilation - low, np.arange(*edges) * stride)
+    met = ((at >= 0) & (at <= (length - 1) * base) & (at % base == 0)).any(1)
+    return _runs(np.flatnonzero(met[::-1] if backwards else met))
 
 
 def picked(region: Region, axis: int, places: Sequence[int]) -> Region:
