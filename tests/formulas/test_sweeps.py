@@ -25,10 +25,12 @@ from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
 from roofline.models import serve_bound, train
-from roofline.models.closed_form import step_function
+from roofline.models.closed_form import model_formula, step_function
 from roofline.models.serving.bound import Pipelined
 from roofline.models.sweeps import sweep_steps
+from roofline.models.training.answer import Training
 from roofline.sizes import BLOCK, symbol
+from tests.formulas.test_closed_form import in_python
 from tests.strategies import LONG
 
 LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
@@ -637,6 +639,34 @@ def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: 
     assert sorted(order.tolist()) == [at for at in range(135) if at not in (0, 45)]
     for name in numbers:
         np.testing.assert_allclose(rows[name], found[name][order], rtol=1e-14, err_msg=name)
+
+
+def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:
+    """The first stage has the most layers, in some rows another takes longest: its figures count, in programs too."""
+    columns = ["lower", "flops", "time.hbm"]
+    asked: dict[str, Any] = {"on": "h100:16", "tensor": 4, "pipeline": 4}
+    found = sweep_steps("deepseek-v3", "decode", batch=[9, 512], context=60000, columns=columns, **asked)
+    form = model_formula("deepseek-v3", "decode", batch=9, context=100, **asked)
+    slowest = set()
+    for at, batch in enumerate((9, 512)):
+        step = found.row(at)
+        assert isinstance(step, Pipelined)
+        each = [step.lower, step.flops, step.times["hbm"]]
+        assert [found[name][at] for name in columns] == pytest.approx(each, rel=1e-9)
+        assert in_python(form, {"batch": batch, "context": 60000})["time_hbm"] == pytest.approx(each[2], rel=1e-9)
+        slowest.add(step.slowest)
+    assert len(slowest) == 2
+
+
+def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> None:
+    columns = ["lower", "flops", "bytes", "time.hbm", "time.tensor"]
+    sizes = {"batch_tokens": [2**20], "sequence": [512, 8192]}
+    found = sweep_steps("deepseek-v3", "train", on="h100:64", tensor=4, pipeline=4, columns=columns, **sizes)
+    for at in range(len(found)):
+        step = found.row(at)
+        assert isinstance(step, Training)
+        each = [step.bound.flops, sum(step.bound.bytes.values()), step.bound.times["hbm"], step.bound.times["tensor"]]
+        assert [found[name][at] for name in columns] == pytest.approx([step.lower, *each], rel=1e-9)
 
 
 def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:

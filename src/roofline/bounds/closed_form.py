@@ -61,7 +61,17 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import either
-from roofline.sizes import check, in_plain_symbols, is_array, is_one, is_symbol, product, symbol
+from roofline.sizes import (
+    Definitions,
+    check,
+    in_plain_symbols,
+    is_array,
+    is_one,
+    is_symbol,
+    of_largest,
+    product,
+    symbol,
+)
 from roofline.statements import SizeCondition, kind_of
 
 SCHEMA = "roofline/formula/1"
@@ -128,6 +138,13 @@ class FormulaTerm(NamedTuple):
     resource: str
     time: Any
     parts: tuple[TermPart, ...]
+
+    @property
+    def written(self) -> Any:
+        """The sum of its parts: its time, or over stages of a pipeline that of the stage which is written out."""
+        import sympy
+
+        return sympy.Add(*(part.amount / part.rate for part in self.parts))
 
     @property
     def column(self) -> str:
@@ -339,7 +356,7 @@ class Formula(Answer):
     def steps(self, *, wide: bool = False) -> tuple[str, ...]:
         """The sizes in which its times have steps, or those alone whose steps are ``wide`` at the point."""
         at = (self._at_point(), self.definitions) if wide else ()
-        found = {str(each) for time in self.in_letters().values() for each in stepped(time, *at)}
+        found = {str(each) for term in self.terms for each in stepped(term.written, *at)}
         return tuple(name for name in self.sizes if name in found)
 
     def flips(self) -> tuple[FormulaFlip, ...]:
@@ -391,7 +408,13 @@ class Formula(Answer):
             at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
             known = before in at.times and after in at.times
             form = at.crossing(name, before, after) if known else None
+            form = None if at.definitions and form is not None and not at._is_near(form, name, high) else form
             yield FormulaFlip(name, high, before, after, form, at._does_not_run(name, high))
+
+    def _is_near(self, form: Any, name: str, high: int) -> bool:
+        """Whether a form has the value of a size that was found: a flip may be of another stage than is written out."""
+        value = form.subs(self._at_point())
+        return bool(value.is_number) and abs(float(value) - high) <= 1 + high * 1e-9
 
     def _does_not_run(self, size: str, value: int) -> str:
         """Why no step runs at a value of a size, the others as at the point, with the range in which that is so."""
@@ -456,8 +479,8 @@ class Formula(Answer):
                     first = next(iter(self.sizes), "B")
                     hint = f"the size stands first: crossing({first!r}, {', '.join(map(repr, list(self.times)[:2]))})"
                 raise InputError(f"the formula has no {name!r}", hint=hint)
-        times = self.in_letters()
-        roots = roots_of(times[one], times[other], self.letters[size])
+        written = {term.resource: term.written for term in self.terms}
+        roots = roots_of(written[one], written[other], self.letters[size])
         return roots[0] if roots else None
 
     def printed(self, language: str, name: str = "bound") -> str:
@@ -545,7 +568,7 @@ class Formula(Answer):
     def _latex_lines(self) -> Iterator[tuple[str, str]]:
         """What each line defines, and as what."""
         for term in self.terms:
-            sums = _over_lines([text(part.amount / part.rate, "latex") for part in term.parts])
+            sums = _over_lines([text(part.amount / part.rate, "latex") for part in term.parts] or ["0"])
             yield rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}", sums
         times = [rf"T_{{\mathrm{{{_escaped(term.resource)}}}}}" for term in self.terms]
         whole = {"lower": rf"\max\left({', '.join(times)}\right)", "upper": " + ".join(times)}
@@ -783,7 +806,7 @@ class Formula(Answer):
         lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
         lines += [f"not where {each.reason}" for each in self.conditions]
         lines += [f"no step runs where {each.reason}" for each in self.runs]
-        chosen = any(is_symbol(time) and time.has(Piecewise) for time in self.in_letters().values())
+        chosen = any(term.written.has(Piecewise) for term in self.terms)
         if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
             lines.append("other rates may be put in; a collective changes its algorithm at the sizes named")
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
@@ -841,7 +864,6 @@ def terms_of(bound: Bound) -> Iterator[FormulaTerm]:
     >>> [[part.label for part in term.parts] for term in terms_of(bound("bf16[B, D] * int8[D, F]", on="v5e"))]
     [['matrices'], ['activations', 'weights']]
     """
-    import sympy
 
     parts: dict[str, dict[tuple[str, Any], list[tuple[Any, str]]]] = {name: {} for name in bound.times}
     units: dict[Any, str] = {}
@@ -859,7 +881,8 @@ def terms_of(bound: Bound) -> Iterator[FormulaTerm]:
             )
             for (label, rate), listed in gathered.items()
         )
-        yield FormulaTerm(resource, sympy.Add(*(part.amount / part.rate for part in made)), made)
+        term = FormulaTerm(resource, None, made)
+        yield term._replace(time=term.written)
 
 
 def _labelled(part: OpBound, use: ResourceUse, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -944,18 +967,28 @@ def formula_of(
     from_zero: Sequence[str] = (),
     said: Sequence[str] = (),
     stages: Sequence[Bound] = (),
-    definitions: Mapping[Any, Any] | None = None,
+    slowest: Sequence[tuple[Any, Bound]] = (),
+    definitions: Definitions | None = None,
 ) -> Formula:
     """Take the closed form out of a bound whose sizes and rates are symbols; ``forms`` replace its own columns.
 
-    ``stages`` are other bounds whose rates stand in ``forms``; ``runs`` is where it can be run.
+    ``stages`` are other bounds whose rates stand in ``forms``; ``runs`` is where it can be run. Of ``slowest`` the
+    bound beside the largest time counts, at each size; the terms are written out of the one at the point.
     """
     from sympy import sympify
 
-    times, rates = dict(bound.times), rate_symbols(use for each in (bound, *stages) for use in each.uses)
-    everything = {**columns_of(bound), **{name: sympify(form) for name, form in (forms or {}).items()}}
-    inside = [*times.values(), *everything.values(), *(definitions or {}).values()]
-    symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(definitions or ())
+    rates = rate_symbols(use for each in (bound, *stages) for use in each.uses)
+    short = Definitions() if definitions is None else definitions
+    times, columns, terms = dict(bound.times), columns_of(bound), [*terms_of(bound)]
+    if len(slowest) > 1:
+        known: dict[str, Any] = {**{name: rate.value for name, rate in rates.items()}, **(point or {})}
+        bound = _slowest_at(slowest, known, bound)
+        times, columns = _of_slowest(slowest, short)
+        parts = {term.resource: term.parts for term in terms_of(bound)}
+        terms = [FormulaTerm(name, times[name], parts.get(name, ())) for name in {**parts, **times}]
+    everything = {**columns, **{name: sympify(form) for name, form in (forms or {}).items()}}
+    inside = [*times.values(), *everything.values(), *short.values()]
+    symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(short)
     open_sizes = {str(s): s for s in sorted(symbols, key=str) if str(s) not in rates}
     named = {name: size for name, size in bound.sizes.items() if is_symbol(size)}
     order = [name for size in named.values() for name in map(str, sorted(size.free_symbols, key=str))]
@@ -969,7 +1002,7 @@ def formula_of(
         letters=sizes,
         point={name: value for name, value in (point or {}).items() if name in sizes},
         rates=rates,
-        terms=tuple(terms_of(bound)),
+        terms=tuple(terms),
         forms=everything,
         conditions=(*conditions, *_said_conditions(bound)),
         runs=tuple(runs),
@@ -977,8 +1010,29 @@ def formula_of(
         said=tuple(said),
         assumptions=bound.assumptions,
         incomplete=bound.incomplete,
-        definitions=definitions or {},
+        definitions=short,
     )
+
+
+def _slowest_at(slowest: Sequence[tuple[Any, Bound]], known: Mapping[str, float], usual: Bound) -> Bound:
+    """The bound beside the largest time at sizes and rates by name; the usual one where one has no value."""
+    every = {s for time, _ in slowest for s in time.free_symbols}
+    if any(s.name not in known for s in every):
+        return usual
+    times = values_at({str(n): time for n, (time, _) in enumerate(slowest)}, {s: known[s.name] for s in every})
+    return slowest[int(max(times, key=lambda n: times[n]))][1]
+
+
+def _of_slowest(slowest: Sequence[tuple[Any, Bound]], short: Definitions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The times of the resources and the columns of the bound beside the largest time, by cases."""
+    keys = [short("stage", time) for time, _ in slowest]
+
+    def chosen(tables: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        names = dict.fromkeys(name for table in tables for name in table)
+        every = {name: [table.get(name, 0) for table in tables] for name in names}
+        return {name: forms[0] if len({*forms}) == 1 else of_largest(keys, forms) for name, forms in every.items()}
+
+    return chosen([bound.times for _, bound in slowest]), chosen([columns_of(bound) for _, bound in slowest])
 
 
 def _said_conditions(bound: Bound) -> Iterator[ValidRange]:

@@ -187,7 +187,8 @@ class _Walk:
 
     def cases(self, form: Any) -> tuple[float, Any]:
         """The case that holds."""
-        values = {symbol: self.known[symbol][0] for symbol in form.free_symbols}
+        inside = {symbol for case in form.args for symbol in case.cond.free_symbols}
+        values = {symbol: self.of(symbol)[0] for symbol in inside}
         chosen = next(case.expr for case in form.args if bool(case.cond.subs(values)))
         return self.of(chosen)
 

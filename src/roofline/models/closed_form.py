@@ -58,6 +58,9 @@ from roofline.sizes import (
     symbol,
 )
 
+#: Of which stage of a pipeline the terms of a formula are.
+OF_SLOWEST = "the terms are written out of the slowest stage at these sizes"
+
 #: What a training step is asked by, beside what a step of serving is.
 TRAINING_SIZES = optional(batch_tokens="Size", sequence="Size", fsdp="int | str", checkpoint="str | int")
 
@@ -339,14 +342,12 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     ways = latent_attention_ways(model, phase, {**rest, **sizes})
     bounds = [step_bound(model, phase, on=on, **{**rest, **sizes, **way}) for way in ways]
     if isinstance(bounds[0], Pipelined):
-        said.append(
-            f"the terms are those of stage {bounds[0].slowest + 1} of {len(bounds[0].stages)}, the one of most layers"
-        )
+        said.append(OF_SLOWEST)
     return [
         formula_of(
             bound, point, from_zero=FROM_ZERO, said=said,
             conditions=_enough_sequences(bound, phase, sizes["batch"], rest) if model.causal else [],
-            stages=getattr(bound, "stages", ()),
+            stages=getattr(bound, "stages", ()), slowest=getattr(bound, "any_slowest", ()),
         )
         for bound in bounds
     ]  # fmt: skip
@@ -456,8 +457,9 @@ def _training_form(
     if len(found.stages) > 1 or found.layout.pipeline > 1:
         forms |= {name: getattr(found, name) for name in ("lower", "op_by_op", "upper")}
     stages = [stage.bound for stage in found.stages]
+    said = [*said, *[OF_SLOWEST] * (len(stages) > 1)]
     more: dict[str, Any] = {"said": said, "stages": stages, "definitions": found.definitions}
-    more["runs"] = _whole_sequences(found, sizes)
+    more |= {"runs": _whole_sequences(found, sizes), "slowest": [(each.lower, each) for each in stages]}
     return formula_of(found.bound, point, forms=forms, conditions=_whole_microbatches(found, sizes, options), **more)
 
 

@@ -178,13 +178,15 @@ class Pipelined(Bound):
 
     ``stages`` are the bounds of one micro-batch on each stage (the last chunk of a prompt), ``latency`` is its time
     through all of them; ``lower``, ``op_by_op`` and ``upper`` are the step's: the time between two tokens of a sequence
-    in decode, until the last prompt is through in prefill.
+    in decode, until the last prompt is through in prefill. Of open sizes ``any_slowest`` has the step of each stage
+    that may be the slowest, beside the time of a micro-batch on it.
     """
 
     stages: tuple[Bound, ...] = ()
     micro_batches: Size = 1
     latency: Size = 0
     slowest: int = 0
+    any_slowest: tuple[tuple[Size, Bound], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
@@ -248,26 +250,38 @@ def pipelined(asked: ServingStep) -> Bound:
         return _ended(times) if pieces > 1 else _steady(phase, [stage[0] for stage in times], turns)
 
     stages, latency = tuple(stage[-1] for stage in found), sum([stage[-1].lower for stage in found])
-    slowest, here = _slowest([sum([bound.lower for bound in stage]) for stage in found], parts)
+    amounts = [sum([bound.lower for bound in stage]) for stage in found]
+    slowest, here = _slowest(amounts, parts)
     own: dict[str, Any] = {"stages": stages, "micro_batches": count, "latency": latency, "slowest": slowest}
     if here is not None:
         merged = stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, here)
         return Pipelined(**{f.name: getattr(merged, f.name) for f in fields(Bound)}, **own)
-    base = _together(found[slowest], 1 if pieces > 1 else turns, asked.conventions)
     lower = through(lambda bound: bound.lower)
-    changed: dict[str, Any] = {
+    step: dict[str, Any] = {
         "lower": lower,
         "op_by_op": through(lambda bound: bound.op_by_op),
         "upper": through(lambda bound: bound.upper),
-        "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
-        "attainable": None if base.attainable is None else base.flops / lower,
-        "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
         "footprint": fullest([stage.footprint for stage in stages if stage.footprint is not None]),
-        "sizes": {**base.sizes, **{name: options[name] for name in base.sizes if name in options}},
-        "assumptions": (*base.assumptions, *assume("layout", _said(ways, parts, count, pieces, phase))),
     }
-    same = {f.name: getattr(base, f.name) for f in fields(Bound)}
-    return Pipelined(**{**same, **changed}, **own)
+    said = assume("layout", _said(ways, parts, count, pieces, phase))
+
+    def whole(number: int, **more: Any) -> Bound:
+        base = _together(found[number], 1 if pieces > 1 else turns, asked.conventions)
+        changed: dict[str, Any] = {
+            **step,
+            "estimate": None if base.estimate is None else through(lambda bound: bound.estimate),
+            "attainable": None if base.attainable is None else base.flops / lower,
+            "utilisation": None if base.utilisation is None else base.utilisation * base.lower / lower,
+            "sizes": {**base.sizes, **{name: options[name] for name in base.sizes if name in options}},
+            "assumptions": (*base.assumptions, *said),
+        }
+        same = {f.name: getattr(base, f.name) for f in fields(Bound)}
+        return Pipelined(**{**same, **changed}, **own, **more)
+
+    if not any(map(is_symbol, amounts)):
+        return whole(slowest)
+    each = {amount: number for number, amount in reversed(list(enumerate(amounts)))}
+    return whole(slowest, any_slowest=tuple((amount, whole(number)) for amount, number in reversed(each.items())))
 
 
 def _steady(phase: str, times: Sequence[Size], turns: Size) -> Size:
