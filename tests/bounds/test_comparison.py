@@ -79,7 +79,7 @@ def test_a_step_that_cannot_be_run_is_not_the_best(capsys: pytest.CaptureFixture
     for name in ("a step at best", "MFU at most", "tokens a day", "days", "cost"):
         assert found.best(name) == ("h100:64",), name
     assert found.to_pandas()["fits"].tolist() == [True, False]
-    assert re.match("h100:2048: .* ms, does not run: ", found.plot().marks[-1].label)
+    assert re.match("h100:2048, fsdp 2,048, does not run: ", found.plot().marks[-1].label)
     assert "DOES NOT RUN on h100:2048" in found.one_line()
     assert train("llama-3-8b", on="h100:2048", **asked).obstacle == many.obstacle
     assert main(["train", "llama-3-8b", "--on", "h100:64,h100:2048", "--batch-tokens", "4M"]) == 0

@@ -7,6 +7,7 @@ import pytest
 from roofline.bounds.api import bound
 from roofline.charts.roofline_charts import MOST_POINTS, gather_operations, program_roofline
 from roofline.errors import InputError, SizeError
+from roofline.models.sweeps import sweep
 from roofline.models.training import train
 
 LAYERS = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); y = g * bf16[F, D]; transpose(y)"
@@ -52,3 +53,16 @@ def test_training_steps_draw_the_time_of_operations_and_side_by_side_what_they_t
     assert [(bar.row, bar.x1) for bar in both] == [
         (row, pytest.approx(end)) for row, step in enumerate(steps) for end in (step.lower, step.upper)
     ]
+    name = "8 x NVIDIA H100 SXM5 80GB"
+    assert [bar.label for bar in both[1::2]] == [
+        f"{name} tensor 1, fsdp 8, does not fit: and at worst",
+        f"{name} tensor 8, does not fit: and at worst",
+    ]
+    assert steps[0].compare(steps[1]).plot("time").subtitle == "batch tokens 524,288, sequence 4,096"
+
+
+def test_rows_that_cannot_be_are_counted_below_the_bars_of_a_sweep() -> None:
+    chart = sweep("llama-3-8b", phase="train", on="h100:8", tensor=[1, 3, 8], batch_tokens=2**19).plot()
+    assert chart.subtitle == "h100:8, batch tokens 524,288, sequence 4,096"
+    assert chart.left_out == ("2 of 3 choices are drawn",)
+    assert chart.notes[1].startswith("1 row has no figures: on h100:8, tensor 3: tensor 3 is 3 chips, of which h100:8")

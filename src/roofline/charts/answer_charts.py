@@ -24,10 +24,11 @@ from roofline.charts.heat_maps import with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart, rows_roofline, why_no_rate
+from roofline.charts.specification import LeftOut
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
-from roofline.quantity import EQUAL, format_amount, format_count, format_percent
+from roofline.quantity import EQUAL, format_amount, format_count, format_percent, format_range
 from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_number, is_symbol
 from roofline.statements import BY_WHAT_IS_TIMED
@@ -216,16 +217,18 @@ def _bars_of_steps(table: Any) -> Chart:
     choices = {name: table.plain(name) for name in names[: names.index(table.sizes[0])]}
     told = [name for name, values in choices.items() if len(set(map(str, values))) > 1]
     fits = table.plain("fits") if "fits" in table.columns else [None] * len(table)
-    rows = []
+    rows, notes = [], table.incomplete
     for row, lower in enumerate(table.plain("lower")):
         if lower is not None:
             which = ", ".join(str(choices[n][row]) if n == "on" else f"{n} {choices[n][row]}" for n in told)
             beyond = ", does not fit" * (fits[row] is not None and not fits[row])
             rows.append((which + beyond, [("a step at best", float(lower))]))
-    sizes = ", ".join(f"{name} {table.plain(name)[0]:,}" for name in table.sizes)
-    title = f"Time of {table.model.name} {table.phase}, {sizes}"
-    notes = left_out(len(rows), "choices")
-    return bars_chart(rows[:MOST_ROWS], title=title, label="a step at best", unit="s", notes=notes)
+    shown = rows[:MOST_ROWS]
+    if len(shown) < len(table):
+        notes = (LeftOut(f"{len(shown)} of {len(table)} choices are drawn"), *table.incomplete)
+    sizes = (f"{name.replace('_', ' ')} {table.plain(name)[0]:,}" for name in table.sizes)
+    title, same = f"Time of {table.model.name} {table.phase}", ", ".join(filter(None, [table.same_in_all, *sizes]))
+    return bars_chart(shown, title=title, subtitle=same, label="a step at best", unit="s", notes=notes)
 
 
 def _of_serving(answer: Any) -> dict[str, Picture]:
@@ -438,22 +441,39 @@ def _at_worst(answer: Any, headline: str) -> float | None:
     return float(worst) if is_number(worst) else None
 
 
+def _sizes_of_sides(answer: SideBySide) -> tuple[str, list[list[str]]]:
+    """The sizes and numbers of chips that all answers have, in words, and those of each that its name does not say."""
+    steps: list[Any] = [getattr(side, "steps", dict)().values() for side in answer]
+    each = [[size for step in of for size in step.sizes.items()] for of in steps]
+    said = [{name: f"{name.replace('_', ' ')} {size:,}" for name, size in sizes if is_number(size)} for sizes in each]
+    same = [text for text in said[0].values() if all(text in one.values() for one in said)]
+    told = [[*same, who] for who in answer.names]
+    own = [
+        [text for text in one.values() if not any(text in known for known in which)]
+        for which, one in zip(told, said, strict=True)
+    ]
+    return ", ".join(same), own
+
+
 def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
     def times() -> Chart:
         headline = answer.headline
         part = answer.partial.get(headline) or [None] * len(answer.names)
-        rows = []
+        same, apart = _sizes_of_sides(answer)
+        rows, texts = [], {}
         for at, who in enumerate(answer.names):
             fact, obstacle = part[at] or answer.facts[headline][at], answer.obstacles[at]
             if fact is not None and fact.value is not None:
                 best, worst = float(fact.value), _at_worst(answer.answers[at], headline)
                 said = [*([obstacle[0]] if obstacle else []), *([BY_WHAT_IS_TIMED] if part[at] else [])]
                 rest = [("and at worst", worst - best)] if worst is not None and worst > best else []
-                rows.append((", ".join([f"{who}: {format_amount(best, 's')}", *said]), [(headline, best), *rest]))
+                name = ", ".join([who, *apart[at], *said])
+                rows.append((name, [(headline, best), *rest]))
+                texts[name] = format_range(best, worst, "s") if rest and worst is not None else format_amount(best, "s")
         most = sorted(parts[0][1] for _, parts in rows)[:MOST_ROWS][-1]
         shown = [row for row in rows if row[1][0][1] <= most][:MOST_ROWS]  # the shortest, in the order asked
-        notes = left_out(len(rows), "answers")
-        return bars_chart(shown, title=answer.subject, label="time", unit="s", notes=notes)
+        notes, title = left_out(len(rows), "answers"), answer.subject
+        return bars_chart(shown, title=title, subtitle=same, label="time", unit="s", notes=notes, texts=texts)
 
     if all(type(each).__name__ == "TokenBudget" for each in answer.answers):
         return {"days": partial(_days, answer.names, answer.answers)} if _has_days(answer.answers) else {}

@@ -87,9 +87,10 @@ def bars_chart(
     colors: Mapping[str, int] | None = None,
     subtitle: str = "",
     notes: Sequence[str] = (),
+    texts: Mapping[str, str] | None = None,
     theme: str = "light",
 ) -> Chart:
-    """Draw the ``rows`` from the top; each bar is as long as its parts together, and its size stands beside it.
+    """Draw the ``rows`` from the top; each bar is as long as its parts together. Its size, or its text, is beside it.
 
     ``label`` and ``unit`` are those of the sizes, ``of`` says what the rows are. Parts of one name have one colour,
     that of their kind where they have one: :data:`COLORS`, or ``colors`` of the caller.
@@ -103,7 +104,7 @@ def bars_chart(
     for row, (name, parts) in enumerate(rows):
         at = 0.0
         for number, (part, size) in enumerate(parts, 1):
-            text = format_quantity(at + size, unit) if number == len(parts) else ""
+            text = (texts or {}).get(name) or format_quantity(at + size, unit) if number == len(parts) else ""
             over = limit[1] if limit is not None and at + float(size) > limit[1] else None
             marks.append(Bar(f"{name}: {part}", row, at, at + float(size), series[part], part, text, over))
             at += float(size)

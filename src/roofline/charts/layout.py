@@ -438,8 +438,9 @@ def _surroundings(
     x_row = bottom + TEXT * LINE_SPACING / 2
     bottom += TEXT * LINE_SPACING + GAP / 2
     top -= GAP
-    texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
-    top -= TEXT * LINE_SPACING + GAP
+    if chart.y.label:
+        texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
+        top -= TEXT * LINE_SPACING + GAP
     y_ticks = ticks(chart.y, most=min(MOST_TICKS, max(3, int((top - bottom) / 34))))
     if chart.y.names:
         y_ticks = _row_names(y_ticks, top - bottom, room * NAMES_SHARE, measure)

@@ -208,7 +208,7 @@ def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") ->
     return Chart(
         kind="front",
         title=title or f"Latency and throughput of {found.model.name}",
-        subtitle=f"{found.machine.name} · a decode step {after}{FORM_TEXT[found.form]}",
+        subtitle=f"{found.where} · a decode step {after}{FORM_TEXT[found.form]}",
         x=log_axis("tokens a second of each user", "", users, BEYOND_CHOICES),
         y=log_axis("tokens a second of each chip", "", made, BEYOND_CHOICES),
         marks=tuple(marks),

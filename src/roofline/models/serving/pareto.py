@@ -165,10 +165,19 @@ class ParetoFront(Answer):
         first = min(out, key=lambda choice: (choice.chips, choice.memory))
         chips = "1 chip" if first.chips == 1 else f"{first.chips} chips"
         needs = f"needs {format_quantity(first.memory, 'B')} of {format_quantity(self.capacity, 'B')}"
-        which = f"the first, batch {first.batch} on {chips}, {needs}"
+        several = len({choice.tensor for choice in self.choices}) > len({choice.chips for choice in self.choices})
+        split = f" at tensor {first.tensor}" if several else ""
+        which = f"the first, batch {first.batch} on {chips}{split}, {needs}"
         if not self.fitting:
             return (f"DOES NOT FIT: none of them; {which}" + (f" · would fit: {self.instead}" if self.instead else ""),)
         return (f"{len(out):,} of {len(self.choices):,} do not fit and are left out: {which}",)
+
+    @property
+    def where(self) -> str:
+        """The machine, and the number of chips that all choices have."""
+        chips = {choice.chips for choice in self.choices}
+        number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
+        return self.machine.name if self.machine.name.startswith(number) else f"{number}{self.machine.name}"
 
     def one_line(self) -> str:
         """How many choices there are, and how many no other beats."""
@@ -177,10 +186,7 @@ class ParetoFront(Answer):
 
     def sections(self) -> Iterator[sections.Section]:
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
-        chips = {choice.chips for choice in self.choices}
-        number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
-        number = "" if self.machine.name.startswith(number) else number
-        yield from (sections.Headline(self.model.name, f"on {number}{self.machine.name}"), BLANK)
+        yield from (sections.Headline(self.model.name, f"on {self.where}"), BLANK)
         yield from sections.caveats(self.incomplete)
         if not self.fitting:
             yield Sentences(self.said, "alert")
