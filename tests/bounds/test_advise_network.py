@@ -93,6 +93,12 @@ def test_a_larger_batch_divides_over_its_axes() -> None:
     assert bound(text, on="v5e:4", B=size - 4, D=8192, F=8192).kind == line.before.kind != line.after.kind
 
 
+def test_a_larger_written_batch_divides_over_its_axes() -> None:
+    (line,) = (i for i in advise("bf16[64_XY, 4096] * bf16[4096, 4096]", on="v5e:4x4") if "size of" in i.change)
+    assert (line.change, line.after.kind) == ("a size of 208 for 64", "network-bound")
+    assert bound("bf16[192_XY, 4096] * bf16[4096, 4096]", on="v5e:4x4").kind == line.before.kind == "latency-bound"
+
+
 def test_variants_leave_a_result_open_that_is_not_written() -> None:
     answer = bound("pool(fp32[B, V_X, 64], window=2)", on="v5e:8", B=1024, V=12800)
     found = {item.change: item for item in advise(answer)}

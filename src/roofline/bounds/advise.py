@@ -380,7 +380,7 @@ def _batch_labels(asked: Question) -> list[str]:
 
 def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
     """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
-    each = asked.multiple_of(label) if asked.conventions.uneven == "error" and not label.startswith("#") else 1
+    each = asked.multiple_of(label) if asked.conventions.uneven == "error" else 1
 
     def at(count: int) -> Bound:
         return resize(asked, label, count * each).answer()

@@ -195,6 +195,7 @@ def _uneven(size: Size, ways: Size, label: str) -> SizeError:
     listed = [str(each) for each in shown[:_MOST_NAMED]] + (
         [f"{len(shown) - _MOST_NAMED} more"] if shown[_MOST_NAMED:] else []
     )
+    label = "" if label.isdigit() else label  # a number has no name
     name = f" {label}" if label else ""
     who = f"size{name}" if label else "a size"
     hint = f"give a multiple of {ways}, or let it be padded with {spelled('uneven', 'pad')}"
