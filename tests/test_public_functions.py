@@ -617,7 +617,7 @@ def test_help_begins_with_the_common_parameters() -> None:
 
     said = pydoc.render_doc(roofline.plan, renderer=pydoc.plaintext).splitlines()
     assert len(said[2]) < 420
-    assert said[2].startswith("plan(model, *, on, rate, prompt, output, count='1:64', ttft=None")
+    assert said[2].startswith("plan(model, *, on=None, rate, prompt, output, count='1:64', ttft=None")
     assert "why the others are not" in said[3]
     assert ">>> found = plan(" in said[5]
     assert {"tensor", "overhead"} <= set(inspect.signature(roofline.plan).parameters)

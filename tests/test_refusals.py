@@ -203,7 +203,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.formula("[B, 8] * [8, 8]", on="h100").plot(), "or of two: found(B=[16, 64, 256]).plot()"),
     (lambda: roofline.formula("[B, 8] * [8, 8]", on="h100")(B=8)["at best"], "did you mean 'lower'?"),
     (lambda: _bound().compare(_bound())["other"], "no answer 'other'; names are: "),
-    (lambda: roofline.plan("llama-3-8b"), "missing required arguments: 'on', 'rate', 'prompt', 'output'; the call"),
+    (lambda: roofline.plan("llama-3-8b"), "missing required arguments: 'rate', 'prompt', 'output'; the call"),
     (lambda: _bound().throughput(), "missing a required argument: 'size'; the call is throughput(size)"),
     (lambda: _bound().plot().with_title(np.nan), "title is nan, and takes text"),
     (lambda: _bound().plot().with_width(10**9), "a chart of 1000000000 × 100000 pixels; at most 100,000 of each"),

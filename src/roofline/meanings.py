@@ -236,7 +236,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "dtype": "Format of weights, activations, keys and values.",
     },
     "plan": {
-        "on": "Chips to choose from: h100,h200,b200.",
+        "on": "Chips to choose from: h100,h200,b200 (default: those with a price).",
         "prompt": "Tokens of a prompt, on average.",
         "output": "Tokens of an answer, the mean of their lengths.",
         "draft": "Try drafts of so many tokens too: 2,4,8.",

@@ -16,6 +16,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.estimates.transfer import OTHER_MODEL, transfer
 from roofline.hardware import chip
+from roofline.hardware.figures import listed_prices
 from roofline.models import load
 from roofline.models.closed_form import step_function
 from roofline.models.serving import serve_bound
@@ -354,6 +355,21 @@ def test_words_without_a_chip_mean_any_of_the_plan(capsys: pytest.CaptureFixture
     assert "the best of 'batch 8'" in capsys.readouterr().out
     assert main([*asked, "--why", "prefill tensor 1, decode h100:1"]) == 2
     assert "pool '' has no number of chips; as in h100:8" in capsys.readouterr().err
+
+
+def test_without_machines_those_with_a_price_are_considered_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    asked: dict[str, Any] = {"rate": "2/s", "prompt": 512, "output": 64, "count": 1, "formats": "bf16"}
+    listed = plan("llama-3-8b", **asked)
+    assert listed.asked.chips == tuple(listed_prices())
+    said = "considered are the chips with a listed price: a100, b200, gb200, h100, h200;"
+    assert said in " ".join(str(listed).split())
+    named = plan("llama-3-8b", **asked, on=list(listed_prices()), price="table")
+    assert repr(listed) == repr(named)
+    assert plan("llama-3-8b", **asked, price="l4=0.7,a100=1.8").asked.prices == {"l4": 0.7, "a100": 1.8}
+    assert set(plan("llama-3-8b", **asked, price={"table": "table", "l4": 1}).asked.chips) == {*listed_prices(), "l4"}
+    assert plan("llama-3-8b", **asked, objective="energy").asked.prices == {}
+    assert main([*(word for word in WORDS if word not in ("--on", "h100")), "--rate", "2/s", "--price", "h100=2"]) == 0
+    assert "considered are the chips with a listed price: h100; --on CHIP,CHIP names others" in capsys.readouterr().out
 
 
 def test_nothing_meets_the_limits_with_code_3_and_the_nearest_miss(capsys: pytest.CaptureFixture[str]) -> None:

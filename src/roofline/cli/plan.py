@@ -30,7 +30,7 @@ _BESIDE = {
 @command_named("plan", "rate prompt output on count ttft tpot price formats disaggregate estimate why explain json")
 @argument("model", metavar="MODEL", values="model")
 @with_options(
-    option("on", required=True, metavar="CHIP[,CHIP]…"),
+    option("on", metavar="CHIP[,CHIP]…"),
     *options("count set rate prompt output shared ttft tpot e2e percentile price objective formats lengths most"),
     option("disaggregate"),
     option("draft", type=str, metavar="N[,N]…"),
@@ -74,7 +74,7 @@ def plan_command(
         raise InputError("--json and a picture are two answers", hint="give -o FILE for the picture, or leave one out")
     if as_json and simulate:
         raise InputError("--simulate is a table, which --json does not have", hint="leave one of them out")
-    chips = [str(name) for name in targets(options.pop("on"))]
+    chips = [str(name) for name in targets(options.pop("on")) if name is not None] or None
     count = _whole_numbers("count", options.pop("count"), "chips", "8, a list 8,16 or a range 1:64")
     drafts = options.pop("draft")
     if drafts is not None:

@@ -14,7 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from roofline.answers import Answer, Part, attributes, chosen_table, figures_of, plain_data, plain_table, price_of_each
+from roofline.answers import (
+    Answer,
+    Part,
+    attributes,
+    chosen_table,
+    figures_of,
+    plain_data,
+    plain_table,
+    price_of_each,
+    prices_in,
+)
 from roofline.bounds.api import On
 from roofline.bounds.api import target as resolve
 from roofline.counts import typed_size
@@ -22,7 +32,7 @@ from roofline.errors import InputError, suggest
 from roofline.estimates.served import refuse_unmeasured
 from roofline.frozen import dataclass, field, once, replace
 from roofline.grids.runs import Cluster, done_blocks
-from roofline.hardware.figures import TABLE, hourly_price, price_source, told_apart
+from roofline.hardware.figures import TABLE, hourly_price, listed_prices, price_source, told_apart
 from roofline.hardware.machine import Machine
 from roofline.meanings import LISTS
 from roofline.models.blocks.encoder import refuse_encoder
@@ -367,7 +377,7 @@ class DeploymentPlan(Answer):
         yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
         first, *rest = self._answer()
         yield Sentences([first], "strong" if self.best is not None else "alert")
-        yield Sentences(rest)
+        yield Sentences([*self._considered(), *rest])
         yield from about
         if self.choices:
             yield from (BLANK, self._table(), Sentences(self._undecided(), "quiet"))
@@ -404,6 +414,13 @@ class DeploymentPlan(Answer):
             lines.append(f"fewer will not do: {'; '.join(less)}")
         lines += self._margin(best)
         return [*lines, *cost_lines(self.asked, best)]
+
+    def _considered(self) -> Iterator[str]:
+        """The chips that were asked about, where the question names none."""
+        if self.asked.unnamed:
+            priced = "a listed price" if not set(self.asked.chips) - set(listed_prices()) else "a price"
+            chips = ", ".join(self.asked.chips)
+            yield f"considered are the chips with {priced}: {chips}; {spelled('on', 'CHIP,CHIP')} names others"
 
     @property
     def _is_unknown(self) -> bool:
@@ -835,7 +852,7 @@ class DeploymentPlan(Answer):
 def plan(
     model: Model | str,
     *,
-    on: On | Sequence[On],
+    on: On | Sequence[On] = None,
     rate: str | float,
     prompt: Size,
     output: Size,
@@ -874,8 +891,9 @@ def plan(
     >>> found.why("h100").text
     'beaten by l4:1 fp8 kv fp8: $2.5 an hour against $0.8 an hour; it would cost less with h100 below $0.8 an hour; ...'
 
-    ``on`` names chips (``"h100,h200"`` or a list, machines and dictionaries of figures among them), ``count`` how many
-    of one kind may be used, a number or several;
+    ``on`` names chips (``"h100,h200"`` or a list, machines and dictionaries of figures among them), by default those
+    that ``price`` names, or those whose price the catalog lists; ``count`` how many of one kind may be used, a number
+    or several;
     ``rate`` is requests a second (``"12/s"``), each of ``prompt`` and ``output`` tokens. ``ttft``, ``tpot`` and
     ``e2e`` are the longest times allowed at ``percentile``.
     ``price`` is dollars of a chip for an hour: of all, of each in their order, by chip, or ``"table"`` for what the
@@ -890,7 +908,10 @@ def plan(
     ``announce`` is told the address of its dashboard.
     """
     check_options(options, plan, serve_bound)
-    on = [on] if on is None or isinstance(on, Machine | Mapping) else listed_names(on)
+    unnamed = on is None
+    if on is None:
+        on, price = _priced_chips(price), TABLE if price is None and objective in (None, "cost") else price
+    on = [on] if isinstance(on, Machine | Mapping) else listed_names(on)
     formats = listed_names(formats)
     shared, accept, memory_share = (figure(value, "") for value in (shared, accept, memory_share))
     estimate = "vllm" if estimate is True else estimate or None
@@ -932,7 +953,7 @@ def plan(
         Limits.read(percentile, first_token=ttft, per_token=tpot, end_to_end=e2e),
         tuple(dict.fromkeys(on)), tuple(count), prices, objective,
         tuple(formats), disaggregate, most, memory_share, estimate,
-        Speculating(tuple(draft), accept, drafts_by, draft_weights), options, machines,
+        Speculating(tuple(draft), accept, drafts_by, draft_weights), options, machines, unnamed,
     )  # fmt: skip
     cluster = Cluster(workers, scheduler, scheduler_file, client, announce)
     return answer(asked, cluster=None if cluster == Cluster() else cluster)
@@ -952,6 +973,13 @@ def _named_machines(on: Sequence[Any]) -> tuple[list[str], dict[str, Machine]]:
     names = ["-".join(name.split()) for name in told_apart(resolved)]
     named = zip(names, resolved, strict=True)
     return names, {name: each for name, each in named if isinstance(each, Machine)}
+
+
+def _priced_chips(price: Any) -> list[str]:
+    """The chips to choose from where none are named: those that ``price`` names, and those that are listed."""
+    given = prices_in(price)
+    named = [name for name in given if name != TABLE] if isinstance(given, Mapping) else []
+    return named if named and TABLE not in given else list(dict.fromkeys([*listed_prices(), *named]))
 
 
 def _prices(

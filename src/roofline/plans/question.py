@@ -190,7 +190,7 @@ class PlanQuestion:
     """A plan asked for. ``prices`` are dollars of a chip for an hour, ``counts`` the numbers of chips allowed.
 
     ``objective`` is what the best plan has least of: ``cost`` (with prices), ``chips`` or ``energy``. ``machines`` are
-    those of ``chips`` that a caller gave as a machine.
+    those of ``chips`` that a caller gave as a machine; ``unnamed``: no caller named the chips.
     """
 
     model: Model
@@ -208,6 +208,7 @@ class PlanQuestion:
     drafts: Speculating = field(default_factory=Speculating)
     options: Mapping[str, Any] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
+    unnamed: bool = False
     _machines: dict[str, Machine] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
