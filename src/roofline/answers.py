@@ -395,6 +395,10 @@ class Comparable(Answer):
         ]
         return found | {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
 
+    def idle_copies(self) -> str:
+        """That some of its chips do nothing of their own, and what would put them to use; or nothing."""
+        return ""
+
     def off_its_unit(self) -> str:
         """That its matrix products run on another unit than the matrix unit, and which format would not; or nothing."""
         return ""

@@ -379,8 +379,22 @@ def test_padding_leaves_vector_work_alone() -> None:
 
 
 def test_chips_that_share_nothing_are_said() -> None:
+    alone, shared = "nothing is sharded: each of the 8 chips does all of this", "an axis behind a size shares it, as in"
     answer = bound(MATMUL, on="h100:8", **SIZES)
-    assert "nothing is sharded: each of the 8 chips does all of this" in answer.assumptions
+    assert answer.idle_copies() == f"{alone}; {shared} B_X"
+    assert answer.idle_copies() in as_text(answer.sections(), 120).splitlines()[2]
+    beside = as_text(bound(MATMUL, on="h100:8,h100", **SIZES).sections(), 160)
+    assert beside.count(shared) == 1
+    assert "h100:8: nothing is sharded" in " ".join(beside.split()[:40])
+    assert bound("bf16[64, 8] * bf16[8, 8]", on="v5e:4x4").idle_copies().endswith(f"{shared} 64_XY")
+    mesh = {"data": 2, "model": 4}
+    assert bound("bf16[64, 8] * bf16[8, 8]", on="h100", mesh=mesh).idle_copies().endswith(f"{shared} B_data")
+    assert bound(flops=1e12, bytes=1e9, dtype="bf16", on="h100:8").idle_copies() == alone
+
+
+def test_a_size_that_does_not_divide_is_named_once() -> None:
+    with pytest.raises(InputError, match=r"^a size of 63 does not divide over 4 chips; give a multiple of 4"):
+        bound("bf16[63_X, 8] * bf16[8, 8]", on="v5e:4")
 
 
 def test_a_sparse_peak_in_a_file_is_doubted(tmp_path: Path) -> None:

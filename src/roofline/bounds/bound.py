@@ -578,6 +578,10 @@ class Bound(Measurable, Comparable):
         """
         return self.formula().compile()
 
+    def idle_copies(self) -> str:
+        """That nothing is sharded over its chips, and how it would be; nothing where it is, or on one chip."""
+        return next((each for each in self.assumptions if kind_of(each) == "alike"), "")
+
     def sections_in_full(self) -> Iterator[Section]:
         """What it says, with its operations also where there is one, and where in a program each stands."""
         return self.sections(in_full=True)
@@ -586,8 +590,7 @@ class Bound(Measurable, Comparable):
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
         yield from () if self.footprint is None else self.footprint.misfit()
-        alike = [each for each in self.assumptions if kind_of(each) == "alike"]
-        yield from (Sentences(alike, "alert"), BLANK) if alike else ()
+        yield from (Sentences([alike], "alert"), BLANK) if (alike := self.idle_copies()) else ()
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         yield Sentences(bounds_in_words(self))

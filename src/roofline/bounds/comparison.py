@@ -344,8 +344,7 @@ class SideBySide(Answer):
         for who, answer, obstacle in zip(self.names, self.answers, self.obstacles, strict=True):
             if obstacle is not None:
                 yield Sentences([answer.obstacle_in_words(getattr(answer, "fitting", lambda: None)(), who)], "alert")
-            idle = getattr(answer, "idle_copies", None)
-            remarks = ("" if idle is None else idle(), answer.off_its_unit())
+            remarks = (answer.idle_copies(), answer.off_its_unit())
             yield Sentences([f"{who}: {remark}" for remark in remarks if remark])
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
@@ -367,7 +366,7 @@ class SideBySide(Answer):
         if operations:
             yield from self.operation_sections()
         yield BLANK
-        yield from self.assumption_sections()
+        yield from self.assumption_sections(("fit", "alike"))
 
     @property
     def best_of_its(self) -> str:
@@ -421,9 +420,9 @@ class SideBySide(Answer):
             for who, times, part in zip(self.names, self.times_the_best, parts, strict=True)
         ]
 
-    def assumption_sections(self) -> Iterator[Section]:
-        """What all answers assume, and what each does besides."""
-        left = [dict.fromkeys(map(str, without(answer.assumed(), ("fit",)))) for answer in self.answers]
+    def assumption_sections(self, said: Sequence[str] = ("fit",)) -> Iterator[Section]:
+        """What all answers assume, and what each does besides, without the kinds that are ``said`` elsewhere."""
+        left = [dict.fromkeys(map(str, without(answer.assumed(), said))) for answer in self.answers]
         for who, own in {"": range(len(left)), **self.assuming()}.items():
             shared = [line for line in left[own[0]] if all(line in left[at] for at in own)]
             yield Listing(f"{who} assumes".strip(), shared, "quiet")

@@ -30,6 +30,7 @@ from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, unit_for
 from roofline.notation import canonical, program
+from roofline.notation.scope import is_unnamed
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
@@ -143,7 +144,18 @@ class Question:
         if not chips or (self.text and self.parsed.axes):
             return []
         each = f"each of the {product(chips)} chips" if all(isinstance(n, int) for n in chips) else "each chip"
-        return [Assumption("alike", f"nothing is sharded: {each} does all of this")]
+        return [Assumption("alike", f"nothing is sharded: {each} does all of this{self._to_share()}")]
+
+    def _to_share(self) -> str:
+        """What to write so that the chips share the work: the axes of their mesh behind a size of the result."""
+        mesh = self.on_mesh().mesh
+        labels = [label for step in self.parsed.steps for label in step.output.labels] if self.text else []
+        if mesh is None or not labels:
+            return ""
+        names = [axis.name for axis in mesh.axes if axis.size != 1]
+        by_letters = set(names) <= set("XYZ")  # a number takes no other names
+        size = self.parsed.sizes.get(labels[0], labels[0]) if by_letters or not is_unnamed(labels[0]) else "B"
+        return f"; an axis behind a size shares it, as in {size}_{''.join(names) if by_letters else names[0]}"
 
     def _particulars(self, ops: Sequence[Op]) -> list[Assumption]:
         """Say what share of the FLOPs is done, and where nothing is arithmetic that the unit asked for would run."""
