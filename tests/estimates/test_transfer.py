@@ -27,6 +27,7 @@ from roofline.estimates.transfer import (
     weights,
     widened,
 )
+from roofline.frozen import replace
 from roofline.hardware import chip
 
 PRODUCT = "bf16[64, 8192] @ bf16[8192, 8192]"
@@ -70,6 +71,13 @@ def test_a_generation_takes_its_own_constants_by_clock_and_power(on: str, source
 )
 def test_the_power_of_a_chip_says_what_share_of_its_peak_it_holds(key: str, share: float) -> None:
     assert sustained(chip(key)) == pytest.approx(share, abs=2e-3)
+
+
+def test_a_peak_that_is_a_chips_own_says_how_much_its_power_holds_and_one_that_was_set_does_not() -> None:
+    figures = {"name": "mine", "tdp": "300 W", "bf16": "366 TFLOP/s", "dram": {"bandwidth": 8e11, "capacity": 4e10}}
+    mine = replace(chip(figures), family=chip("l40s").family)
+    assert sustained(mine) == pytest.approx(sustained(chip("l40s")) * 300 / 350, rel=2e-2)
+    assert sustained(chip(mine, bf16="732 TFLOP/s")) == 1.0
 
 
 def test_nothing_is_said_of_the_power_of_chips_whose_cores_were_not_measured() -> None:

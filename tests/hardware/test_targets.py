@@ -7,7 +7,9 @@ from tests.strategies import for_each
 
 from roofline.cli import main
 from roofline.errors import HardwareError, InputError
+from roofline.frozen import fields
 from roofline.hardware import chip, names
+from roofline.hardware.machine import figures_by_path
 
 ALIASES = {
     "h100": ["H100", "H100 SXM", "h100-sxm5", "h100_sxm", "NVIDIA H100", "nvidia-h100-sxm5", "NVIDIA H100 SXM5 80GB"],
@@ -306,8 +308,26 @@ def test_a_chip_that_is_saved_as_a_machine_file_reads_back_to_it(key, tmp_path):
     saved = chip(key, hbm="4.5 TB/s", **{"tensor.bf16": 1e15} if "tensor" in {u.name for u in chip(key).units} else {})
     saved.save(tmp_path / "mine.toml")
     read = chip(str(tmp_path / "mine.toml"))
-    differs = {name for name in type(saved).__slots__ if getattr(saved, name) != getattr(read, name)}
+    differs = {each.name for each in fields(saved) if getattr(saved, each.name) != getattr(read, each.name)}
     assert differs <= {"given", "warnings", "file"}
+
+
+def test_a_machine_of_ones_own_is_equal_to_what_it_was_saved_as(tmp_path):
+    figures = {"name": "mine", "bf16": "100 TFLOP/s", "hbm": {"bandwidth": "1 TB/s", "capacity": "16 GB"}}
+    mine = chip(figures)
+    mine.save(tmp_path / "mine.toml")
+    read = chip(str(tmp_path / "mine.toml"))
+    assert mine == read
+    assert len({mine, read}) == 1
+    assert mine != chip({**figures, "bf16": "101 TFLOP/s"}) != "mine"
+    assert {figure.basis for figure in figures_by_path(read).values()} == {"given"}
+    cited = chip({**figures, "bf16": {"value": 1e14, "source": "a data sheet"}})
+    assert [cited.figure(name).basis for name in ("bf16", "hbm")] == ["spec", "given"]
+    # a peak of its own follows its clock; one that was set does not
+    clocked = chip({"name": "mine", "unit": {"matrix": {"clock": 1e9, "peak": {"bf16": 1e14}}}, "hbm": 1e12})
+    faster = {"matrix.clock": 2e9}
+    assert chip(clocked, **faster).figure("bf16").value == pytest.approx(2e14)
+    assert chip(chip(clocked, bf16=3e14), **faster).figure("bf16").value == 3e14
 
 
 def test_a_machine_file_holds_chips_and_nothing_more(tmp_path):

@@ -48,6 +48,7 @@ from roofline.files import read_toml
 from roofline.frozen import dataclass
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.hardware.overrides import is_set
 
 #: Families of chips in the order of their generations; those of one row are of one.
 GENERATIONS: tuple[tuple[str, ...], ...] = (
@@ -197,7 +198,7 @@ def _joules(machine: Machine) -> tuple[float, float] | None:
     """Joules that a chip has for a FLOP in half precision, and joules that the leanest chip with such cores takes."""
     energy = ENERGY.get((machine.family, machine.memories[0].name))
     stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
-    peaks = [float(figure.value) for figure in stated if figure.basis != "given"]
+    peaks = [float(figure.value) for figure in stated if not is_set(figure)]
     if energy is None or machine.tdp is None or not peaks:
         return None
     return float(machine.tdp.value) / max(peaks), energy

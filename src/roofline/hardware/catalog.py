@@ -61,6 +61,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.schema import (
     CHIP_KEYS,
+    DESCRIBED,
     FieldPath,
     build_chip,
     build_system,
@@ -697,7 +698,7 @@ def described_machine(
                 for name, each in tables.items()
             ]
     key = normalise(str(own.get("name", ""))) or "chip"
-    layer = CatalogLayer({key: own}, FieldPath("chip({…})", "", {}), "", {})
+    layer = CatalogLayer({key: own}, FieldPath(DESCRIBED, "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Answer, Part, capability
-from roofline.frozen import Frozen, NamedTuple, dataclass
+from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once
 from roofline.quantity import format_amount
 from roofline.sections import Section, Table
 from roofline.sizes import Size, is_symbol, product
@@ -246,7 +246,8 @@ class Machine(Answer):
     ``given`` lists the figures the caller set (``hbm.bandwidth``), ``warnings`` what is odd about them,
     ``alternates`` what other sources say, ``match`` the names a driver reports the device under. ``registers`` are the
     bytes of the register file of one core. ``pooled`` is of how many chips together the figures
-    are, ``alone`` one of them.
+    are, ``alone`` one of them. Machines that say the same are equal, whichever
+    files they were read from.
     """
 
     key: str
@@ -281,6 +282,21 @@ class Machine(Answer):
     INSTEAD = MappingProxyType(
         {"critical_intensity": "the ridge of a format over a memory is chip.ratio('bf16', 'hbm'), in FLOP/B"}
     )
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Machine) and self._parts == other._parts)
+
+    def __hash__(self) -> int:
+        return self._parts[0]
+
+    @once
+    def _parts(self) -> tuple[int, Any]:
+        """A hash and all that it says, without the file that it was read from; itself where figures are arrays."""
+        parts = tuple(getattr(self, each.name) for each in fields(self) if each.name != "file")
+        try:
+            return hash(parts), parts
+        except TypeError:
+            return id(self), None
 
     @property
     def target(self) -> str:

@@ -69,6 +69,9 @@ BASES = ("spec", "derived", "measured", "table", "given")
 
 FIGURE_KEYS = ("value", "source", "basis", "note", "date", "doubt")
 
+#: What stands in place of a file where a caller describes a chip.
+DESCRIBED = "chip({…})"
+
 
 class FieldPath:
     """Where in which file: made longer on the way down, shown when something is wrong."""
@@ -83,6 +86,10 @@ class FieldPath:
     def at(self, *keys: object) -> FieldPath:
         """Go down to a key."""
         return FieldPath(self.file, ".".join(filter(None, (self.path, *map(str, keys)))), self.sources)
+
+    def basis(self, source: str) -> str:
+        """What a figure is where nobody says it: given by the caller who describes a chip, else of a data sheet."""
+        return "given" if self.file == DESCRIBED and not source else "spec"
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Raise with the file and the path in front."""
@@ -115,10 +122,10 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
         place.fail(error.message, error.hint)
     if most is not None and value > most:
         place.fail(f"is {value:g}", f"a fraction is above 0 and at most {most:g}")
-    basis = text_of(extra, "basis", place) or defaults.get("basis", "spec")
+    source = text_of(extra, "source", place)
+    basis = text_of(extra, "basis", place) or defaults.get("basis") or place.basis(source or defaults.get("source", ""))
     if basis not in BASES:
         place.at("basis").fail(f"is {basis!r}", suggest(basis, BASES, what="bases"))
-    source = text_of(extra, "source", place)
     return Figure(
         value=value,
         source=place.sources.get(source, source) if source else defaults.get("source", ""),
@@ -200,10 +207,10 @@ def defaults_of(raw: Mapping[str, Any], place: FieldPath) -> Mapping[str, str]:
     source = text_of(raw, "source", place)
     found = {
         "source": place.sources.get(source, source),
-        "basis": text_of(raw, "basis", place) or "spec",
+        "basis": text_of(raw, "basis", place),
         "note": text_of(raw, "note", place),
     }
-    if found["basis"] not in BASES:
+    if found["basis"] not in ("", *BASES):
         place.at("basis").fail(f"is {found['basis']!r}", suggest(found["basis"], BASES, what="bases"))
     return found
 
@@ -676,11 +683,11 @@ def machine_toml(*machines: Machine) -> str:
     <BLANKLINE>
     [chip.mine.unit.matrix]
     kind = "matrix"
-    peak.bf16 = { value = 300000000000000.0, basis = "spec" }
+    peak.bf16 = { value = 300000000000000.0, basis = "given" }
     <BLANKLINE>
     [[chip.mine.memory]]
     level = "hbm"
-    bandwidth = { value = 2000000000000.0, basis = "spec" }
+    bandwidth = { value = 2000000000000.0, basis = "given" }
     link = false
     <BLANKLINE>
     """
@@ -717,7 +724,9 @@ def _written(name: str, value: Any) -> list[str]:
         return [line for key, figure in value.items() for line in _written(f"{name}.{toml_key(key)}", figure)]
     if isinstance(value, Reduction):
         value = value._asdict() if value.dtypes else True
-    alone = isinstance(value, Figure) and value.basis == "given"  # the note of its unit is not its own
+    alone = (
+        isinstance(value, Figure) and value.basis == "given" and bool(value.source)
+    )  # its unit's note is not its own
     if isinstance(value, Figure):
         value = value._asdict()
     if isinstance(value, Mapping):
