@@ -1090,7 +1090,8 @@ def closed_form(bound: Bound, **point: float) -> Formula:
             raise SizeError(f"{bound.expression} has no size {wrong!r}", hint=f"sizes are: {', '.join(found.sizes)}")
         return found
     if not is_symbol(bound.lower):
-        raise SizeError("every size has a value", hint="leave a size out: what is open stands in the formula")
+        opened = either("--input 'bf16[B, 512]'", "trace(program, 'bf16[B, 512]')")
+        raise SizeError("every size has a value", hint=f"name a size in place of its number, as in {opened}")
     return formula_of(bound, point)
 
 
