@@ -307,6 +307,7 @@ class Decoder:
                          ``head_bias``: whether the head has a bias; ``prefix``: start of module paths
         ``shares``       modules of each layer whose weights other layers use too, each with the name of these weights
         ``ends``         further fields of the :class:`~roofline.models.description.Model`
+        ``finish``       changes the model that was read
     """
 
     prepare: Callable[[Fields], Fields] = lambda fields: fields
@@ -357,6 +358,7 @@ class Decoder:
     head_bias: Flag = False
     shares: Callable[[Fields, int], list[tuple[tuple[str, str], ...]]] | None = None
     ends: Callable[[Fields, DecoderSizes], dict[str, Any]] = lambda fields, shape: {}
+    finish: Callable[[Model, Fields], Model] = lambda model, fields: model
 
 
 def add(rows: Mapping[str, Decoder]) -> None:
@@ -382,13 +384,14 @@ def read(row: Decoder, fields: Fields) -> Model:
         more["after"] = (layers.norm(row.last_norm),)
     if not (row.causal and row.cached):
         more |= {"causal": False, "head": False}
-    return parts.build_model(
+    model = parts.build_model(
         fields, shape, made, layers.function, row.tied, row.last_norm,
         **{
             "prefix": row.prefix, "embedding_name": row.embedding, "head_name": row.head,
             "head_bias": flag(fields, row.head_bias), **more, **row.ends(fields, shape),
         },
     )  # fmt: skip
+    return row.finish(model, fields)
 
 
 class _Layers:
@@ -478,26 +481,22 @@ class _Layers:
 # Where norms stand
 
 MakeNorm = Callable[..., Norm]
+Order = Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]
 _ADD = ResidualAdd("add_attention"), ResidualAdd("add_feed_forward")
 
 
-def _before(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    return norm(names[0]), mixer, _ADD[0], norm(names[1]), feed, _ADD[1]
+def _in_turn(*places: int | str, restarts: bool = False) -> Order:
+    """Both blocks, a sum behind each (``+``), and norms by their numbers, one after the other."""
+
+    def blocks(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
+        made = {"mixer": mixer, "mixer+": _ADD[0], "feed": feed, "feed+": _ADD[1]}
+        return tuple(made[at] if isinstance(at, str) else norm(names[at], restarts=restarts) for at in places)
+
+    return blocks
 
 
-def _after(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    return mixer, norm(names[0]), _ADD[0], feed, norm(names[1]), _ADD[1]
-
-
-def _around(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    return (
-        norm(names[0]), mixer, norm(names[1]), _ADD[0], norm(names[2]), feed, norm(names[3]), _ADD[1],
-    )  # fmt: skip
-
-
-def _behind(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    """Norms of each sum, as in BERT."""
-    return mixer, _ADD[0], norm(names[0], restarts=True), feed, _ADD[1], norm(names[1], restarts=True)
+_before = _in_turn(0, "mixer", "mixer+", 1, "feed", "feed+")
+_after = _in_turn("mixer", 0, "mixer+", "feed", 1, "feed+")
 
 
 def _beside(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
@@ -511,11 +510,6 @@ def _experts_normed(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Bl
     """Norms before each block, and one behind the experts (A.X K1)."""
     *blocks, add_last = _before(norm, names, mixer, feed)
     return (*blocks, *(() if isinstance(feed, Mlp) else (norm(names[2]),)), add_last)
-
-
-def _restarted(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
-    """Norms before each block, whose results are what is added to (MiniMax-Text-01)."""
-    return norm(names[0], restarts=True), mixer, _ADD[0], norm(names[1], restarts=True), feed, _ADD[1]
 
 
 def _after_attention(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Block) -> tuple[Block, ...]:
@@ -538,14 +532,16 @@ def _residual_mlp(norm: MakeNorm, names: Sequence[str], mixer: Block, feed: Bloc
 
 
 #: Orders of norms and blocks in a layer.
-ORDERS: Mapping[str, Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]] = {
+ORDERS: Mapping[str, Order] = {
     "before": _before,
     "after": _after,
     "after attention": _after_attention,
-    "around": _around,
-    "behind": _behind,
+    "around": _in_turn(0, "mixer", 1, "mixer+", 2, "feed", 3, "feed+"),
+    # norms of each sum, as in BERT
+    "behind": _in_turn("mixer", "mixer+", 0, "feed", "feed+", 1, restarts=True),
     "beside": _beside,
     "experts normed": _experts_normed,
-    "restarted": _restarted,
+    # norms before each block, whose results are what is added to (MiniMax-Text-01)
+    "restarted": _in_turn(0, "mixer", "mixer+", 1, "feed", "feed+", restarts=True),
     "residual mlp": _residual_mlp,
 }

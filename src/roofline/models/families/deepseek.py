@@ -14,7 +14,7 @@ from roofline.models.blocks.recurrent import KimiDeltaAttention
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family, parts
-from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first, read
+from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first
 from roofline.models.families.parts import DecoderSizes, activation, build_model, layer_types
 from roofline.models.fields import Fields, divide_evenly
 
@@ -110,16 +110,12 @@ def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     return replace(_latent(fields, shape, kind, number, attention), indexer=None, rotates=False, gate=gate)
 
 
-_KIMI = Decoder(
-    prepare=_kimi, kinds=_kimi_kinds, mixer=_kimi_mixer, mlp_bias=False,
-    routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
-)  # fmt: skip
+#: The mixtures of residuals before each norm.
+_RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
 
 
-@family("kimi_linear")
-def read_kimi(fields: Fields) -> Model:
-    """Read Kimi Linear, or the language part of Kimi K3: experts in a latent space, residuals of earlier blocks."""
-    model = read(_KIMI, fields)
+def _kimi_k3(model: Model, fields: Fields) -> Model:
+    """The language part of Kimi K3 has experts in a latent space, and residuals of earlier blocks."""
     latent, block = fields.count("routed_expert_hidden_size"), fields.count("attn_res_block_size")
     norm = "routed_expert_norm" if fields.flag("latent_moe_use_norm", False) else ""
 
@@ -144,6 +140,12 @@ def read_kimi(fields: Fields) -> Model:
     return replace(model, layers=layers, after=(*last, *model.after))
 
 
+_KIMI = Decoder(
+    prepare=_kimi, kinds=_kimi_kinds, mixer=_kimi_mixer, mlp_bias=False,
+    routing=Routing(scored="sigmoid", limited=True, layers=after_first(1)),
+)  # fmt: skip
+
+
 def _minicpm(fields: Fields) -> Fields:
     """MiniCPM 3 leaves out the width of the heads of values: the model's by the number of heads."""
     shape = fields.size("hidden_size"), fields.size("num_attention_heads")
@@ -151,13 +153,10 @@ def _minicpm(fields: Fields) -> Fields:
     return _latent_sizes(fields.with_values(v_head_dim=fields.size("v_head_dim", default=usual)))
 
 
-_TIED = Decoder(prepare=_latent_sizes, mixer=_latent, tied=True)  # fmt: skip
-
-#: The mixtures of residuals before each norm.
-_RESIDUALS = {"input_layernorm": "self_attention_res", "post_attention_layernorm": "mlp_res"}
-
+_TIED = Decoder(prepare=_latent_sizes, mixer=_latent, tied=True)
 
 add({
+    "kimi_linear": replace(_KIMI, finish=_kimi_k3),
     "deepseek_v2": replace(
         _DEEPSEEK, mlp_bias=("mlp_bias", False), routing=replace(_ROUTING, shared_bias=("mlp_bias", False))
     ),
@@ -189,16 +188,11 @@ def _large_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, at
     return replace(made, nope=made.nope + made.rotary, rotary=0, rotates=False)
 
 
-_LARGE = replace(_DEEPSEEK, prepare=_large, mixer=_large_mixer, routing=replace(_ROUTING, layers=after_first(1)))
-
-
-@family("mistral_large4_text")
-def read_mistral_large(fields: Fields) -> Model:
-    """Read Mistral Large 4: frequencies of its rotation are scaled by numbers that are learned."""
+def _large_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Frequencies of its rotation are scaled by numbers that are learned."""
     fields.ignore("final_logit_softcapping")
     learned = Norm("rotary_emb.alpha", fields.size("qk_rope_head_dim") // 2)
-    model = read(_LARGE, fields)
-    return replace(model, before=(IdleBlocks("", (learned,)), *model.before))
+    return {"before": (IdleBlocks("", (learned,)),)}
 
 
 # A.X K2: gates on norms and of queries; Hy4: residual streams; Dots 3: windows over latents; Ling 3: delta attention
@@ -216,15 +210,8 @@ def _hy_indexers(fields: Fields) -> Fields:
     return _latent_sizes(fields.with_values(index_topk_freq=fields.size("index_topk_freq", default=4)))
 
 
-_AXK2 = replace(
-    _DEEPSEEK, mixer=_gated("query"), routing=replace(_ROUTING, scored="sigmoid", layers=after_first(1))
-)  # fmt: skip
-_HY = replace(_AXK2, prepare=_hy_indexers, mixer=_gated("full", sinks=True))
-
-
-@family("axk2")
-def read_axk2(fields: Fields) -> Model:
-    """Read A.X K2: all norms of its layers have a gate, but that before a dense MLP."""
+def _gated_norms(model: Model, fields: Fields) -> Model:
+    """All norms of A.X K2's layers have a gate, but that before a dense MLP."""
     rank = fields.size("gated_norm_rank")
 
     def changed(layer: Layer) -> Layer:
@@ -234,13 +221,7 @@ def read_axk2(fields: Fields) -> Model:
             for block in layer.blocks
         ))  # fmt: skip
 
-    return read(_AXK2, fields).with_layers(changed)
-
-
-@family("hy_v4")
-def read_hy(fields: Fields) -> Model:
-    """Read Hy4: blocks of DeepSeek-V3.2 with gates and sinks, between several residual streams that do not mix."""
-    return _in_streams(read(_HY, fields), fields.size("hc_mult"), mixed=False)
+    return model.with_layers(changed)
 
 
 def _in_streams(model: Model, streams: int, *, mixed: bool, dtype: str = "fp32", head: bool = True) -> Model:
@@ -308,7 +289,22 @@ def _ling_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, att
     return replace(_latent(fields, shape, kind, number, attention), gate="head")
 
 
+_AXK2 = replace(
+    _DEEPSEEK, mixer=_gated("query"), routing=replace(_ROUTING, scored="sigmoid", layers=after_first(1)),
+    finish=_gated_norms,
+)  # fmt: skip
+
 add({
+    "mistral_large4_text": replace(
+        _DEEPSEEK, prepare=_large, mixer=_large_mixer, routing=replace(_ROUTING, layers=after_first(1)),
+        ends=_large_ends,
+    ),
+    "axk2": _AXK2,
+    # blocks of DeepSeek-V3.2 with gates and sinks, between several residual streams that do not mix
+    "hy_v4": replace(
+        _AXK2, prepare=_hy_indexers, mixer=_gated("full", sinks=True),
+        finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=False),
+    ),
     "dots3_note_text": replace(
         _DEEPSEEK, kinds=_dots_kinds, mixer=_dots,
         routing=replace(
@@ -342,17 +338,14 @@ def _glm_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, atte
     return made if isinstance(made, KimiDeltaAttention) else _latent(fields, shape, kind, number, attention)
 
 
-_GLM = replace(
-    _DEEPSEEK, prepare=_glm, kinds=_kimi_kinds, mixer=_glm_mixer,
-    routing=replace(_ROUTING, scored="sigmoid", layers=after_first(3)),
-)  # fmt: skip
-
-
-@family("glm5_next_text")
-def read_glm(fields: Fields) -> Model:
-    """Read GLM-5.3-Flash: the streams' mean is what its head sees."""
-    return _in_streams(read(_GLM, fields), fields.size("hc_mult"), mixed=True, dtype="", head=False)
-
+add({
+    "glm5_next_text": replace(
+        _DEEPSEEK, prepare=_glm, kinds=_kimi_kinds, mixer=_glm_mixer,
+        routing=replace(_ROUTING, scored="sigmoid", layers=after_first(3)),
+        # the streams' mean is what its head sees
+        finish=lambda model, fields: _in_streams(model, fields.size("hc_mult"), mixed=True, dtype="", head=False),
+    ),
+})  # fmt: skip
 
 # LongCat-Flash: two attentions and two MLPs a layer, and experts beside the first MLP
 

@@ -43,11 +43,6 @@ def _delay_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     return {"before": (IdleBlocks("ada_rms_norm", made * shape.layers),)}
 
 
-def _halves(fields: Fields) -> Fields:
-    """The field counts gate and up together."""
-    return fields.with_values(intermediate_size=max(fields.size("ffn_dim") // 2, 1))
-
-
 def _codebook_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Rows of the table for codes of sounds, of which a step adds one of each codebook to that of its word."""
     rows = fields.size("num_codebooks", default=32) * fields.size("codebook_vocab_size", default=2049) + 1
@@ -89,7 +84,10 @@ add({
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
     "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
     "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
-    "kyutai_speech_to_text": Decoder(prepare=_halves, kinds=decoder.all_sliding, ends=_codebook_ends),
+    "kyutai_speech_to_text": Decoder(  # ffn_dim counts gate and up together
+        prepare=lambda fields: fields.with_values(intermediate_size=max(fields.size("ffn_dim") // 2, 1)),
+        kinds=decoder.all_sliding, ends=_codebook_ends,
+    ),
     # the larger Chameleon's norms stand behind its blocks
     "chameleon": Decoder(
         arrange=arranged("swin_norm", False, ("after", USUAL_NORMS)), qk_norm="full", qk_function="layer_norm",
@@ -338,12 +336,6 @@ def _neo_kinds(fields: Fields, layers: int) -> list[str]:
     return ["sliding" if kind == "local" else "full" for kind in kinds[:layers]]
 
 
-def _bloom(fields: Fields) -> Fields:
-    if "hidden_size" not in fields and "n_embed" in fields:
-        fields = fields.renamed(n_embed="hidden_size")
-    return fields
-
-
 def _mpt(fields: Fields) -> Fields:
     inner = fields.section("attn_config")
     for name, usual in (("attn_type", "multihead_attention"), ("prefix_lm", False), ("qk_ln", False)):
@@ -421,8 +413,9 @@ add({
         ends=lambda fields, shape: _positions(shape, fields.size("max_position_embeddings", default=2048)),
     ),
     "bloom": replace(
-        _GPT2, prepare=_bloom, norms=("input_layernorm", "post_attention_layernorm"), attention="self_attention",
-        mlp_names=_TO_4H, hidden=(), act_fields=(), act="gelu_pytorch_tanh", embedding="word_embeddings",
+        _GPT2, prepare=lambda fields: fields if "hidden_size" in fields else fields.renamed(n_embed="hidden_size"),
+        norms=USUAL_NORMS, attention="self_attention", mlp_names=_TO_4H, hidden=(), act_fields=(),
+        act="gelu_pytorch_tanh", embedding="word_embeddings",
         ends=lambda fields, shape: {"before": (Norm("word_embeddings_layernorm", shape.width, *_SHIFTED),)},
     ),
     "openai-gpt": replace(

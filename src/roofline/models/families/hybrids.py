@@ -149,10 +149,6 @@ def _delta_net(fields: Fields, shape: DecoderSizes) -> Block:
     )  # fmt: skip
 
 
-def _short_convolution(fields: Fields, shape: DecoderSizes) -> Block:
-    return recurrent.ShortConvolution("conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False))
-
-
 def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
     every = fields.size("full_attention_interval", default=4)
     return layer_types(fields, layers, FULL_OR_LINEAR, lambda number: "linear" if (number + 1) % every else "full")
@@ -179,12 +175,6 @@ def _minimax(fields: Fields) -> Fields:
     if not fields.flag("postnorm", True):
         raise InputError(f"postnorm of {fields.name} is false", hint="only the published form is read")
     return fields
-
-
-def _lightning(fields: Fields, shape: DecoderSizes) -> Block:
-    return recurrent.LightningAttention(
-        "self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act")
-    )
 
 
 def _lfm2(fields: Fields) -> Fields:
@@ -241,8 +231,10 @@ _LFM3_NORMS = ("operator_norm", "post_operator_norm", "ffn_norm", "post_ffn_norm
 _LFM2 = Decoder(
     prepare=_lfm2, norms=_LFM2_NORMS, projections=("q_proj", "k_proj", "v_proj", "out_proj"),
     bias=False, qk_norm="head", kinds=_recurrent_kinds("conv", "mamba", "linear_attention"),
-    mixer=_mixers(_short_convolution), mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(),
-    last_norm="embedding_norm",
+    mixer=_mixers(lambda fields, shape: recurrent.ShortConvolution(
+        "conv", shape.width, fields.size("conv_L_cache"), fields.flag("conv_bias", False),
+    )),
+    mlp="feed_forward", mlp_bias=False, mlp_names=("w1", "w3", "w2"), act_fields=(), last_norm="embedding_norm",
 )  # fmt: skip
 
 _QWEN_ROUTING = Routing(
@@ -286,7 +278,10 @@ decoder.add({
         order="after attention", qk_norm="full", mlp_bias=False, kinds=_qwen_kinds, mixer=_mixers(_delta_net),
     ),
     "minimax minimax_text_01 minimax_m1": Decoder(
-        prepare=_minimax, order="restarted", bias=False, kinds=_minimax_kinds, mixer=_mixers(_lightning),
+        prepare=_minimax, order="restarted", bias=False, kinds=_minimax_kinds,
+        mixer=_mixers(lambda fields, shape: recurrent.LightningAttention(
+            "self_attn", shape.width, shape.heads, shape.head, activation(fields, "hidden_act"),
+        )),
         routing=Routing(
             module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",),
             shared_width=("shared_intermediate_size",), shared_count=1, names=("gate", "experts", "shared_mlp"),
@@ -351,20 +346,9 @@ def _inkling_layers(fields: Fields, layers: int) -> list[bool]:
     return parts.expert_layers(fields, layers) if "mlp_layer_types" in fields else [n >= dense for n in range(layers)]
 
 
-_INKLING = Decoder(
-    prepare=_inkling, bias=False, qk_norm="head", rotary=lambda fields, shape: 0, kinds=_inkling_kinds,
-    attend=_inkling_attention, mlp_bias=False,
-    routing=Routing(
-        shared_count=("n_shared_experts", 2), scored="sigmoid", layers=_inkling_layers,
-    ),
-    ends=lambda fields, shape: {"before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True),)},
-)  # fmt: skip
-
-
-@family("inkling_text")
-def read_inkling(fields: Fields) -> Model:
-    """Read Inkling: a convolution behind each block; the scales of a whole MLP or of the router are one number."""
-    model, kernel = decoder.read(_INKLING, fields), fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
+def _inkling_blocks(model: Model, fields: Fields) -> Model:
+    """A convolution stands behind each block; the scales of a whole MLP or of the router are one number."""
+    kernel = fields.size("conv_kernel_size", "sconv_kernel_size", default=4)
 
     def changed(block: Block) -> Block | tuple[Block, ...]:
         if isinstance(block, ResidualAdd):
@@ -378,6 +362,17 @@ def read_inkling(fields: Fields) -> Model:
         return block
 
     return model.with_blocks(changed)
+
+
+_INKLING = Decoder(
+    prepare=_inkling, bias=False, qk_norm="head", rotary=lambda fields, shape: 0, kinds=_inkling_kinds,
+    attend=_inkling_attention, mlp_bias=False,
+    routing=Routing(shared_count=("n_shared_experts", 2), scored="sigmoid", layers=_inkling_layers),
+    ends=lambda fields, shape: {"before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True),)},
+    finish=_inkling_blocks,
+)  # fmt: skip
+
+decoder.add({"inkling_text": _INKLING})
 
 
 # Inkling 2: blocks of layers are mixed; layers that see everything make queries, keys and values of inputs of their own
@@ -401,7 +396,7 @@ def _inkling2_attention(fields: Fields, shape: DecoderSizes, kind: str, number: 
 
 
 _INKLING2 = replace(
-    _INKLING, prepare=_inkling2, qk_norm="clipped", attend=_inkling2_attention,
+    _INKLING, prepare=_inkling2, qk_norm="clipped", attend=_inkling2_attention, finish=lambda model, fields: model,
     routing=Routing(shared_count=0, scored=("scoring_func", "sigmoid")),
 )  # fmt: skip
 

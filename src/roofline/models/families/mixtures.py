@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from roofline.errors import InputError
@@ -388,10 +389,6 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
     return found
 
 
-def _minimax_m3_kinds(fields: Fields, layers: int) -> list[str]:
-    return layer_types(fields, layers, {"full_attention": "full", "minimax_m3_sparse": "sparse"})
-
-
 def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Gates of attention, numbers of heads by layer, parts of heads that are rotated by kind of layer."""
     heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
@@ -465,7 +462,8 @@ add({
         predicts=("num_nextn_predict_layers",),
     ),
     "minimax_m3 minimax_m3_vl_text": replace(
-        _NO_BIAS, kinds=_minimax_m3_kinds, attend=_minimax_m3, hidden=("dense_intermediate_size",),
+        _NO_BIAS, attend=_minimax_m3, hidden=("dense_intermediate_size",),
+        kinds=partial(layer_types, known={"full_attention": "full", "minimax_m3_sparse": "sparse"}),
         routing=Routing(
             experts=("num_local_experts",), hidden=("intermediate_size",), shared_count=("n_shared_experts", 1),
             shared_width=("shared_intermediate_size",),
@@ -563,18 +561,11 @@ _MUSE = Decoder(
         "before": (Norm("embed_tokens.embed_norm", shape.width, restarts=True, scaled=False),)
     },
 )  # fmt: skip
-_SPARK = replace(
-    _MUSE, out_norm="plain", act_fields=("hidden_act",),
-    routing=Routing(experts=("num_local_experts",), shared_count=0, scored="sigmoid", layers=expert_layers),
-)  # fmt: skip
-
-add({"muse_glimmer_text": _MUSE})
 
 
-@family("muse_spark_text")
-def read_spark(fields: Fields) -> Model:
-    """Read Muse Spark: experts between two projections, a norm of what each returns, gates on both of what is added."""
-    latent, model = fields.size("moe_hidden_size", default=4096), read(_SPARK, fields)
+def _spark(model: Model, fields: Fields) -> Model:
+    """Muse Spark: experts between two projections, a norm of what each returns, gates on both of what is added."""
+    latent = fields.size("moe_hidden_size", default=4096)
     names = "pre_expert_proj", "post_expert_proj"
 
     def changed(block: Block) -> Block:
@@ -590,3 +581,12 @@ def read_spark(fields: Fields) -> Model:
         return block
 
     return model.with_blocks(changed)
+
+
+add({
+    "muse_glimmer_text": _MUSE,
+    "muse_spark_text": replace(
+        _MUSE, out_norm="plain", act_fields=("hidden_act",), finish=_spark,
+        routing=Routing(experts=("num_local_experts",), shared_count=0, scored="sigmoid", layers=expert_layers),
+    ),
+})  # fmt: skip

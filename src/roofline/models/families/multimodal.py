@@ -92,15 +92,11 @@ def _kimi(fields: Fields, width: int) -> Vision:
     if len(kernel) != 2 or kernel[0] != kernel[1] or not isinstance(kernel[0], int) or kernel[0] < 1:
         raise InputError(f"merge_kernel_size of {fields.name} is {kernel}", hint="two equal sides, as in [2, 2]")
     merge, elements = kernel[0], 3 * patch**2
-    high, wide = (
-        fields.size("init_pos_emb_height", "pos_emb_height"),
-        fields.size("init_pos_emb_width", "pos_emb_width"),
-    )
+    high, wide = (fields.size(f"init_pos_emb_{side}", f"pos_emb_{side}") for side in ("height", "width"))
     fields.ignore("init_pos_emb_time", "pos_emb_time", "projector_hidden_act", "projector_ln_eps")
-    fields.choice("merge_type", ["sd2_tpool"], "sd2_tpool")
-    fields.choice("mm_projector_type", ["patchmerger"], "patchmerger")
-    fields.choice("pos_emb_type", ["divided_fixed"], "divided_fixed")
-    fields.choice("video_attn_type", ["spatial_temporal"], "spatial_temporal")
+    usual = {"merge_type": "sd2_tpool", "mm_projector_type": "patchmerger", "pos_emb_type": "divided_fixed"}
+    for name, known in {**usual, "video_attn_type": "spatial_temporal"}.items():
+        fields.choice(name, [known], known)
     for name, meant in (("mm_hidden_size", inside), ("text_hidden_size", width)):
         if fields.size(name, default=meant) != meant:
             raise InputError(
