@@ -350,12 +350,8 @@ def longest_operations(step: Bound, phase: str = "") -> Table:
     long = sum(sum(times[at:]) > SHORTEST * sum(times) for at in range(len(times)))
     few = min(SHOWN, long if len(times) - long > 1 else len(times))
     columns, shown, rest = amount_columns(sends), ordered[:few], ordered[few:]
-    named = (
-        Column("operation", wrap="dots"),
-        *columns,
-        Column("share", "right", spare=1),
-        Column("bound by", wrap="words"),
-    )
+    share, binds = Column("share", "right", spare=1), Column("bound by", wrap="words")
+    named = (Column("operation", wrap="dots"), *columns, share, binds)
     whole = sum(part.lower for part in ordered)
 
     def rows(parts: Sequence[OpBound]) -> list[Row]:
@@ -367,11 +363,11 @@ def longest_operations(step: Bound, phase: str = "") -> Table:
     def every() -> list[Row]:
         return rows(sorted(step.ops, key=lambda part: -float(part.lower)))
 
-    if not rest:
-        return Table(named, rows(shown), "operations", indent=4, every=every, phase=phase)
-    time = sum(part.lower for part in rest)
-    more = Row((f"{len(rest)} more", *[""] * (len(columns) - 1), Amount(time, "s"), share_of(time, whole), ""))
-    return Table(named, [*rows(shown), more], "operations", indent=4, every=every, phase=phase)
+    found = rows(shown)
+    if rest:
+        time, empty = sum(part.lower for part in rest), [""] * (len(columns) - 1)
+        found.append(Row((f"{len(rest)} more", *empty, Amount(time, "s"), share_of(time, whole), "")))
+    return Table(named, found, "operations", indent=4, every=every, phase=phase)
 
 
 def _groups_as_one(parts: Iterable[OpBound]) -> Iterator[OpBound]:

@@ -223,16 +223,6 @@ class Quantisation:
         """Storage of a module's weight, None where it stays in the model's own format."""
         return _storage(Same(self), path, kind) if kind in ("linear", "expert", "head", "embedding") else None
 
-    def _looked_up(self, path: str, kind: str) -> Storage | None:
-        # sections name each expert, or all of a layer together
-        paths = (path, _EXPERTS.sub("experts.0.", path)) if kind == "expert" else (path,)
-        for named, storage in self.listed:
-            if any(map(named.hold, paths)):
-                return storage
-        if kind in ("head", "embedding") or any(map(self.kept.hold, paths)):
-            return None
-        return self.experts if kind == "expert" and self.experts else self.default
-
     def has(self, dtype: str) -> bool:
         """Whether some of its weights lie in a format that a caller names: ``fp8`` is any of its kinds.
 
@@ -253,7 +243,15 @@ class Quantisation:
 @lru_cache(maxsize=1 << 14)
 def _storage(section: Same[Quantisation], path: str, kind: str) -> Storage | None:
     """What :meth:`Quantisation.storage` gives, looked up once: every layout of a model asks for each of its weights."""
-    return section.value._looked_up(path, kind)
+    found = section.value
+    # sections name each expert, or all of a layer together
+    paths = (path, _EXPERTS.sub("experts.0.", path)) if kind == "expert" else (path,)
+    for named, storage in found.listed:
+        if any(map(named.hold, paths)):
+            return storage
+    if kind in ("head", "embedding") or any(map(found.kept.hold, paths)):
+        return None
+    return found.experts if kind == "expert" and found.experts else found.default
 
 
 def lies_in(storage: Storage, dtype: str) -> bool:

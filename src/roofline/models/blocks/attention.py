@@ -497,12 +497,9 @@ class Attention(Block, keeps="keys"):
         if self.rotary:
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
             k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
-        return (
-            q,
-            (builder.write_to_cache(k) if self._keeps else k),
-            (builder.write_to_cache(v) if self._keeps else v),
-            gate,
-        )
+        if self._keeps:
+            k, v = builder.write_to_cache(k), builder.write_to_cache(v)
+        return q, k, v, gate
 
     def _normalise(self, builder: OperationBuilder, x: Tensor, name: str, heads: int) -> Tensor:
         tokens = builder.step.tokens
@@ -588,10 +585,10 @@ def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: i
 
 def attention_core(
     builder: OperationBuilder, q: Tensor, read: Sequence[Tensor], *, pairs: Size, heads: int, kv_heads: int, key: int,
-    value: int, length: Size, part: str = "attention",
+    value: int, length: Size,
 ) -> Tensor:  # fmt: skip
     """softmax(q·kᵀ)·v for ``heads`` heads over ``pairs`` pairs of one sequence in one head."""
-    step = builder.step
+    step, part = builder.step, "attention"
     count = step.attended * heads * pairs
     dtype = step.attention_arithmetic(q.dtype)
     out = builder.output(part, step.tokens, heads * value)

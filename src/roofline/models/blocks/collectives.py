@@ -70,7 +70,6 @@ class PipelineSend(Block):
     algorithm: Algorithm = None
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the message."""
         axes = tuple(map(_neighbours, self.axes))
         builder.add(collective_operation("Permute", axes, x.traffic_bytes, x, algorithm=self.algorithm), "")
         return x
@@ -91,7 +90,6 @@ class PipelineReceive(Block):
     ways: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Return the chip's own tokens."""
         builder.stream = replace(x, dims=(exact_div(x.dims[0], self.ways), *x.dims[1:]))
         return builder.stream
 

@@ -48,18 +48,16 @@ class CrossAttention(Attention):
     source_width: int = 0
 
     def weights(self) -> tuple[Weight, ...]:
-        """Those of attention; keys and values are made of hidden states as wide as the encoder."""
+        # keys and values are made of hidden states as wide as the encoder
         made = self.names[1:3] if self.source_width else ()
         return tuple(
             w._replace(shape=(w.shape[0], self.source_width)) if w.name in made else w for w in Attention.weights(self)
         )
 
     def kv_per_token(self) -> float:
-        """Nothing: keys and values are the source's."""
         return 0
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys and values of the source, however long the answer is."""
         widths = (("keys of the source", self.key), ("values of the source", self.value))
         return tuple(Cached(name, self.source * self.kv_heads * width) for name, width in widths)
 
@@ -94,15 +92,12 @@ class MergedAttention(CrossAttention):
     """Attention to the tokens before, and to the ``source``, by the same matrices under one softmax (T5Gemma 2)."""
 
     def kv_per_token(self) -> float:
-        """Those of the tokens before."""
         return Attention.kv_per_token(self)
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
-        """Keys and values of the tokens before, and of the source."""
         return *Attention.cache(self, length), *CrossAttention.cache(self, length)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Attend to both."""
         return Attention.run(self, builder, x)
 
     def beside(self, builder: OperationBuilder, x: Tensor) -> tuple[list[Tensor], Size]:
@@ -128,12 +123,10 @@ class DistanceBiasedAttention(Attention):
     holds: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Matrices, and the table in the layer that holds it."""
         table = (Weight("relative_attention_bias", (self.buckets, self.heads), "embedding"),) if self.holds else ()
         return (*Attention.weights(self), *table)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Attend, and count the sums."""
         out = Attention.run(self, builder, x)
         add_to_scores(builder, self._pairs(builder) * self.heads, builder.read_weights("relative_attention_bias"))
         return out
@@ -149,7 +142,6 @@ class BlockSumAttention(DistanceBiasedAttention):
     block: int = 16
 
     def weights(self) -> tuple[Weight, ...]:
-        """Those of both, with a table of distances of blocks beside that of tokens."""
         found = (*DistanceBiasedAttention.weights(self), Weight("global_input_layer_norm", (self.inputs,), "norm"))
         table = Weight("global_relative_attention_bias", (self.buckets, self.heads), "embedding")
         return (*found, table) if self.holds else found
@@ -178,7 +170,6 @@ class RelativePositions(Block, runs_whole=True):
     normed: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
-        """The table, and the norm's scale and shift."""
         norm = [Weight(name, (self.width,), "norm") for name in ("LayerNorm", "LayerNorm.bias") if self.normed]
         return (Weight("rel_embeddings", (self.rows, self.width), "embedding"), *norm)
 
@@ -209,7 +200,6 @@ class DisentangledAttention(Attention):
     own: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        """Matrices, and those of relative positions where they are others."""
         found = list(Attention.weights(self))
         for name in () if self.same else [_MADE[part][0] for part in self.parts_added]:
             size = self.heads * self.key
@@ -218,7 +208,6 @@ class DisentangledAttention(Attention):
         return tuple(found)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Attend, and count the sums of scores."""
         out, added = Attention.run(self, builder, x), builder.kept.pop(_SCORES)
         add_to_scores(builder, len(added) * self._pairs(builder) * self.heads, added)
         return out
@@ -282,7 +271,6 @@ class SoundConvolutions(Block):
     norm: str = ""
 
     def weights(self) -> tuple[Weight, ...]:
-        """Kernels, their biases, and a norm's scale and shift."""
         before = (self.bins, *(kernel.channels for kernel in self.kernels))
         found = [
             Weight(kernel.name, (kernel.channels, kernel.taps * inputs), "other")
@@ -478,7 +466,6 @@ class MergePatches(Block):
     side: int
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Return ``x`` in its new shape."""
         together = self.side * self.side
         rows, width = x.dims
         return Tensor(x.ident, (exact_div(rows, together), width * together), x.dtype, x.role)
@@ -509,6 +496,5 @@ class DeepStackAdd(Block):
     """Add a branch's result to the language model's hidden state; the tower goes on with the branch's input."""
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Add the operation and return the stream."""
         builder.elementwise("add", (x, x), "")
         return builder.stream

@@ -512,7 +512,6 @@ class MixtureOfAttention(Attention):
         )
 
     def active(self) -> int:
-        """Parameters that one token uses."""
         each = ((w, self.top_k if w.kind == "expert" else self.count) for w in self.weights())
         return sum(weight.elements * used // self.count for weight, used in each)
 

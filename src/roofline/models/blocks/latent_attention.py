@@ -293,19 +293,17 @@ class CompressedAttention(Block, keeps="keys"):
     out_rank: int
     rate: int = 0
     indexer: Indexer | None = None
-    names: tuple[str, ...] = ("q_a_proj", "q_a_norm", "q_b_proj", "kv_proj", "kv_norm", "o_a_proj", "o_b_proj")
 
     def weights(self) -> tuple[Weight, ...]:
-        q_a, q_norm, q_b, kv, kv_norm, o_a, o_b = self.names
         found = [
             Weight("sinks", (self.heads,), "other", "fp32"),
-            Weight(q_a, (self.query_rank, self.inputs)),
-            Weight(q_norm, (self.query_rank,), "norm"),
-            Weight(q_b, (self.heads * self.width, self.query_rank)),
-            Weight(kv, (self.width, self.inputs)),
-            Weight(kv_norm, (self.width,), "norm"),
-            Weight(o_a, (self.groups * self.out_rank, self.heads * self.width // self.groups)),
-            Weight(o_b, (self.inputs, self.groups * self.out_rank)),
+            Weight("q_a_proj", (self.query_rank, self.inputs)),
+            Weight("q_a_norm", (self.query_rank,), "norm"),
+            Weight("q_b_proj", (self.heads * self.width, self.query_rank)),
+            Weight("kv_proj", (self.width, self.inputs)),
+            Weight("kv_norm", (self.width,), "norm"),
+            Weight("o_a_proj", (self.groups * self.out_rank, self.heads * self.width // self.groups)),
+            Weight("o_b_proj", (self.inputs, self.groups * self.out_rank)),
         ]
         if self.rate:
             found += self._compressor("compressor", self.width)
@@ -345,14 +343,13 @@ class CompressedAttention(Block, keeps="keys"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
-        q_a, q_norm, q_b, kv_name, kv_norm, o_a, o_b = self.names
-        narrow = builder.linear(q_a, x, tokens)
-        narrow = builder.norm("rms_norm", narrow, q_norm, tokens, self.query_rank)
-        q = builder.linear(q_b, narrow, tokens)
+        narrow = builder.linear("q_a_proj", x, tokens)
+        narrow = builder.norm("rms_norm", narrow, "q_a_norm", tokens, self.query_rank)
+        q = builder.linear("q_b_proj", narrow, tokens)
         q = builder.norm("rms_norm", q, "q_b_norm", tokens * self.heads, self.width)
         q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
-        kv = builder.linear(kv_name, x, tokens)
-        kv = builder.norm("rms_norm", kv, kv_norm, tokens, self.width)
+        kv = builder.linear("kv_proj", x, tokens)
+        kv = builder.norm("rms_norm", kv, "kv_norm", tokens, self.width)
         kv = builder.write_to_cache(attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
         read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
@@ -373,8 +370,8 @@ class CompressedAttention(Block, keeps="keys"):
             key=self.width, value=self.width, length=step.length,
         )  # fmt: skip
         out = attention.rotate(builder, out, "o_rope", tokens, self.heads, self.rotary)
-        out = builder.linear(o_a, out, tokens, copies=self.groups)
-        return builder.linear(o_b, out, tokens)
+        out = builder.linear("o_a_proj", out, tokens, copies=self.groups)
+        return builder.linear("o_b_proj", out, tokens)
 
     def _compress(
         self, builder: OperationBuilder, x: Tensor, module: str, width: int, most: int | None, dtype: str = ""

@@ -190,11 +190,9 @@ class IdleBlocks(Block):
     blocks: tuple[Block, ...]
 
     def weights(self) -> tuple[Weight, ...]:
-        """Every parameter tensor of the blocks."""
         return tuple(weight for _, weight in Layer(self.blocks).weights())
 
     def active(self) -> int:
-        """Parameters that one token uses: none."""
         return 0
 
 
@@ -536,7 +534,6 @@ class LoopMessages(AttentionResidual):
     """Mixtures of the states of an earlier turn of the same layers, for :class:`MessageGates`; the input stays."""
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        """Make the mixtures as of any states."""
         builder.kept[_HEARD] = [AttentionResidual.run(self, builder, x)]
         return x
 
