@@ -34,8 +34,9 @@ def little(monkeypatch):
     pytest.importorskip("llvmlite")
     from roofline.measurement import cpu
 
-    for name, value in {"MEMORY": 2**22, "ROUNDS": 1, "WINDOWS": 3, "SECONDS": 3000.0, "LIMIT": 6000.0}.items():
-        monkeypatch.setattr(cpu, f"QUICK_{name}", value)
+    little = {"QUICK_MEMORY": 2**22, "ROUNDS": 1, "WINDOWS": 3, "QUICK_SECONDS": 3000.0, "QUICK_LIMIT": 6000.0}
+    for name, value in little.items():
+        monkeypatch.setattr(cpu, name, value)
 
 
 def test_this_without_a_measurement_says_how_to_make_one(home, capsys):

@@ -134,14 +134,8 @@ def _probes(device: Device, quick: bool) -> Iterator[tuple[Probe, Maker]]:
     """What is sampled, each with the function that makes its work."""
 
     def probe(
-        name: str,
-        unit: str,
-        what: str,
-        make: Callable[[], Enqueue],
-        amount: float = 0.0,
-        dtype: str = "",
-        size: int = 0,
-    ) -> tuple[Probe, Callable[[], Enqueue]]:
+        name: str, unit: str, what: str, make: Maker, amount: float = 0.0, dtype: str = "", size: int = 0
+    ) -> tuple[Probe, Maker]:
         take = _taker(device, make, amount, SUSTAINED if dtype else WINDOW)
         by_time, working_set = unit in ("s", LINK), float(size) if size else None
         return Probe(name, unit, what, 1, take, dtype, working_set, unit == "B/s", smaller_is_better=by_time), make
@@ -164,7 +158,7 @@ def _probes(device: Device, quick: bool) -> Iterator[tuple[Probe, Maker]]:
             yield probe(link, LINK, sends, partial(send, size), size=size)
 
 
-def _taker(device: Device, make: Callable[[], Enqueue], amount: float, seconds: float) -> Callable[[int], list[Sample]]:
+def _taker(device: Device, make: Maker, amount: float, seconds: float) -> Callable[[int], list[Sample]]:
     """Make the function that takes the windows of a round: rates of an ``amount``, or times without one.
 
     ``make`` makes the work with its arrays. They are freed after every round, since not all fit at once.

@@ -35,8 +35,7 @@ from roofline.signatures import spelled, takes
 
 #: Bytes of all arrays together, in full and quick; rounds, windows of each probe a round, and seconds for all of it.
 MEMORY, QUICK_MEMORY = 768 * 2**20, 384 * 2**20
-ROUNDS, WINDOWS, SECONDS = 3, 15, USUAL
-QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS = 3, 15, 6.0
+ROUNDS, WINDOWS, SECONDS, QUICK_SECONDS = 3, 15, USUAL, 6.0
 
 #: Seconds from the start by which sampling ends, and the least share of its time that it gets: on a busy machine the
 #: preparation takes a quarter of a minute. Starting Python and writing the file come on top.
@@ -76,13 +75,11 @@ def measure(
         raise InputError(
             f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}", hint=f"from 1 to {LONGEST:g}"
         )
-    with raised_priority() as preferred:
-        return _measure(quick, library, seconds, preferred, progress)
+    with raised_priority() as ahead:
+        return _measure(quick, library, seconds, ahead, progress)
 
 
-def _measure(
-    quick: bool, library: bool, seconds: float | None, preferred: bool, progress: Progress | None
-) -> Measurement:
+def _measure(quick: bool, library: bool, seconds: float | None, ahead: bool, progress: Progress | None) -> Measurement:
     start = monotonic()
     allowed = usable_threads()
     compiler = Compiler()
@@ -102,14 +99,10 @@ def _measure(
                 found, lacking = library_probes(counts, workers, quick)
                 probes += found
                 missing += lacking
-            rounds, windows, usual, limit = (
-                (QUICK_ROUNDS, QUICK_WINDOWS, QUICK_SECONDS, QUICK_LIMIT)
-                if quick
-                else (ROUNDS, WINDOWS, SECONDS, LIMIT)
-            )
+            usual, limit = (QUICK_SECONDS, QUICK_LIMIT) if quick else (SECONDS, LIMIT)
             left = seconds or _left(usual, limit, monotonic() - start)
             used_before = OtherLoad(allowed)
-            finished = sample(probes, rounds=rounds, windows=windows, seconds=left, progress=progress)
+            finished = sample(probes, rounds=ROUNDS, windows=WINDOWS, seconds=left, progress=progress)
             used = used_before.used()
         finally:
             workers.free()
@@ -126,7 +119,7 @@ def _measure(
             missing=tuple(missing),
             caches=cache_levels(),
             others=used,
-            ahead=preferred,
+            ahead=ahead,
         )
     return collect(probes, conditions)
 

@@ -10,7 +10,7 @@ long run of work says something. On a machine without an accelerator it finds th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
 from math import ceil
@@ -148,11 +148,12 @@ class TorchDevice(Device):
         return lambda: one.add_(1.0)
 
     def links(self) -> dict[str, Callable[[int], Enqueue]]:
-        found: dict[str, Callable[[int], Enqueue]] = {"from host": self._from_host, "to host": self._to_host}
+        host, own = {"pin_memory": True}, {"device": self.place}
+        found = {"from host": partial(self._sent, host, own), "to host": partial(self._sent, own, host)}
         for other in range(self.torch.cuda.device_count()):
             if other != self.index and self.torch.cuda.can_device_access_peer(self.index, other):
-                found[f"peer {other}"] = partial(self._to_peer, other)
-        return found
+                found[f"peer {other}"] = partial(self._sent, own, {"device": self.torch.device("cuda", other)})
+        return dict(found)
 
     def seconds(self, work: Enqueue, times: int) -> float:
         """Time between two events on the device; where a graph repeats the work, scaled to ``times`` pieces."""
@@ -172,16 +173,9 @@ class TorchDevice(Device):
     def _bytes(self, size: int, **where: Any) -> Any:
         return self.torch.zeros(size, dtype=self.torch.uint8, **(where or {"device": self.place}))
 
-    def _from_host(self, size: int) -> Enqueue:
-        here, there = self._bytes(size, pin_memory=True), self._bytes(size)
-        return lambda: there.copy_(here, non_blocking=True)
-
-    def _to_host(self, size: int) -> Enqueue:
-        here, there = self._bytes(size, pin_memory=True), self._bytes(size)
-        return lambda: here.copy_(there, non_blocking=True)
-
-    def _to_peer(self, other: int, size: int) -> Enqueue:
-        here, there = self._bytes(size), self._bytes(size, device=self.torch.device("cuda", other))
+    def _sent(self, source: Mapping[str, Any], target: Mapping[str, Any], size: int) -> Enqueue:
+        """A copy of so many bytes from one place to another."""
+        here, there = self._bytes(size, **source), self._bytes(size, **target)
         return lambda: there.copy_(here, non_blocking=True)
 
     def _allow_tf32(self, allow: bool) -> None:
@@ -328,12 +322,7 @@ class JaxDevice(Device):
     def _from_host(self, size: int) -> Enqueue:
         import numpy as np
 
-        here = np.ones(size, np.uint8)
-
-        def enqueue() -> None:
-            self._last = self.jax.device_put(here, self.device)
-
-        return enqueue
+        return self._enqueue(self.jax.device_put, np.ones(size, np.uint8), self.device)
 
 
 def measured_device(name: str, *, quick: bool = False, progress: Progress | None = None) -> Measurement:

@@ -326,23 +326,14 @@ def run(
 
 
 def time_step(
-    library: Library,
-    step: Step,
-    op: Op,
-    threads: int,
-    flush: Callable[[], Any] | None = None,
-    rounds: int = ROUNDS,
-    seconds: float = SECONDS,
+    library: Library, step: Step, op: Op, threads: int, flush: Callable[[], Any] | None = None
 ) -> tuple[RunSetting, SampleSummary]:
-    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches.
-
-    ``rounds`` of windows are taken in about so many ``seconds``.
-    """
+    """Time one operation, its output allocated by every call; say how it was run. ``flush`` empties the caches."""
     library.set_threads(threads)
     call = executor(library, step, op)
     try:
         given = result_format(library, call())
-        summary = time_call(call, threads=threads_used(op, threads), flush=flush, rounds=rounds, seconds=seconds)
+        summary = time_call(call, threads=threads_used(op, threads), flush=flush)
     except (MemoryError, RuntimeError, TypeError) as error:
         reason = str(error).strip().partition("\n")[0] or "no memory is left"
         raise InputError(f"{library.name} cannot run {step.text or step.function} here: {reason}") from None
@@ -385,9 +376,8 @@ def run_function(
     try:
         call()
     except Exception as error:  # of whatever kind: the function is the caller's
-        raise InputError(
-            f"{named} raised {type(error).__name__}: {error}", hint="it is called without arguments"
-        ) from error
+        wrong = f"{named} raised {type(error).__name__}: {error}"
+        raise InputError(wrong, hint="it is called without arguments") from error
     summary = time_call(call, threads=threads, flush=(lambda: bytearray(space)) if cold else None)
     [point] = points_of([replace(stated, seconds=summary.value)], machine)
     return MeasuredPoint(point.run, point.bound, (), f"{'cold' if cold else 'warm'} caches", "", summary)
