@@ -103,10 +103,8 @@ def memory_kernels(vector_bits: int) -> tuple[Kernel, ...]:
 
 def new_page_kernel() -> Kernel:
     """Make the kernel that writes one word of every cache line, for pages that nothing has touched yet."""
-    ir = loop(
-        "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q", LINE
-    )
-    return Kernel("fresh pages", ir, "first write to every line of new pages", "B/s", 1.0, LINE, 1)
+    body = "  %p = getelementptr i8, i8* %a, i64 %i\n  %q = bitcast i8* %p to i64*\n  store volatile i64 1, i64* %q"
+    return Kernel("fresh pages", loop(body, LINE), "first write to every line of new pages", "B/s", 1.0, LINE, 1)
 
 
 def _kernel(name: str, what: str, arrays: int, width: int, *, past: bool = False) -> Kernel:
@@ -376,23 +374,19 @@ def _exp_vector(n: int, offset: int, lanes: int) -> str:
     ]
     sum_so_far = splat(1 / factorial(TERMS))
     for power in range(TERMS - 1, -1, -1):
-        name = f"%h{n}.{power}"
-        lines.append(
-            f"  {name} = call {kind} {fma}({kind} {sum_so_far}, {kind} %r{n}, {kind} {splat(1 / factorial(power))})"
-        )
+        name, term = f"%h{n}.{power}", splat(1 / factorial(power))
+        lines.append(f"  {name} = call {kind} {fma}({kind} {sum_so_far}, {kind} %r{n}, {kind} {term})")
         sum_so_far = name
     shift = f"<{', '.join(['i32 23'] * lanes)}>"
-    return "\n".join(
-        [
-            *lines,
-            f"  %e{n} = fptosi {kind} %k{n} to {ints}",
-            f"  %s{n} = shl {ints} %e{n}, {shift}",
-            f"  %u{n} = bitcast {kind} {sum_so_far} to {ints}",
-            f"  %w{n} = add {ints} %u{n}, %s{n}",
-            f"  %z{n} = bitcast {ints} %w{n} to {kind}",
-            _write(f"%z{n}", n, offset, 4 * lanes),
-        ]
-    )
+    lines += [
+        f"  %e{n} = fptosi {kind} %k{n} to {ints}",
+        f"  %s{n} = shl {ints} %e{n}, {shift}",
+        f"  %u{n} = bitcast {kind} {sum_so_far} to {ints}",
+        f"  %w{n} = add {ints} %u{n}, %s{n}",
+        f"  %z{n} = bitcast {ints} %w{n} to {kind}",
+        _write(f"%z{n}", n, offset, 4 * lanes),
+    ]
+    return "\n".join(lines)
 
 
 def _hex(value: float) -> str:

@@ -74,10 +74,8 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
     More threads can do what fewer can: a peak is the highest of those on at most so many threads. A library that was
     measured on fewer threads alone is held against the peak of as many.
     """
-    found = {
-        c.dtype: measured.best_ceiling(c.name, threads) for c in measured.ceilings if c.name == f"{name} {c.dtype}"
-    }
-    peaks = {dtype: ceiling for dtype, ceiling in found.items() if ceiling is not None}
+    named = [c for c in measured.ceilings if c.name == f"{name} {c.dtype}"]
+    peaks = {c.dtype: best for c in named if (best := measured.best_ceiling(c.name, threads)) is not None}
     if not peaks:
         return
     tiled = {c.dtype for c in measured.ceilings if c.name == f"tile {c.dtype}"}
@@ -178,12 +176,8 @@ _FORMS = {"load": ".2f", "others": ".4f", "ran": ".4f", "clean": ".4f", "working
 def to_toml(measured: Measurement, memory_bytes: float | None = None) -> str:
     """Write a measurement as a machine file; ``memory_bytes`` is the size of the main memory, where known."""
     threads = measured.thread_counts() or tuple(sorted({c.threads for c in measured.ceilings}))
-    lines = [
-        "# Measured by `roofline measure`. SI base units, explicit bytes.",
-        "schema = 1",
-        'family = "measured"',
-        "",
-    ]
+    head = "# Measured by `roofline measure`. SI base units, explicit bytes."
+    lines = [head, "schema = 1", 'family = "measured"', ""]
     if measured.conditions.device:
         lines += device_chip(measured)
     elif threads:
@@ -262,9 +256,7 @@ def _record(measured: Measurement) -> Iterator[str]:
         yield "\n[[measurement.shapes]]"
         yield from _entries(table, ("name", "dtype", "kernel", "threads"))
         rows = [f"{rows:.6g}, {side:.6g}, {numbers_toml(summary)[1:-1]}" for rows, side, summary in table.points]
-        doubts = [
-            f"[{n}, {toml_value(doubt)}]" for n, (*_, summary) in enumerate(table.points) for doubt in summary.doubts
-        ]
+        doubts = [f"[{n}, {toml_value(one)}]" for n, (*_, summary) in enumerate(table.points) for one in summary.doubts]
         yield from _points_toml(_SHAPE, rows, doubts)
 
 
@@ -276,10 +268,8 @@ def _entries(value: Any, names: Sequence[str]) -> Iterator[str]:
 
 def _known_entries(value: Any, names: Sequence[str]) -> Iterator[str]:
     """Write those fields of a value that are known."""
-    fields = {name: getattr(value, name) for name in names}
-    yield from _entries(
-        value, [name for name, field in fields.items() if field not in (None, "", ()) and field is not False]
-    )
+    fields = ((name, getattr(value, name)) for name in names)
+    yield from _entries(value, [name for name, known in fields if known not in (None, "", ()) and known is not False])
 
 
 def _points_toml(columns: Sequence[str], rows: Sequence[str], doubts: Sequence[str]) -> Iterator[str]:
@@ -336,9 +326,8 @@ def _summary(figures: Sequence[Any], doubts: Sequence[str], clock: float | None 
     value, low, high, samples, clean = figures
     if not all(0 < float(figure) < math.inf for figure in (value, low, high)):
         raise ValueError(f"{value}, {low} and {high}: figures are above 0")
-    return _checked(
-        SampleSummary(float(value), float(low), float(high), int(samples), float(clean), tuple(doubts), clock)
-    )
+    rates = float(value), float(low), float(high)
+    return _checked(SampleSummary(*rates, int(samples), float(clean), tuple(doubts), clock))
 
 
 _Record = TypeVar("_Record", Conditions, Ceiling, Curve, ShapeTable, SampleSummary)

@@ -254,30 +254,14 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         """A row a run, or equal calls: the time of one, its floor, the time lost in all, the share of the roof."""
         if table is not None:
             return super().plain_table(table)
-        names = (
-            "name",
-            "calls",
-            "dtype",
-            "flops",
-            "bytes",
-            "seconds",
-            "lower",
-            "lost",
-            "fraction",
-            "bound_by",
-            "expected",
-        )
-        ends = ("low", "high", "of_expected") if self.library else ()
-        shown = names[: 10 + bool(self.library)] + ends
+        more = ("expected", "low", "high", "of_expected") if self.library else ()
+        shown = ("name", "calls", "dtype", "flops", "bytes", "seconds", "lower", "lost", "fraction", "bound_by", *more)
         return plain_table(Table(list(map(Column, shown)), list(map(_row_as_data, self))))
 
     def to_dict(self) -> dict[str, Any]:
         """The points under stable keys in SI units (schema ``roofline/points/1``)."""
-        found: dict[str, Any] = {
-            "schema": "roofline/points/1",
-            "target": self.machine.name,
-            "points": [p.to_dict() for p in self],
-        }
+        points = [point.to_dict() for point in self]
+        found: dict[str, Any] = {"schema": "roofline/points/1", "target": self.machine.name, "points": points}
         if self.library:
             doubt = OF_CPU.format(self.machine.name) if self._of_another_chip else ""
             why = doubt or _not_expected(self, self.machine, self.library)
@@ -422,18 +406,12 @@ def _not_expected(points: Sequence[MeasuredPoint], machine: Machine, library: st
     unknown = [point for point in points if point.expected is None]
     if not unknown:
         return ""
-    shapeless = sum(_has_no_shapes(point.run, machine) for point in unknown)
+    shapeless = sum(priced_run(point.run, machine) is None for point in unknown)
     reasons = {"their shapes": shapeless, f"constants of {library} for their kernels": len(unknown) - shapeless}
     lacking = [f"{what} are not known ({n})" for what, n in reasons.items() if n]
     which = f"{len(unknown)} of {len(points)} runs" if len(unknown) < len(points) else "these runs"
     makes = f"; {call('calibrate')} makes constants from ten runs" if shapeless < len(unknown) else ""
     return f"nothing is expected of {which}: {', or '.join(lacking)}{makes}"
-
-
-def _has_no_shapes(run: Measured, machine: Machine) -> bool:
-    """Whether nothing says which operation a run is, so that no constants can be looked for."""
-    answer = priced_run(run, machine)
-    return answer is None or not answer.ops
 
 
 def _row_as_data(point: MeasuredPoint) -> Row:
@@ -452,10 +430,9 @@ def _row_as_data(point: MeasuredPoint) -> Row:
 def _expected_row(point: MeasuredPoint) -> Row:
     found = point.expected
     assert found is not None
-    share = format_percent(point.run.seconds / float(found.value))
-    return Row(
-        (point.run.name, Amount(point.run.seconds, "s"), Amount(found.value, "s"), share, found.kernels[0].basis)
-    )
+    seconds, basis = point.run.seconds, found.kernels[0].basis
+    share = format_percent(seconds / float(found.value))
+    return Row((point.run.name, Amount(seconds, "s"), Amount(found.value, "s"), share, basis))
 
 
 def profile_sections(
@@ -468,13 +445,9 @@ def profile_sections(
     yield from point_sections(points[:top], title, doubt)
     yield from (BLANK, Sentences(["time by operation"], "quiet"))
     shares = _shares(found.runs, found.unpriced)
-    rows = [
-        Row((name, Amount(seconds, "s"), Amount(share, "", format_percent(share)))) for name, seconds, share in shares
-    ]
-    columns = (
-        Column(meaning="operation", wrap="anywhere", least=22),
-        *(Column(align="right", meaning=name) for name in ("time", "share")),
-    )
+    rows = [Row((name, Amount(time, "s"), Amount(share, "", format_percent(share)))) for name, time, share in shares]
+    figured = (Column(align="right", meaning=name) for name in ("time", "share"))
+    columns = (Column(meaning="operation", wrap="anywhere", least=22), *figured)
     yield Table(columns, rows[:MOST_SPLIT], "time", headed=False, every=lambda: rows)
     if (hidden := (len(found.runs) if found.own else len(equal_calls(found.runs))) - top) > 0:
         runs, are = ("runs", "are") if hidden > 1 else ("run", "is")
@@ -531,9 +504,8 @@ def _explained(point: MeasuredPoint) -> str:
     if abs(rest) < 0.01:
         return ", ".join(named)
     if rest < 0:
-        return (
-            f"no split: its parts alone, {' and '.join(name for name, _ in shares)}, would take {1 - rest:.1f}x as long"
-        )
+        parts = " and ".join(name for name, _ in shares)
+        return f"no split: its parts alone, {parts}, would take {1 - rest:.1f}x as long"
     return f"{', '.join(named)}; unexplained {format_percent(rest)}"
 
 
@@ -549,15 +521,16 @@ def priced_run(run: Measured, machine: Machine) -> Bound | None:
     if "[" not in run.name:
         return None
     try:
-        return bound(run.name, on=cold)
+        answer = bound(run.name, on=cold)
     except InputError:
         return None
+    return answer if answer.ops else None
 
 
 def expected_time(run: Measured, machine: Machine, estimator: Estimator) -> Expectation | None:
     """What to expect of a run: None where its operation or constants for it are unknown."""
     answer = priced_run(run, machine)
-    if answer is None or not answer.ops:
+    if answer is None:
         return None
     found = estimator.expect(answer)
     return found if found.kernels and all(one.source is not None for one in found.kernels) else None

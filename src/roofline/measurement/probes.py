@@ -451,8 +451,7 @@ def collect(probes: Sequence[Probe], conditions: Conditions) -> Measurement:
         conditions = replace(conditions, ran=fmean(ran))
     lacking = failures(probes)
     if skipped and not conditions.interrupted:
-        lacking.append(
-            f"{skipped} of {len(probes)} kernels and working sets: the machine was too busy to reach them in time"
-        )
+        busy = "the machine was too busy to reach them in time"
+        lacking.append(f"{skipped} of {len(probes)} kernels and working sets: {busy}")
     conditions = replace(conditions, missing=(*conditions.missing, *lacking))
     return Measurement(conditions, tuple(ceilings.values()), drawn, shapes)

@@ -230,15 +230,9 @@ class Measurement(Answer):
 
     def behind(self, level: Level, threads: int) -> tuple[Curve, float, SampleSummary] | None:
         """The curve, working set and samples that a level's bandwidth stands on, on these threads or on fewer."""
-        return next(
-            (
-                (curve, size, summary)
-                for curve in sorted(self.curves, key=lambda curve: -curve.threads)
-                for size, summary in curve.points
-                if curve.threads <= threads and summary.value == level.bandwidth
-            ),
-            None,
-        )
+        curves = sorted((c for c in self.curves if c.threads <= threads), key=lambda curve: -curve.threads)
+        points = ((curve, *point) for curve in curves for point in curve.points)
+        return next((found for found in points if found[2].value == level.bandwidth), None)
 
     def confirmed(self, level: Level, threads: int) -> bool:
         """Whether a second round confirms a level's bandwidth, and fewer threads have their share of it."""
@@ -266,9 +260,7 @@ class Measurement(Answer):
         """The figures that are above their share of what fewer threads reached."""
         levels = [(f"{level.name} on {threads_text(threads)}", level, threads)
                   for threads in self.thread_counts() for level in self.levels(threads)]  # fmt: skip
-        found = [
-            f"{ceiling.label} on {threads_text(ceiling.threads)}" for ceiling in filter(self.is_odd, self.ceilings)
-        ]
+        found = [f"{c.label} on {threads_text(c.threads)}" for c in filter(self.is_odd, self.ceilings)]
         return [*found, *(name for name, level, threads in levels if self._level_is_odd(level, threads))]
 
     def _name(self, level: Level, number: int) -> str:
@@ -365,13 +357,9 @@ class Measurement(Answer):
             yield from (BLANK, _function_table(self))
         yield BLANK
         trust = [f"{format_percent(self.clean)} of the windows were clean, {told.seconds:g} s in all"]
-        shown = [level for count in self.thread_counts() for level in _level_cells(self, count)]
-        if not all(
-            [
-                *(c.summary.confirmed and not self.is_odd(c) for c in self.ceilings),
-                *(sure for _, cells in shown for _, sure in cells),
-            ]
-        ):
+        levels = [cells for count in self.thread_counts() for _, cells in _level_cells(self, count)]
+        sure = [c.summary.confirmed and not self.is_odd(c) for c in self.ceilings]
+        if not all([*sure, *(is_sure for cells in levels for _, is_sure in cells)]):
             near = f"no second round on cores of its own came within {format_percent(CONFIRMED)} of it"
             share = ", or it is above its share of what fewer threads reached" if self.odd() else ""
             trust.insert(0, f"{MARK}{near}{share}")
@@ -395,10 +383,7 @@ class Measurement(Answer):
             "ran": self.ran,
             "clean": self.clean,
             "ceilings": [
-                {
-                    **_named_data(c, "name", "dtype", "unit", "threads", "working_set", "kernel"),
-                    **_summary_data(c.summary),
-                }
+                _named_data(c, "name", "dtype", "unit", "threads", "working_set", "kernel") | _summary_data(c.summary)
                 for c in self.ceilings
             ],
             "curves": [
@@ -530,9 +515,8 @@ def _named(ceilings: Sequence[Ceiling]) -> str:
     """Name ceilings with their threads, the first few of many."""
     names = [f"{ceiling.label} on {threads_text(ceiling.threads)}" for ceiling in ceilings]
     rest = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (
-        f" and {rest} more ({either('--json', 'to_dict()')} has all)" if rest > 0 else ""
-    )
+    more = f" and {rest} more ({either('--json', 'to_dict()')} has all)" if rest > 0 else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def _sizes(sizes: Sequence[float]) -> str:
@@ -586,9 +570,7 @@ def _level_table(measured: Measurement, threads: int) -> Table:
     rows = []
     for level, cells in _level_cells(measured, threads):
         holds = "" if level.capacity is None else Amount(level.capacity, "B", _binary(level.capacity))
-        speeds = (
-            Amount(v, "B/s", f"{'' if sure else MARK}{format_quantity(v, 'B/s')}") if v else "" for v, sure in cells
-        )
+        speeds = (Amount(v, "B/s", MARK * (not sure) + format_quantity(v, "B/s")) if v else "" for v, sure in cells)
         rows.append(Row((level.name, holds, *speeds)))
     curves = [curve for curve in measured.curves if curve.threads == threads]
     columns = figures("holds", "best", *(c.name for c in curves), wrap="words")

@@ -115,13 +115,12 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
     """
     if isinstance(source, str | os.PathLike):
         return _from_file(os.fspath(source))
+    hint = "give a CSV file or (name, flops, bytes, seconds)"
     if not isinstance(source, Iterable) or getattr(source, "ndim", 1) == 0:
-        raise InputError(
-            f"{quoted(source)} holds no measured points", hint="give a CSV file or (name, flops, bytes, seconds)"
-        )
+        raise InputError(f"{quoted(source)} holds no measured points", hint=hint)
     points = tuple(_from_value(item, number) for number, item in enumerate(source, 1))
     if not points:
-        raise InputError("there are no measured points", hint="give a CSV file or (name, flops, bytes, seconds)")
+        raise InputError("there are no measured points", hint=hint)
     return points
 
 
@@ -174,9 +173,8 @@ def _check_apart(line: str, where: str) -> None:
     """Raise where the values of a header are separated by another sign than a comma."""
     apart = next((sign for sign in ";\t" if sign in line), None)
     if apart is not None:
-        raise InputError(
-            f"{where}: values stand apart by {apart!r}", hint=f"separate them by commas: {','.join(COLUMNS)}"
-        )
+        hint = f"separate them by commas: {','.join(COLUMNS)}"
+        raise InputError(f"{where}: values stand apart by {apart!r}", hint=hint)
 
 
 def _check_commas(content: bytes, path: str) -> None:
@@ -236,9 +234,8 @@ def _from_value(item: Any, number: int) -> Measured:
         return _point(item, where)
     if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
         return _point(dict(zip((*COLUMNS, *OPTIONAL), item, strict=False)), where)
-    raise InputError(
-        f"{where}: {quoted(item)} is not a run", hint="give (name, flops, bytes, seconds), and a dtype where wanted"
-    )
+    hint = "give (name, flops, bytes, seconds), and a dtype where wanted"
+    raise InputError(f"{where}: {quoted(item)} is not a run", hint=hint)
 
 
 def _point(fields: Mapping[str, Any], where: str) -> Measured:
@@ -335,17 +332,14 @@ def check_plain(path: str, content: bytes) -> None:
 def not_of_torch(path: str, events: Sequence[dict[str, Any]]) -> InputError:
     """The error for a file without operations of PyTorch: it says what the file is."""
     if any("flops" in event and "seconds" in event for event in events):
-        return InputError(
-            f"{path} holds runs as JSON",
-            hint=f"{either('--csv', 'write_runs')} writes them as they are read here; else {PLAIN}",
-        )
+        hint = f"{either('--csv', 'write_runs')} writes them as they are read here; else {PLAIN}"
+        return InputError(f"{path} holds runs as JSON", hint=hint)
     told = [event.get("args") for event in events]
     if any(isinstance(one, dict) and ("hlo_op" in one or "hlo_module" in one) for one in told):
         wrong = f"{path} is a trace of XLA, which tells neither shapes nor FLOPs"
         return InputError(wrong, hint="price the program (roofline trace --jax), or write its runs as a plain CSV")
-    return InputError(
-        f"{path} holds no operations of PyTorch", hint="export it with torch.profiler's export_chrome_trace"
-    )
+    hint = "export it with torch.profiler's export_chrome_trace"
+    return InputError(f"{path} holds no operations of PyTorch", hint=hint)
 
 
 #: Label of the time that callers spend outside the operations they call.

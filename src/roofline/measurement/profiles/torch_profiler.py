@@ -238,13 +238,9 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     whose = "kernels of the device" if kernels else "operations of the CPU: the trace holds no kernels of a device"
     notes = [f"times are those of the {whose}"]
     if not any("Concrete Inputs" in _told(e) for e in calls):
-        notes.append(
-            "the trace tells no strides and no masks, as older ones do: operations that need them have no rule"
-        )
+        notes += ["the trace tells no strides and no masks, as older ones do: operations that need them have no rule"]
     if any(LIST in _list(_told(call).get("Input type")) for call, _ in picked if id(call) in prices):
-        notes.append(
-            "formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"
-        )
+        notes += ["formats of tensors in lists, which a trace does not tell, are those of the tensors of their shapes"]
     if sparse:
         notes.append(
             f"no rule for {', '.join(sorted(sparse)[:MOST_NAMED])} of tensors without strides, as sparse ones are: "
@@ -531,9 +527,8 @@ def _run(name: str, op: Op, dims: Any, of_device: bool) -> Measured:
     named = [shapes[place] for place in places if place in shapes] or list(shapes.values())
     words = " ".join("x".join(map(str, shape)) for shape in named[:2])
     flops = float(sum(amount for key, amount in op.work.items() if key.quantity == "flops"))
-    return Measured(
-        f"{name.removeprefix('aten::')} {words}".strip(), flops, float(moved.total("bytes")), 1.0, dtype, op=op
-    )
+    label = f"{name.removeprefix('aten::')} {words}".strip()
+    return Measured(label, flops, float(moved.total("bytes")), 1.0, dtype, op=op)
 
 
 def _shapes(dims: Any) -> dict[str, tuple[int, ...]]:
