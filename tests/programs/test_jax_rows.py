@@ -215,6 +215,45 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
 
 
+def _attended(q, k, v, mask, low=-1e9):
+    return jax.nn.softmax(jnp.where(mask, q @ k.mT, low)) @ v
+
+
+_CAUSAL = np.tril(np.ones((N, N), bool))
+
+
+@pytest.mark.parametrize(
+    ("program", "rows"),
+    [
+        (lambda q, k, v: _attended(q, k, v, _CAUSAL)[:10], 40),
+        (lambda q, k, v: _attended(q, k, v, _CAUSAL, -jnp.inf)[3:10] * 2, 7 + 10 + 10 + 7),
+        (lambda q, k, v: _attended(q, k, v, jnp.arange(N) <= 9), N + 10 + 10 + N),
+        (lambda q, k, v: _attended(q, k, v, jnp.arange(N)[:, None] >= jnp.arange(N))[:10], 40),
+        (lambda q, k, v: (jnp.exp(jnp.where(_CAUSAL, q @ k.T, -jnp.inf)) / 8 @ v)[:10], 40),
+        (lambda q, k, v: (jnp.where(_CAUSAL, q @ k.T, 0.0) * 2 @ v)[:10], 40),
+        (lambda q, k, v: _attended(q, k, v, _CAUSAL, 0.0)[:10], 10 + 10 + N + 10),  # which hides nothing
+    ],
+)
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_of_values_under_a_mask_those_that_it_lets_through_are_read(program, rows, dtype):
+    for lead in ("", "2, 3, "):
+        inputs = [f"{dtype}[{lead}{N}, {N}]"] * 3
+        each = program if not lead else jax.vmap(jax.vmap(program))
+        moved = trace(each, *inputs, frontend="jax").bytes("minimal")
+        elements = rows * N * (6 if lead else 1)
+        masks = N * N  # of truth values that the program holds
+        assert 0 <= moved - elements * (4 if dtype == "fp32" else 2) <= masks
+
+
+def test_a_mask_that_is_repeated_for_many_heads_is_looked_at_once():
+    def program(q, k, v):
+        mask = jnp.arange(4096)[:, None] >= jnp.arange(4096)
+        return _attended(q, k, v, mask[None, None])[:, :, :64]
+
+    moved = trace(program, *["bf16[64, 64, 4096, 8]"] * 3, frontend="jax").bytes("minimal")
+    assert moved < 2.1 * 2 * 64 * 64 * 4096 * 8
+
+
 @pytest.mark.parametrize(
     ("pick", "layers"),
     [

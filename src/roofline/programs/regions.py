@@ -273,7 +273,7 @@ def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     def back(box: Box) -> list[Box] | None:
         shown = spread[tuple(slice(*edges) for edges in box)]
         parts = boxes_where(shown)
-        if box == box_of(shape) and sum(prod(map(_places, part)) for part in parts) != np.count_nonzero(shown):
+        if box == box_of(shape) and sum(prod(map(_places, part)) for part in parts) != count_where(shown):
             return None
         return [tuple(_of_edges(*pair) for pair in zip(box, part, strict=True)) for part in parts]
 
@@ -306,8 +306,9 @@ def boxes_where(mask: Any) -> list[Box]:
     >>> elements_of(tuple(boxes_where(np.tril(np.ones((640, 640), bool)))), (640, 640)) / (640 * 641 // 2)
     0.9859594383775351
     """
-    axes = [axis for axis in range(mask.ndim) if mask.strides[axis] and not (mask == mask.take([0], axis)).all()]
-    plane, whole = mask[tuple(slice(None) if axis in axes else 0 for axis in range(mask.ndim))], box_of(mask.shape)
+    held, whole = once(mask), box_of(mask.shape)
+    axes = [axis for axis, size in enumerate(held.shape) if size > 1 and not (held == held.take([0], axis)).all()]
+    plane = held[tuple(slice(None) if axis in axes else 0 for axis in range(mask.ndim))]
     if not axes:
         return [whole] if plane else []
     row, column = axes[-2:] if len(axes) > 1 else (None, axes[0])
@@ -321,6 +322,21 @@ def boxes_where(mask: Any) -> list[Box]:
             own = {column: edges} if row is None else {row: (first, last, 1), column: edges}
             found.append(tuple(own.get(axis, every) for axis, every in enumerate(whole)))
     return sorted(sorted(found, key=lambda box: -prod(map(_places, box)))[:MOST_BOXES])
+
+
+def once(array: Any) -> Any:
+    """An array of which nothing is repeated.
+
+    >>> once(np.broadcast_to(np.eye(2), (4, 2, 2))).shape
+    (1, 2, 2)
+    """
+    return array[(*(slice(None) if step else slice(0, 1) for step in array.strides), ...)]
+
+
+def count_where(mask: Any) -> int:
+    """Elements in which a mask holds, what is repeated counted as often."""
+    held = once(mask)
+    return int(np.count_nonzero(held) * (mask.size // max(1, held.size)))
 
 
 def _runs(rows: Any) -> list[Edges]:

@@ -19,7 +19,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from roofline.frozen import NamedTuple
 from roofline.programs.jax.registry import size_of
+from roofline.programs.regions import once
 from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, part_name
 
 #: Numbers that take more memory are not looked at; a mask of 4,096 rows and columns is.
@@ -28,8 +30,23 @@ _MOST_BYTES = 2**24
 #: Floating-point numbers of more elements are not looked at.
 _MOST_FLOATS = 2**18
 
-#: Values of an operand, None where they are not known.
+#: Values of an operand, None where they are not known, or what is :class:`Hidden` of them.
 Numbers: TypeAlias = Any
+
+#: A score is hidden from here down: its exponential is zero.
+_LOWEST = -1e4
+
+
+class Hidden(NamedTuple):
+    """Elements of an array that are known, of others that are not: zeros, or scores so low that they become zeros."""
+
+    mask: Any
+    is_zero: bool
+
+    @property
+    def others(self) -> Any:
+        """Which elements are not."""
+        return np.broadcast_to(~once(self.mask), self.mask.shape)
 
 
 def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
@@ -40,7 +57,7 @@ def number_of(atom: Any, known: Mapping[Any, Numbers]) -> Numbers:
 def held_numbers(value: Any) -> Numbers:
     """A constant that the program holds, where it is whole numbers and not large, or a row of others, no weights."""
     dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
-    if getattr(dtype, "kind", "") == "f" and np.ndim(value) > 1:
+    if _is_float(dtype) and np.ndim(value) > 1:
         return None
     return (
         np.asarray(value)
@@ -54,8 +71,12 @@ def _is_known(dtype: Any, count: int) -> bool:
 
     Places are worked out from other numbers where an image is resized.
     """
-    kind = getattr(dtype, "kind", "")
-    return kind in tuple("iub") or (kind == "f" and count <= _MOST_FLOATS)
+    return getattr(dtype, "kind", "") in tuple("iub") or (_is_float(dtype) and count <= _MOST_FLOATS)
+
+
+def _is_float(dtype: Any) -> bool:
+    """Whether a format is of floating-point numbers; bfloat16 has no kind of numpy's."""
+    return getattr(dtype, "kind", "") == "f" or getattr(dtype, "name", "") == "bfloat16"
 
 
 def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
@@ -64,7 +85,10 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     if function is None or len(eqn.outvars) > 1 or any(value is None for value in operands):
         return None
     sizes = getattr(aval, "shape", None)
-    if sizes is None or not all(isinstance(size, int) for size in sizes) or not _is_known(aval.dtype, prod(sizes)):
+    if sizes is None or not all(isinstance(size, int) for size in sizes):
+        return None
+    repeats = eqn.primitive.name == "broadcast_in_dim"
+    if not _is_known(aval.dtype, once(operands[0]).size if repeats else prod(sizes)):
         return None
     pairs = zip(operands, eqn.invars, strict=True)
     operands = [x if x.dtype == object else x.astype(atom.aval.dtype, copy=False) for x, atom in pairs]
@@ -84,6 +108,60 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
         except TypeError:  # a comparison that depends on an open size
             return None
     return np.broadcast_to(found if found.dtype == object else found.astype(aval.dtype, copy=False), sizes)
+
+
+def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
+    """Which elements of a result are zeros or very low by a mask that the program knows, as of masked scores.
+
+    >>> import jax
+    >>> mask = np.tril(np.ones((2, 2), bool))
+    >>> program = jax.make_jaxpr(lambda mask, x: jax.numpy.exp(jax.lax.select(mask, x, x * 0 - 1e9)))
+    >>> eqns = program(mask, np.ones((2, 2), np.float32)).jaxpr.eqns
+    >>> chosen = hidden(eqns[-2], [mask, np.full((2, 2), -1e9), None])
+    >>> hidden(eqns[-1], [chosen])
+    Hidden(mask=array([[False,  True],
+           [False, False]]), is_zero=True)
+    """
+    name, shape = eqn.primitive.name, getattr(eqn.outvars[0].aval, "shape", ())
+    first = operands[0] if operands else None
+    if name == "select_n" and isinstance(first, np.ndarray) and first.shape == shape:
+        return _chosen(first, operands[1:], shape)
+    if name in ("mul", "div", "add", "sub"):
+        is_zero = name in ("mul", "div")
+        own = [_hidden_in(each, is_zero) for each in (operands[:1] if name in ("div", "sub") else operands)]
+        found = next((mask for mask in own if mask is not None and mask.shape == shape), None)
+        return None if found is None else Hidden(found, is_zero)
+    if not isinstance(first, Hidden):
+        return None
+    if name in ("exp", "exp2"):
+        return None if first.is_zero else Hidden(first.mask, True)
+    if name in _MOVING and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
+        return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask)), first.is_zero)
+    return None
+
+
+def _hidden_in(operand: Numbers, is_zero: bool) -> Any:
+    """Where an operand is zero, or very low; None where that is not known, or it is so nowhere."""
+    if isinstance(operand, Hidden):
+        return operand.mask if operand.is_zero is is_zero else None
+    if not isinstance(operand, np.ndarray) or not _is_float(operand.dtype):
+        return None
+    held = once(operand)
+    found = held == 0 if is_zero else held <= _LOWEST
+    return np.broadcast_to(found, operand.shape) if found.any() else None
+
+
+def _chosen(choice: Any, cases: Sequence[Numbers], shape: Sequence[int]) -> Hidden | None:
+    """What is hidden of a choice between cases."""
+    for is_zero in (False, True):
+        own = [_hidden_in(case, is_zero) for case in cases]
+        every = [place for place, mask in enumerate(own) if mask is not None and once(mask).all()]
+        if len(every) == 1:
+            return Hidden(np.broadcast_to(once(choice) == every[0], shape), is_zero)
+        parts = [(place, mask) for place, mask in enumerate(own) if mask is not None]
+        if parts and choice.size <= _MOST_BYTES:
+            return Hidden(np.logical_or.reduce([(choice == place) & mask for place, mask in parts]), is_zero)
+    return None
 
 
 def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
@@ -153,6 +231,10 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 #: Primitives whose results repeat or show what they are given, and take no memory.
 _VIEWS = ("broadcast_in_dim", "iota", "slice", "dynamic_slice", "transpose", "rev", "squeeze", "expand_dims")
+
+
+#: Primitives that move what they are given, or give it in another format.
+_MOVING = (*_VIEWS, "reshape", "convert_element_type", "copy", "stop_gradient")
 
 
 def sliced_part(shape: Sequence[Any], sizes: Sequence[Any], starts: Sequence[Numbers]) -> str:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from roofline.programs import needs, regions
-from roofline.programs.jax.indices import Numbers, held_numbers, number_of, picking, worked_out
+from roofline.programs.jax.indices import Hidden, Numbers, held_numbers, hidden, number_of, picking, worked_out
 from roofline.programs.jax.registry import find, scanned, size_of
 from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS, window_places
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
 from roofline.programs.needs import Asked, needed_of_operands
-from roofline.programs.regions import WHOLE, Region
+from roofline.programs.regions import WHOLE, Region, once
 from roofline.sizes import Size, maximum, minimum
 
 
@@ -84,7 +84,10 @@ def _numbers(jaxpr: Any, known: dict[Any, Numbers]) -> dict[Any, Numbers]:
             known[eqn.outvars[0]] = np.asarray(_sizes([eqn.params["dim"]])[0])
             continue
         if inside is None:
-            known |= {var: worked_out(eqn, given) for var in eqn.outvars[:1]}
+            if not eqn.outvars:
+                continue
+            worked = None if any(isinstance(each, Hidden) for each in given) else worked_out(eqn, given)
+            known |= {var: hidden(eqn, given) if worked is None else worked for var in eqn.outvars[:1]}
             continue
         inner, held = open_jaxpr(inside)
         own = _numbers(inner, _given(inner, [*map(held_numbers, held or ()), *given]))
@@ -126,6 +129,9 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         return _of_inputs(jaxpr, wanted, [*map(held_numbers, held or ()), *given])
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
+    if eqn.primitive.name == "dot_general":  # which looks for zeros alone
+        given = [each.others if isinstance(each, Hidden) and each.is_zero else each for each in given]
+    given = [None if isinstance(each, Hidden) else each for each in given]
     return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
 
 
@@ -212,8 +218,9 @@ def _selected(each: Asked) -> Iterator[Region]:
     choice, shape = each.numbers[0], each.outs[0]
     yield regions.aligned(each.region, each.ins[0], shape)
     for case in range(len(each.ins) - 1):
-        known = choice is not None and choice.shape == shape and choice.size <= _LARGEST_MASK
-        yield regions.let_through(each.region, shape, choice == case) if known else each.region
+        known = choice is not None and choice.shape == shape and once(choice).size <= _LARGEST_MASK
+        taken = np.broadcast_to(once(choice) == case, shape) if known else None
+        yield each.region if taken is None else regions.let_through(each.region, shape, taken)
 
 
 def _reshaped(each: Asked) -> Iterator[Region]:
@@ -348,23 +355,19 @@ def _multiplied(each: Asked) -> Iterator[Region]:
         shown.append({d: place for place, d in enumerate(batched[side])} | {d: before + n for n, d in enumerate(free)})
         before += len(free)
     for side, shape in enumerate(each.ins[:2]):
-        other, axis = each.numbers[1 - side], contracted[1 - side][0] if len(contracted[0]) == 1 else 0
-        is_matrix = other is not None and other.ndim == 2 and not batched[0] and len(contracted[0]) == 1
+        other = each.numbers[1 - side] if len(contracted[0]) == 1 else None
 
-        def met(
-            box: Any,
-            side: int = side,
-            shape: Any = shape,
-            axis: int = axis,
-            other: Any = other,
-            known: bool = is_matrix,
-        ) -> Any:
-            held = shown[side]
-            part = tuple(box[held[d]] if d in held else (0, size, 1) for d, size in enumerate(shape))
-            if not known:
+        def met(box: Any, side: int = side, shape: Any = shape, other: Any = other) -> Any:
+            part = tuple(box[shown[side][d]] if d in shown[side] else (0, size, 1) for d, size in enumerate(shape))
+            if other is None:
                 return [part]
-            columns = np.moveaxis(other, axis, 0)[:, slice(*box[shown[1 - side][1 - axis]])]
-            rows = np.flatnonzero((columns != 0).any(1))
+            given = [
+                slice(*box[shown[1 - side][d]]) if d in shown[1 - side] else slice(None) for d in range(other.ndim)
+            ]
+            nonzero = once(other[tuple(given)]) != 0
+            rows = np.flatnonzero(nonzero.any(tuple(d for d in range(other.ndim) if d != contracted[1 - side][0])))
+            if len(rows) and len(rows) == nonzero.shape[contracted[1 - side][0]]:
+                return [part]
             return (regions.with_rows(part, contracted[side][0], rows) or [part]) if len(rows) else []
 
         yield regions.each(each.region, met)

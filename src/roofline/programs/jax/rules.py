@@ -15,12 +15,15 @@ from math import prod
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 from roofline.frozen import replace
 from roofline.ops import linear_algebra as counts
 from roofline.ops.masks import FULL, TOP_LEFT, BandMask
 from roofline.ops.pricing import Reach, valid_taps_of
 from roofline.programs.jax.indices import gathered_part, picking, sliced_part
 from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, size_of
+from roofline.programs.regions import count_where, once
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
 from roofline.sizes import Size, exact_div, maximum, minimum, product
@@ -302,7 +305,12 @@ def chosen(call: Call) -> Priced:
     idents = [side.ident for side in sides if side is not None]
     if which is None or which.shape != call.outs[0].shape or len({*idents}) < len(idents):
         return op
-    return needing(op, {t.ident: int((which == n).sum()) for n, t in enumerate(sides) if t is not None})
+    return needing(op, {t.ident: _held(which, n) for n, t in enumerate(sides) if t is not None})
+
+
+def _held(numbers: Any, number: int) -> int:
+    """How often an array holds a number; what is repeated is looked at once."""
+    return count_where(np.broadcast_to(once(numbers) == number, numbers.shape))
 
 
 #: FLOPs an element: (1 + x)·(1 − x); nothing where complex numbers are put together or taken apart.
