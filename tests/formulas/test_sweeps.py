@@ -25,6 +25,7 @@ from roofline.cli import cli, main
 from roofline.errors import InputError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
 from roofline.models import serve_bound, train
+from roofline.models import sweeps as model_sweeps
 from roofline.models.closed_form import model_formula, step_function
 from roofline.models.serving.bound import Pipelined
 from roofline.models.sweeps import sweep_steps
@@ -639,6 +640,22 @@ def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: 
     assert sorted(order.tolist()) == [at for at in range(135) if at not in (0, 45)]
     for name in numbers:
         np.testing.assert_allclose(rows[name], found[name][order], rtol=1e-14, err_msg=name)
+
+
+def test_many_layouts_of_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compile the closed form of each layout takes ten times as long; the table is the same, what it says too."""
+    columns = "lower,upper,bound_by,flops,bytes,memory,fits,utilisation,throughput,time.nvlink,memory.kv"
+    asked: dict[str, Any] = {"on": "h100:4", "tensor": [2, 8], "pipeline": [1, 2], "columns": columns}
+    asked |= {"batch": [1, 64], "prompt": [1, 512]}
+    forms = sweep_steps("qwen3-0.6b", "prefill", **asked)
+    monkeypatch.setattr(model_sweeps, "MANY_CHOICES", 1)
+    found = sweep_steps("qwen3-0.6b", "prefill", **asked)
+    assert list(found) == list(forms)
+    assert found.plain("bound_by") == forms.plain("bound_by")
+    for name in columns.replace("bound_by,", "").split(","):
+        np.testing.assert_allclose(found[name], forms[name], rtol=1e-12, err_msg=name)
+    assert (found.incomplete, found.notes, found.impossible) == (forms.incomplete, forms.notes, forms.impossible)
+    assert "1 row has no figures: a prompt of fewer than 2 tokens makes no 2 chunks" in found.incomplete
 
 
 def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:

@@ -185,6 +185,27 @@ class Evaluated(Columns):
         if checked and not function.conditions:
             self._checked = None, {}
 
+    @classmethod
+    def of_columns(
+        cls,
+        function: Compiled,
+        sizes: Mapping[str, Any],
+        columns: Mapping[str, Any],
+        wrong: Any,
+        why: Mapping[str, int],
+    ) -> Evaluated:
+        """Columns that were worked out in another way, as flat arrays; ``wrong`` rows have none, counted in ``why``."""
+        import numpy as np
+
+        shape = np.broadcast_shapes(*(np.shape(size) for size in sizes.values()))
+        found = cls(function, sizes, shape, prod(shape), 1)
+        for name, column in columns.items():
+            of_codes = isinstance(column, Codes)
+            whole = Codes(column.codes.reshape(shape), column.names) if of_codes else column.reshape(shape)
+            found._done[name] = whole
+        found._checked = wrong.reshape(shape) if why else None, dict(why)
+        return found
+
     @property
     def columns(self) -> Mapping[str, Any]:  # type: ignore[override]
         """Every column, worked out."""

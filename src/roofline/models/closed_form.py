@@ -318,10 +318,14 @@ def _fixed(name: str, value: Any) -> Any:
 
 def _ways(model: Model, phase: str, on: str | Machine, options: Mapping[str, Any]) -> list[Formula]:
     """The closed form of a step in each way that may be the fastest."""
+    _refuse_warm(on, options)
+    return [_training(model, on, options)] if phase == "train" else _serving(model, phase, on, options)
+
+
+def _refuse_warm(on: str | Machine, options: Mapping[str, Any]) -> None:
     if _is_warm(on, options):
         hint = "leave warm out here; llm and train take it, at sizes that are given"
         raise InputError("the bandwidth of warm data follows the sizes, so a step has no closed form", hint=hint)
-    return [_training(model, on, options)] if phase == "train" else _serving(model, phase, on, options)
 
 
 def _is_warm(on: str | Machine, options: Mapping[str, Any]) -> bool:
@@ -379,19 +383,54 @@ def fill_in_chunks(
     blocks, every, why = list[dict[str, Any]](), list[Any](), dict[str, int]()
     for start in range(0, len(next(iter(rows.values()))), BLOCK):
         sizes = {name: values[start : start + BLOCK] for name, values in rows.items()}
-        count = len(next(iter(sizes.values())))
-        try:
-            step, wrong, said = asked_of_rows(sizes, lambda some: step_bound(model, phase, **{**options, **some}))
-        except SizeError as error:
-            if error.rows is None:
-                raise
-            step, wrong, said = None, True, {error.rule: count}
-        every.append(np.broadcast_to(False if wrong is None else wrong, count))
-        blocks.append({name: np.where(every[-1], *_figures(step, name)) for name in columns})
+        step, wrong, said = _step_of_rows(model, phase, sizes, options)
+        every.append(wrong)
+        blocks.append({name: np.where(wrong, *_figures(step, name)) for name in columns})
         why |= {rule: why.get(rule, 0) + number for rule, number in said.items()}
     found.fill_in(
         {name: np.concatenate([each[name] for each in blocks]) for name in columns}, np.concatenate(every), why
     )
+
+
+def _step_of_rows(
+    model: Model, phase: str, rows: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Bound | None, Any, dict[str, int]]:
+    """A step over rows of sizes, None where no row can be; which rows cannot, and how many by the reason."""
+    import numpy as np
+
+    count = len(next(iter(rows.values())))
+    try:
+        step, wrong, said = asked_of_rows(rows, lambda some: step_bound(model, phase, **{**options, **some}))
+    except SizeError as error:
+        if error.rows is None or not np.all(error.rows):
+            raise
+        step, wrong, said = None, True, {error.rule: count}
+    return step, np.broadcast_to(False if wrong is None else wrong, count), said
+
+
+def step_columns(model: Model, phase: str, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> Evaluated:
+    """A step of serving at sizes that broadcast, priced as arrays: of few rows quicker than to compile its closed form.
+
+    >>> found = step_columns(load("llama-2-7b"), "decode", {"batch": [1, 64], "context": 1024}, {"on": "h100"})
+    >>> [round(time * 1e3, 1) for time in found["lower"].tolist()], found["bound_by"].tolist()
+    ([4.1, 14.2], ['hbm', 'hbm'])
+    """
+    import numpy as np
+
+    _refuse_warm(options["on"], options)
+    refuse_arrays(options)
+    given = {name: np.asarray(size, np.float64) for name, size in sizes.items()}
+    rows = {name: each.reshape(-1) for name, each in zip(given, np.broadcast_arrays(*given.values()), strict=True)}
+    step, wrong, why = _step_of_rows(model, phase, rows, options)
+    every = () if step is None else (step, *getattr(step, "stages", ()))
+    names = [*COLUMNS, "intensity", "utilisation", *(f"time.{name}" for each in every for name in each.times)]
+    names += [f"memory.{name}" for each in every if each.footprint for name in each.footprint.parts]
+    columns: dict[str, Any] = {name: np.where(wrong, *_figures(step, name)) for name in names if name != "bound_by"}
+    codes = Codes(np.zeros(len(wrong), np.int8), ()) if step is None else step.bound_by
+    columns["bound_by"] = Codes(np.where(wrong, len(codes.names), codes.codes), (*codes.names, ""))
+    said = (() if step is None else step.incomplete), (() if step is None else step.assumptions)
+    function = Compiled(f"{model.name} {phase}", dict.fromkeys(given), {}, dict.fromkeys(columns), {})
+    return Evaluated.of_columns(replace(function, incomplete=said[0], assumptions=said[1]), given, columns, wrong, why)
 
 
 def _figures(step: Bound | None, name: str) -> tuple[Any, Any]:

@@ -44,7 +44,14 @@ from roofline.hardware.figures import hourly_price, told_apart
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
 from roofline.meanings import LISTS, meant, unknown_argument
-from roofline.models.closed_form import OF_TRAINING, TRAINING_SIZES, fill_in_chunks, refuse_arrays, step_function
+from roofline.models.closed_form import (
+    OF_TRAINING,
+    TRAINING_SIZES,
+    fill_in_chunks,
+    refuse_arrays,
+    step_columns,
+    step_function,
+)
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -64,6 +71,9 @@ from roofline.statements import untimed_apart, without
 
 #: The most choices of which the cheapest row is shown.
 MOST_CHEAPEST = 12
+
+#: More choices of at most so many rows each are priced as arrays: to compile the closed form of each takes longer.
+MANY_CHOICES, FEW_ROWS = 32, 1024
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
@@ -540,6 +550,8 @@ class StepTable(BlockTable):
         self.choices = len(self.every)
         splits = phase == "train" and all(map(self._splits, range(self.choices)))
         self.axes, self.columns = axes, [*[PARTS] * splits, *columns]
+        self._by_arrays = False
+        self._functions: dict[int, Compiled] = {}
         self._machines: dict[int, Machine] = {}
         self._copies: dict[int, Any] = {}
         self._noted, self._left_out = Counter[tuple[str, str]](), Counter[str]()
@@ -587,14 +599,21 @@ class StepTable(BlockTable):
 
     def function(self, number: int) -> Compiled:
         """The formula of a choice; raises where it is not possible."""
+        if number in self._functions:
+            return self._functions[number]
         sizes: dict[str, Any] = dict.fromkeys(self.axes, 1)
         if self._splits(number):
             sizes[PARTS] = symbol(PARTS, exact=True)
         return step_function(self.model, self.phase, **{**self._asked(number), **sizes})
 
-    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled:
-        """The formula of a choice, with groups of columns compiled."""
+    def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled | Evaluated:
+        """The formula of a choice, with groups of columns compiled; or its few rows, priced as arrays."""
         try:
+            if self._by_arrays:
+                across = self._across([(0, size) for size in self.shape])
+                rows = step_columns(self.model, self.phase, across, self._asked(choice))
+                self._functions[choice] = rows.function
+                return rows
             function = self.function(choice)
         except self.leave_out as error:
             if self.choices == 1:
@@ -622,9 +641,11 @@ class StepTable(BlockTable):
         return {name: self.column(found, name, choice, sizes) for name in names}
 
     def _over(
-        self, function: Compiled, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
+        self, function: Compiled | Evaluated, choice: int, sizes: Mapping[str, Any], names: Sequence[str]
     ) -> tuple[Evaluated, Mapping[str, Any]]:
         """The formula of a choice at sizes, and those sizes with the parts that a training step is done in."""
+        if isinstance(function, Evaluated):
+            return function, sizes
         if self._splits(choice):
             sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
         forms = _forms(function, names)
@@ -718,6 +739,7 @@ class StepTable(BlockTable):
     def in_memory(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """All rows of all choices that are possible; the others' are NaN."""
         self._noted, self._left_out, grid = Counter(), Counter(), prod(self.shape)
+        self._by_arrays = self.phase != "train" and self.choices > MANY_CHOICES and grid <= FEW_ROWS
         is_checked = "fits" not in self.columns and not OF_RUNS.isdisjoint(self.columns)
         self.names += ("fits",) * is_checked
         table, done, impossible = self.all_columns(progress)

@@ -197,7 +197,15 @@ def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) 
     chosen = np.broadcast_to(some, shape).ravel()
     answers = []
     for where in (np.flatnonzero(chosen), np.flatnonzero(~chosen)):
-        answers.append((where.tolist(), ask(**fixed, **{name: values.ravel()[where] for name, values in full.items()})))
+        here = {name: values.ravel()[where] for name, values in full.items()}
+        try:
+            answers.append((where.tolist(), ask(**fixed, **here)))
+        except SizeError as error:
+            if error.rows is not None:  # of the entries asked for: where they are among all
+                among = np.zeros(shape, bool)
+                among.flat[where] = error.rows
+                error.rows = among
+            raise
     return _stack(answers, shape, full)
 
 
@@ -222,7 +230,7 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
     bounds = [bound for _, bound in answers]
     plain = ("flops", "intensity", "critical_intensity", "lower", "op_by_op", "upper", "attainable", "utilisation",
              "estimate")  # fmt: skip
-    times = columns([bound.times for bound in bounds])
+    times = columns([{**bound.times, **_idle_resources(bound)} for bound in bounds])
     found = [bound.footprint for bound in bounds if bound.footprint is not None]
     footprint = None
     if len(found) == len(bounds):
@@ -239,6 +247,11 @@ def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], v
             changed["sizes"][name] = first.sizes.get(name, 1)
     base = first if type(first) is Bound else Bound(**{f.name: getattr(first, f.name) for f in fields(Bound)})
     return replace(base, **changed, times=times, bound_by=Codes.of(times), uses=(), ops=(), footprint=footprint)
+
+
+def _idle_resources(bound: Bound) -> dict[str, int]:
+    """The resources that other stages of a pipeline use alone, without a time in the slowest."""
+    return {name: 0 for stage in getattr(bound, "stages", ()) for name in stage.times if name not in bound.times}
 
 
 #: Costs of each layer, of what comes before the first, and of what comes after the last.
