@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from roofline.bounds.api import bound
+from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import MOST_POINTS, gather_operations, program_roofline
 from roofline.errors import InputError, SizeError
+from roofline.models.serving.answer import serve
 from roofline.models.sweeps import sweep
 from roofline.models.training import train
 
@@ -45,6 +47,12 @@ def test_gradients_of_a_training_step_are_told_from_what_they_are_of():
     assert "gradients of post_attention_layernorm, input_layernorm, norm" in names
 
 
+def test_operations_under_one_roof_have_a_colour_and_a_marker_each() -> None:
+    step = serve("llama-3-8b", on="h100", batch=8, context=1024).plot()
+    for chart in (plot("bf16[64, 512] @ bf16[512, 512]", "softmax(fp32[64, 512])", on="h100"), step):
+        assert len({(point.series, point.shape) for point in chart.points}) == len(chart.points) > 1
+
+
 def test_training_steps_draw_the_time_of_operations_and_side_by_side_what_they_take_at_worst() -> None:
     steps = [train("llama-3-8b", on="h100:8", batch_tokens=2**19, tensor=ways) for ways in (1, 8)]
     bars = steps[0].plot("time").bars
@@ -63,6 +71,6 @@ def test_training_steps_draw_the_time_of_operations_and_side_by_side_what_they_t
 
 def test_rows_that_cannot_be_are_counted_below_the_bars_of_a_sweep() -> None:
     chart = sweep("llama-3-8b", phase="train", on="h100:8", tensor=[1, 3, 8], batch_tokens=2**19).plot()
-    assert chart.subtitle == "h100:8, batch tokens 524,288, sequence 4,096"
+    assert chart.subtitle == "8 x NVIDIA H100 SXM5 80GB, batch tokens 524,288, sequence 4,096"
     assert chart.left_out == ("2 of 3 choices are drawn",)
     assert chart.notes[1].startswith("1 row has no figures: on h100:8, tensor 3: tensor 3 is 3 chips, of which h100:8")

@@ -137,7 +137,7 @@ def test_a_machine_that_does_not_fit_is_not_the_cheapest_and_a_page_is_found_as_
     box, rows = beside.bounding_box(), beside.inner_text()
     assert box["y"] + box["height"] < 720, "machines side by side stand above the fold"
     hatched = [each.text_content() for each in tab.page.locator("rect.zone.full title").all()]
-    assert hatched == ["does not fit on h100:8"]
+    assert hatched == ["does not fit on h100:8"] * 2, "in the picture and in its key"
     assert "does not fit" in rows
     wide = "[...document.querySelectorAll('.beside .scroll')].map((each) => [each.scrollWidth, each.clientWidth])"
     assert all(whole <= room for whole, room in tab.page.evaluate(wide)), "no column is cut off"

@@ -34,7 +34,8 @@ const priceOf = (of: Step): number => typedPrice(of) || of.prices[kindOfPrice() 
 function PriceSource({ all }: { all: Step[] }) {
   const kind = kindOfPrice(), listed = all.filter((of) => !typedPrice(of) && of.prices[kind ?? ""]?.source), missing = all.some((of) => !Number.isFinite(priceOf(of)));
   const said = [...new Set(listed.map((of) => of.prices[kind!].source))];
-  return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour where there is none" : "type your own"}</p>;
+  if (!listed.length && !missing) return null;
+  return <p class="quiet">{listed.length > 0 && <>prices: the catalog's “{kind}”, from {said.join("; ")}; </>}{missing ? "type what a chip costs for an hour where there is none" : "or type your own"}</p>;
 }
 
 /** Dollars of a chip for an hour: what is typed stands until it is no price. */
@@ -397,7 +398,7 @@ export function AnswerView({ advice }: { advice?: JSX.Element }) {
           {beside.value.length > 1 && beside.value.map((i, k) => <button aria-pressed={i === index.value} onClick={() => choose(step.value.name, k)}>{it.steps[i].on}</button>)}</div>}
       </header>
       {found.length > 0 && <section class={`card ${stale ? "stale-block" : ""}`} aria-label="Solution">{stale && <p class="quiet">as asked, not as moved:</p>}<Sections sections={found} /></section>}
-      {live.value && <><Beside /><div class="columns"><div><Card /><Resources /></div><div><Knobs /></div></div>
+      {live.value && <><Beside /><div class="columns"><div><Card /></div><div><Knobs /></div></div><Resources />
         <SizeChart key={`${step.value.name}${place.value}`} /></>}
       {lead.length > 0 && <section class="card" aria-label="Answer"><Sections sections={lead} /></section>}
       {!live.value && isSharded(it.answer) && <Sharding answer={it.answer} />}

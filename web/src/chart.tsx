@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { Bars } from "./bars";
 import { aboutMark } from "./facts";
 import { HeatMap } from "./heatmap";
-import { BOTTOM, Cells, colorOf, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, textOf, TOP, type Spot, written } from "./marks";
+import { BOTTOM, Cells, colorOf, Curve, diamond, drawn, HEIGHT, isOf, LEFT, nameOf, shape, spots, textOf, TOP, type Spot, written, Zone } from "./marks";
 import { percent, quantity } from "./quantity";
 import { pinned, type Axis, type ChartSpec, type Mark } from "./state";
 import { Exports, Figures, Key, width } from "./tools";
@@ -74,7 +74,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const sketch = useMemo(() => drawn(marks, x, y, WIDTH - RIGHT, WIDTH, id), seen);
   const cells = useMemo(() => new Cells(all, x, y), seen);
   const roofs = useMemo(() => marks.filter((mark) => mark.role === "slope" || mark.role === "ceiling"), [marks]);
-  const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || (m.mark === "point" && spec.kind !== "latency")).map(nameOf))], [spec]);
+  const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || m.mark === "region" || (m.mark === "point" && spec.kind !== "latency")).map(nameOf))], [spec]);
   const named = useMemo(() => (pinned.value ? all.find((spot) => spot.mark.mark === "point" && isOf(spot.mark, pinned.value)) ?? null : null), [all, pinned.value]);
   const pin = held ?? named;
   /** Pin a point: its name is marked in every chart and table; a place on a line is pinned here alone. */
@@ -183,7 +183,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(roofs, cross, spec)}</p>}
       {names.length > 1 && names.length <= 24 && <Key names={names} hidden={hidden} hide={setHidden} sign={(name) => {
         const mark = spec.marks.find((each) => nameOf(each) === name)!;
-        return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: colorOf(mark) }} />;
+        return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : mark.mark === "region" ? <Zone mark={mark} x={0} y={0} width={26} height={10} id={id} /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: colorOf(mark) }} />;
       }} />}
       <details class="drawer quiet"><summary>about this chart</summary>
         <p>Click a point to pin it; click the chart, then turn the wheel to zoom; drag to move it; double-click to reset. With the keyboard: left and right move, up and down go from point to point, + and − zoom, Escape resets.</p>

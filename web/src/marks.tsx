@@ -107,12 +107,16 @@ export function drawn(marks: Mark[], x: Place, y: Place, right: number, WIDTH: n
 export const Curve = ({ mark, d }: { mark: Mark; d: string }) =>
   <path class={`curve ${mark.role ?? ""}`} d={d} style={{ stroke: colorOf(mark) }} stroke-dasharray={dashOf(mark)} />;
 
+/** A region, in a chart and in its key. */
+export const Zone = ({ mark, id, ...box }: { mark: Mark; id: string; x: number; y: number; width: number; height: number }) =>
+  <rect class={`zone ${mark.color}`} {...box} style={mark.color === "full" ? { fill: `url(#full${id})` } : undefined}><title>{mark.label}</title></rect>;
+
 function one(mark: Mark, x: Place, y: Place, right: number, WIDTH: number, labels: Label[], id: string): JSX.Element | null {
   const color = colorOf(mark);
   if (mark.mark === "region") {
     const from = x(mark.x0!), wide = Math.max(0, x(mark.x1!) - from), full = mark.color === "full";
     if (full && wide > 6.8 * mark.label!.length) labels.push({ places: [HEIGHT - BOTTOM - 8, TOP + 14, (HEIGHT + TOP - BOTTOM) / 2].map((at) => [from + 6, at]), text: mark.label!, color: "var(--alert)" });
-    return <g><rect class={`zone ${mark.color}`} x={from} width={wide} y={TOP} height={HEIGHT - TOP - BOTTOM} style={full ? { fill: `url(#full${id})` } : undefined}><title>{mark.label}</title></rect>
+    return <g><Zone mark={mark} x={from} y={TOP} width={wide} height={HEIGHT - TOP - BOTTOM} id={id} />
       {full && <line class="edge" x1={from} x2={from} y1={TOP} y2={HEIGHT - BOTTOM} />}</g>;
   }
   if (mark.mark === "line") {

@@ -57,7 +57,8 @@ def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "
     def renamed(number: int, members: Sequence[OpBound]) -> dict[str, Any]:
         text = _last_words(members)
         name = f"{phases[number][0]}: {text}" if several else text
-        return {"series": number if several else 0, "shape": number, "label": name, "text": name}
+        of_phase = {"series": number, "shape": number} if several else {}
+        return {**of_phase, "label": name, "text": name}
 
     answers = [replace(_single(phase), machine=first) for _, phase in phases]
     title = f"{found.model.name} on {first.name}"

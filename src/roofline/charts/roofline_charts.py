@@ -33,7 +33,7 @@ from roofline.charts.roofs import (
     with_styles,
     without_slope,
 )
-from roofline.charts.specification import Axis, Mark, Point, Region
+from roofline.charts.specification import NEUTRAL, Axis, Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
@@ -146,7 +146,7 @@ def roofline_chart(
     took = [run.seconds for run in measured]
     timed = times if not any(answer.is_rate_only for answer in bounds) else []
     sized = _sized([point for point, _ in done], timed, [*timed, *took])
-    named, unnamed = _longest_named(_labelled(sized, len(machines) == 1), times)
+    named, unnamed = _longest_named(_labelled(sized, len(machines) == 1, len(machines) == 1 and not levels), times)
     for (_, part), point in zip(done, list(named), strict=True):
         named += _at_levels(point, part, roofs) if levels else ()
     ran, others = _longest_named(_sized(list(_run_points(runs, priced, colors)), took, [*timed, *took]), took)
@@ -210,7 +210,7 @@ def rows_roofline(answer: Bound, *, theme: str = "light") -> Chart:
         return Point(label, float(x[row]), float(y[row]), bound_by=str(binds[row]), on=answer.machine.key)
 
     found = [point(row) for row in shown]
-    named = list(_labelled(found, True)) if len(found) <= MOST_POINTS else found
+    named = list(_labelled(found, True, True)) if len(found) <= MOST_POINTS else found
     drawn = _sized(named, times[shown].tolist(), times[shown].tolist())
     roofs = _roofs([answer.machine], (), (), [(answer, 0)], None)
     said = [f"{len(shown):,} of {times.size:,} rows: of those in nearly one place the one that takes longest"]
@@ -317,8 +317,11 @@ def _at_levels(point: Point, part: Bound | OpBound, roofs: Sequence[Roof]) -> It
                 yield replace(point, label=label, y=rate, text="", size=size, series=slope.series)
 
 
-def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
-    """A marker for every operation on every machine; its name stands once, beside the highest."""
+def _labelled(done: Sequence[Point], alone: bool, colored: bool) -> Iterator[Point]:
+    """A marker for every operation on every machine; its name stands once, beside the highest.
+
+    ``alone`` is one machine; where colours tell no levels apart either, each operation is ``colored`` in its own.
+    """
     highest: dict[str, Point] = {}
     for point in done:
         if point.label not in highest or point.y > highest[point.label].y:
@@ -329,7 +332,8 @@ def _labelled(done: Sequence[Point], alone: bool) -> Iterator[Point]:
         text = _wrapped(point.label) if point is highest[point.label] else ""
         if text and detailed:
             text += f"\n{format_quantity(point.y, 'FLOP/s')}, {point.bound_by} binds"
-        yield replace(point, shape=order[point.label], text=text)
+        at = order[point.label]
+        yield replace(point, shape=at, text=text, series=at % NEUTRAL if colored else point.series)
 
 
 def _sized(points: Sequence[Point], times: Sequence[float], of: Sequence[float]) -> list[Point]:
