@@ -243,7 +243,7 @@ def test_a_picture_of_a_sweep_says_what_is_the_same_in_all_and_leaves_out_what_d
     asked = {"on": "h200:2", "tensor": 2, "batch": range(1, 257), "context": 8000, "weights": ["fp8", "bf16"]}
     table = sweep("qwen3-32b", **asked)
     chart = table.plot()
-    assert chart.subtitle == "h200:2, tensor 2, context = 8000"
+    assert chart.subtitle == "2 x NVIDIA H200 SXM, tensor 2, context = 8000"
     assert chart.x.label == "batch"
     fits = table["fits"].tolist()
     assert sum(len(line.x) for line in chart.lines) == sum(fits) < len(fits)

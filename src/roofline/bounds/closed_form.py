@@ -644,8 +644,7 @@ class Formula(Answer):
     @property
     def of_chips(self) -> str:
         """The machine, with the number of chips where there are several."""
-        chips = product(self.machine.shape) * self.machine.slices
-        return self.machine.name if is_one(chips) else f"{chips} x {self.machine.name}"
+        return self.machine.of_chips
 
     def one_line(self) -> str:
         """How many terms it has, and which one binds."""

@@ -14,7 +14,7 @@ from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once
 from roofline.quantity import format_amount
 from roofline.sections import Section, Table
-from roofline.sizes import Size, is_symbol, product
+from roofline.sizes import Size, is_one, is_symbol, product
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -303,6 +303,12 @@ class Machine(Answer):
         """The target as it is typed: ``v5e:4x4``, ``v5e:16x16:2``."""
         shape = ":" + "x".join(map(str, self.shape)) if self.shape else ""
         return f"{self.key}{shape}" + (f":{self.slices}" if self.slices > 1 else "")
+
+    @property
+    def of_chips(self) -> str:
+        """The name, with the number of chips where there are several: ``256 x TPU v5e``."""
+        chips = product(self.shape) * self.slices
+        return self.name if is_one(chips) else f"{chips} x {self.name}"
 
     @property
     def figures_set(self) -> dict[str, float]:

@@ -281,7 +281,7 @@ class StepSweep(Columns):
     def same_in_all(self) -> str:
         """What is the same in all rows, of the machine, the layout and the formats, in a phrase."""
         named = self._asked_in_all
-        where = [str(named.pop("on"))] if "on" in named else []
+        where = [_machines({"on": [self.asked["on"]]}, self.asked)["on"][0].of_chips] if named.pop("on", "") else []
         return ", ".join([*where, *(f"{name} {each}" for name, each in named.items())])
 
     @property
