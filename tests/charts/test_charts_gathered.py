@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from roofline import formula
 from roofline.bounds.api import bound
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import MOST_POINTS, gather_operations, program_roofline
@@ -74,3 +75,10 @@ def test_rows_that_cannot_be_are_counted_below_the_bars_of_a_sweep() -> None:
     assert chart.subtitle == "8 x NVIDIA H100 SXM5 80GB, batch tokens 524,288, sequence 4,096"
     assert chart.left_out == ("2 of 3 choices are drawn",)
     assert chart.notes[1].startswith("1 row has no figures: on h100:8, tensor 3: tensor 3 is 3 chips, of which h100:8")
+
+
+def test_the_picture_of_a_formula_names_its_machine_and_the_algorithms_of_its_collective() -> None:
+    found = formula("AllReduce_X(bf16[N])", on="h100:8", mesh={"X": 8})
+    chart = found(N=[2**at for at in range(4, 26, 2)]).plot()
+    assert chart.subtitle == "8 x NVIDIA H100 SXM5 80GB"
+    assert chart.notes[0] == "AllReduce over X: the fastest at each size: direct, in-switch from 77.1 kB"

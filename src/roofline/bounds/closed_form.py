@@ -272,6 +272,7 @@ class Formula(Answer):
             self.incomplete,
             self.assumptions,
             self.case,
+            self.of_chips,
         )
 
     @property

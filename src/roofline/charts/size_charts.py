@@ -533,14 +533,15 @@ def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Cha
     ends = [size for line in marks for size in (line.x[0], line.x[-1])]
     across = replace(log_axis(over.replace("_", " "), "", ends), whole=True)
     same = [_named(name, table.plain(name)[0]) for name in table.whole if name != over]
+    said = table.function.assumptions  # the algorithm of a collective first: its change is a step in the picture
     return Chart(
         kind="time",
         title=f"Time of {table.function.name} over {over}",
-        subtitle=", ".join(same),
+        subtitle=" · ".join(filter(None, [table.function.on, ", ".join(same)])),
         x=across,
         y=rising_axis([value for line in marks for value in line.y], "log", "time on a resource", "s"),
         marks=tuple(marks),
-        notes=table.incomplete,
+        notes=(*table.incomplete, *sorted(said, key=lambda each: getattr(each, "kind", "") != "collective")),
         theme=theme,
     )
 

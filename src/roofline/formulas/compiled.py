@@ -61,7 +61,7 @@ class Compiled:
     others. Of several ``ways`` each row takes the one with the least ``lower`` of those whose ``case`` it is.
     ``rates`` may be given to a call too. A size in ``from_zero`` may be 0. ``definitions`` are what symbols in the
     forms stand for that are neither sizes nor rates (:class:`roofline.sizes.Definitions`). ``incomplete`` is not timed,
-    ``assumptions`` hold of every row.
+    ``assumptions`` hold of every row. ``on`` names the machine.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Compiled:
     incomplete: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     case: ValidRange | None = None
+    on: str = ""
     _made: dict[Any, Any] = field(default_factory=dict)
     _simple: dict[bool, dict[Any, Any]] = field(default_factory=dict)
 
@@ -162,6 +163,7 @@ class Compiled:
             self.from_zero,
             self.ways,
             said,
+            self.on,
             made,
         )
 
@@ -534,14 +536,14 @@ def _texts(function: Compiled, conditions: Sequence[ValidRange]) -> tuple[str, .
 def _arrived(
     name: str, names: tuple[tuple[str, ...], ...], rates: dict[str, float], conditions: Sequence[tuple[str, str]],
     is_case: bool, from_zero: tuple[str, ...], ways: tuple[Compiled, ...],
-    said: tuple[tuple[str, ...], tuple[str, ...]], made: Mapping[Any, Printed],
+    said: tuple[tuple[str, ...], tuple[str, ...]], on: str, made: Mapping[Any, Printed],
 ) -> Compiled:  # fmt: skip
     """A formula that has travelled: the code of its columns, and the names of what it is made of."""
     sizes, forms, times = (dict.fromkeys(each) for each in names)
     holds = [ValidRange(text, reason) for text, reason in conditions]
     case = holds.pop() if is_case else None
     codes = {key: printed.executed(name) for key, printed in made.items()}
-    return Compiled(name, sizes, rates, forms, times, tuple(holds), from_zero, ways, {}, *said, case, codes)
+    return Compiled(name, sizes, rates, forms, times, tuple(holds), from_zero, ways, {}, *said, case, on, codes)
 
 
 def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) -> Any:
