@@ -133,6 +133,22 @@ DRAWN = [
     ["sweep", "bf16[B, D] * bf16[D, F]", "--on", "h100", "B=1:64:*2", "D=256:2048:*2", "F=D"],
     ["train", "llama-3-8b", "--on", "h100:8", "--batch-tokens", "1M", "--microbatches", "4,16"],
     ["chips", "h100"],
+    [
+        "plan",
+        "llama-3-8b",
+        "--on",
+        "h100",
+        "--count",
+        "1",
+        "--rate",
+        "4/s",
+        "--prompt",
+        "1024",
+        "--output",
+        "128",
+        "--formats",
+        "bf16",
+    ],
 ]
 
 

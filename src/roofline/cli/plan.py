@@ -23,7 +23,7 @@ MISSED = 3
 _BESIDE = {
     **dict.fromkeys(("accept", "draft_by"), ("draft",)),
     "draft_weights": ("draft_by",),
-    "dark": ("file",),
+    **dict.fromkeys(("dark", "width"), ("file",)),
 }
 
 
@@ -43,7 +43,7 @@ _BESIDE = {
         "output-file", callback=data_or_picture, help="Draw the frontier (.svg, .png, .pdf); .json, .txt: all; .csv."
     ),
     option("view", type=ChartKind("plan")),
-    *options("dark json"),
+    *options("dark width json"),
 )
 def plan_command(
     model: str,
@@ -54,6 +54,7 @@ def plan_command(
     file: str | None,
     view: str | None,
     dark: bool,
+    width: int | None,
     **options: Any,
 ) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
@@ -116,7 +117,7 @@ def plan_command(
             show(found.simulated())
     if file is not None or view is not None:
         view = view or ("frontier" if found.asked.load.output > 1 else "first-token")
-        show_chart(charts_of("plan")[view](found, theme="dark" if dark else "light"), file, None)
+        show_chart(charts_of("plan")[view](found, theme="dark" if dark else "light"), file, width)
     if not found.meets:
         click.get_current_context().exit(MISSED)
 
