@@ -23,10 +23,10 @@ from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, drawn_layout, text_width
 from roofline.charts.layout import MARKER, SMALL, TITLE, words, wrap
-from roofline.charts.model_charts import front_chart, serving_roofline
+from roofline.charts.model_charts import front_chart
 from roofline.charts.placement import Box, Boxes, Segments, segment_box
 from roofline.errors import InputError
-from roofline.models import latency_throughput, serve
+from roofline.models import latency_throughput
 
 SIZES = [(600, 400), (720, 480), (1200, 720)]
 
@@ -57,7 +57,7 @@ def test_of_several_chips_each_label_names_its_own_where_there_is_room(name):
     assert all(f"{line.group} {line.text}" in drawn for line in lines)
 
 
-CROWDED = ("fifteen_matmuls", "roofs_of_four", "operations_of_both", "operations_of_experts")
+CROWDED = ("program", "fifteen_matmuls", "roofs_of_four", "operations_of_both", "operations_of_experts")
 WITH_LIMITS = ("bars", "memory_of_batches")
 
 
@@ -402,9 +402,13 @@ def test_a_region_without_room_for_its_label_has_it_in_the_key():
     assert "memory-bound at 810 GB/s only" in [text.lines[0] for text in found.around]
 
 
+def test_a_name_that_would_lie_across_a_line_is_a_number() -> None:
+    found = drawn_layout(ALL["program"]().with_width(600))
+    assert {"1", "2", "3"} <= {text.lines[0] for text in found.labels}
+
+
 def test_the_lines_that_join_labels_to_their_points_do_not_cross():
-    found = serve("llama-3-70b", on="h200:8", tensor=8, batch=8, prompt=1024, context=4096)
-    leaders = [text.leader for text in drawn_layout(serving_roofline(found).with_width(600)).labels if text.leader]
+    leaders = [text.leader for text in drawn_layout(ALL["roofs_of_four"]().with_width(600)).labels if text.leader]
     assert len(leaders) > 1
     assert not any(Segments(leaders).cross(leader).any() for leader in leaders)
 

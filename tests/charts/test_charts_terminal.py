@@ -15,15 +15,15 @@ from roofline.errors import InputError
 GOLDEN = """\
 Roofline of NVIDIA H100 SXM5 80GB
 attainable FLOP/s
-            │
-  1 PFLOP/s ┤                           ⢀⡠⠔◇⠒⠒a⠒⠒⠒⠒⠒⠒⠒2⠒⠒⠒⠒⠂
-500 TFLOP/s ┤                        ⣀⠤⠒⠁
-            │                    ⢀⡠⠔⠊
-200 TFLOP/s ┤                 ⢀⡠⠔1
-            │              ⣀⠤⠊⠁
-100 TFLOP/s ┤          ⢀⡠⠒⠉
- 50 TFLOP/s ┤       ⣀⠔⠊⠁
-            │   ⢀⠤⠒⠉
+  2 PFLOP/s ┤
+  1 PFLOP/s ┤                            ⢀⡠◇⠤⠤a⠤⠤⠤⠤⠤⠤⠤2⠤⠤⠤⠤⠄
+500 TFLOP/s ┤                         ⣀⠤⠒⠁
+            │                     ⢀⡠⠒⠉
+200 TFLOP/s ┤                  ⣀⠤1⠁
+            │              ⢀⡠⠔⠊
+100 TFLOP/s ┤           ⣀⠔⠊⠁
+ 50 TFLOP/s ┤       ⣀⠤⠒⠉
+            │   ⢀⡠⠔⠉
  20 TFLOP/s ┤⡠⠔⠊⠁
             └─────┬────────────────┬────────────────┬───────
                   10              100             1,000

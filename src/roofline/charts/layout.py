@@ -332,12 +332,14 @@ def _labelled(
 ) -> tuple[ChartLayout, bool]:
     """Move labels without a place to the key, which takes room from the others, until each stands here or there.
 
-    It does not go well where one of ``names`` would have to move, or they are not clear.
+    It does not go well where one of ``names`` would have to move, is not clear, or lies across a line.
     """
     lines = [tuple(name.split("\n")) for name in names]
     while True:
         found, missing = _attempt(chart, measure, key)
         well = _clear(found, lines) and not any(entry.text in names for entry in missing)
+        named = Boxes.of([text.box for text in found.labels if text.lines in lines])
+        well &= not any(named.overlap(segment_box(line)).any() for line in _segments(chart, found.frame))
         if not missing or not well:
             return found, well
         key = [*key, *missing]
@@ -437,10 +439,10 @@ def _surroundings(
     bottom += TEXT * LINE_SPACING + GAP / 2
     x_row = bottom + TEXT * LINE_SPACING / 2
     bottom += TEXT * LINE_SPACING + GAP / 2
-    top -= GAP
+    top -= GAP - 1
     if chart.y.label:
         texts.append(Text((axis_title(chart.y),), MARGIN, top - TEXT * LINE_SPACING / 2, TEXT, "left", role="muted"))
-        top -= TEXT * LINE_SPACING + GAP
+        top -= TEXT * LINE_SPACING * 1.5  # a tick at the upper end reaches half a line above it
     y_ticks = ticks(chart.y, most=min(MOST_TICKS, max(3, int((top - bottom) / 34))))
     if chart.y.names:
         y_ticks = _row_names(y_ticks, top - bottom, room * NAMES_SHARE, measure)

@@ -49,7 +49,7 @@ from roofline.sizes import Size, is_array, is_symbol
 LEFT, LEFT_OF_SEVERAL, ROUND = 60.0, 12.0, 6.0
 
 #: The share of the width right of the last ridge, where the ceilings' labels stand, and of the height above the roof.
-CEILING_SHARE, HEADROOM = 0.34, 0.12
+CEILING_SHARE, HEADROOM = 0.34, 0.15
 
 #: The most points whose attainable rate is written out below their name.
 MOST_DETAILED = 4
