@@ -49,13 +49,13 @@ JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "accuracy": ("accuracy", ("accuracy", "held-accuracy", "calibration", "advised-runs")),
 }
 
-#: A picture of a page, and a command that writes a file of the same name.
+#: A picture of a page, and a command or a line of Python that writes a file of the same name.
 _PLACE = re.compile(
     r"(?P<page>https?://[^\s,()]*[\w/])|[/@:_]"
     r"|(?<![\w./-])(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<commit>[0-9a-f]{7,40}))?:(?P<file>[\w./+-]*\w)"
 )
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)
-_COMMAND = r"^\$ (roofline [^\n]*{name}[^\n]*)$"
+_COMMAND = r"^(?:\$|>>>) ([^\n]*{name}[^\n]*)$"
 
 #: The day on which every chip's peaks and bandwidths were last held against public sources.
 FIGURES_CHECKED = "2026-11-28"
