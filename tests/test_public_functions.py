@@ -38,6 +38,7 @@ SAID_OTHERWISE = {
         **dict.fromkeys(("report_file", "file", "output", "chart", "split", "csv_file", "roofline", "view"),
                         "answer.save(path), answer.plot()"),
         **dict.fromkeys(("width", "dark", "against", "phase"), "answer.plot()"),
+        "title": "answer.save(path, title=)",
         "as_json": "to_dict()", "explain": "answer.explain()", "words": "positional", "help_all": "help()",
         "bytes_": "bytes", "set_": "set", "sharp": "algorithm={'AllReduce': 'in-switch'}",
         "full_attention": "count='full'", "all_logits": "logits='all'",

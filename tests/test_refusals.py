@@ -305,7 +305,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: _page("explore"), "a page cannot ask 'explore'; commands are: "),
     (lambda: _page("bound", words=[None]), "None is no word of a command line; a word, a number, or a list"),
     (lambda: _page("bound", more="'x"), "a quotation mark is not closed; close it, or leave it out"),
-    (lambda: _closed(), "every size has a value; name a size in place of its number, as in trace(program, 'bf16[B, 512]')"),
+    (lambda: _closed(), "every size has a value; name a size in place of its number, as in trace(program"),
     (lambda: _rates(1.0, 2.0), "two rates are called W; this answer has no closed form"),
     (lambda: _rates(1.0, open=False), "the rate of hbm is a number; this answer has no closed form"),
     (lambda: roofline.layout("", mesh={"X": 4}), "'' is no tensor; as in layout('bf16[B_X, D]', mesh={'X': 4})"),

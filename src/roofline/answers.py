@@ -211,14 +211,16 @@ class Answer(ABC):
         *,
         width: int | None = None,
         theme: str | None = None,
+        title: str = "",
     ) -> None:
         """Write it; the ending says how.
 
         ``.html`` is a report with sliders, ``.json`` plain data, ``.txt`` what a terminal shows, ``.csv`` the
         table of a data frame, or that of the name ``table``, and ``.svg``, ``.png`` or ``.pdf`` its usual picture,
-        ``width`` pixels wide and in the ``theme`` light or dark. A chip is written as a machine file by ``.toml``.
+        ``width`` pixels wide and in the ``theme`` light or dark. A page or a picture may have a ``title`` of yours. A
+        chip is written as a machine file by ``.toml``.
         """
-        capability("Answer.save")(self, path, table, width, theme)
+        capability("Answer.save")(self, path, table, width, theme, title)
 
     def interactive(self, height: int = 760) -> Any:
         """The report with sliders as a notebook shows it: in a frame of its own that may only run its script.

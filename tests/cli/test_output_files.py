@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import roofline
 from roofline import scaling, sweep, train
 from roofline.charts.drawing import THEMES
 from roofline.cli import main
@@ -174,7 +175,31 @@ def test_how_a_picture_looks_goes_with_a_picture(tmp_path: Path, capsys: Capture
 def test_a_page_is_not_offered_how_a_file_looks() -> None:
     offered = catalog()["commands"]
     names = {name: {each["name"] for each in offered[name]["options"]} for name in ("bound", "train", "sweep")}
-    assert all(not {"dark", "width", "report_file"} & each for each in names.values())
+    assert all(not {"dark", "width", "title", "report_file"} & each for each in names.values())
+
+
+@pytest.mark.parametrize("words", [BOUND, PLAN])
+def test_a_picture_or_a_page_of_every_command_has_a_title_of_its_readers(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, page, data = (tmp_path / name for name in ("x.svg", "x.html", "x.json"))
+    files = [word for each in (picture, page, data) for word in ("-o", str(each))]
+    assert main([*words, "--title", "Ours & theirs", *files]) == 0
+    assert picture.read_text().count("Ours &amp; theirs") == 2  # drawn, and the title of the file
+    assert "<title>Ours &amp; theirs · roofline</title>" in page.read_text()
+    assert "theirs" not in data.read_text()
+    assert main([*words, "--title", "Ours", "-o", str(data)]) == 2
+    assert "--title is of a picture or a page; end -o in .svg, .png, .pdf or .html" in capsys.readouterr().err
+
+
+def test_an_answer_is_saved_under_a_title(tmp_path: Path) -> None:
+    found = sweep("bf16[B, 8] * bf16[8, 8]", on="h100", B=[1, 2])
+    for answer in (found, roofline.bound("bf16[8, 8] * bf16[8, 8]", on="h100")):
+        for name in ("x.svg", "x.html"):
+            answer.save(tmp_path / name, title="Ours")
+            assert "Ours" in (tmp_path / name).read_text()
+        with pytest.raises(InputError, match=r"^a title is that of a picture"):
+            answer.save(tmp_path / "x.csv", title="Ours")
 
 
 def test_steps_of_training_are_drawn_by_what_they_differ_in(tmp_path: Path) -> None:

@@ -206,8 +206,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code
 
 
-#: Words about how a picture looks, and how many values each takes.
-_LOOKS = {"--dark": 0, "--width": 1}
+#: Words about how a picture looks, and how many values each takes; a page has a title too.
+_LOOKS = {"--dark": 0, "--width": 1, "--title": 1}
 
 
 def _by_file(words: list[str]) -> list[list[str]]:
@@ -233,10 +233,15 @@ def _by_file(words: list[str]) -> list[list[str]]:
         return [words]
     if "--json" in words:
         raise InputError("--json prints one answer, and each file is one", hint="name one file, or leave out --json")
-    looks = {at + more for at, word in enumerate(words) if word in _LOOKS for more in range(_LOOKS[word] + 1)}
+
+    def looks(file: str) -> set[int]:
+        """The places of words that say nothing of a file."""
+        kept = _LOOKS if file.endswith((".svg", ".png", ".pdf")) else {"--title"} if file.endswith(".html") else ()
+        said = [at for at, word in enumerate(words) if word in _LOOKS and word not in kept]
+        return {at + more for at in said for more in range(_LOOKS[words[at]] + 1)}
+
     dropped = [
-        {at + more for at in places if at != kept for more in (0, 1)}
-        | (set() if words[kept + 1].lower().endswith((".svg", ".png", ".pdf")) else looks)
+        {at + more for at in places if at != kept for more in (0, 1)} | looks(words[kept + 1].lower())
         for kept in places
     ]
     return [[word for at, word in enumerate(words) if at not in others] for others in dropped]

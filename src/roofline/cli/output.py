@@ -206,6 +206,7 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
         return
     look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
     chart = chart.with_theme("dark") if look.get("dark") else chart
+    chart = chart.with_title(look["title"]) if "title" in look else chart
     width = look.get("width", width)
     if width is not None:
         chart = chart.with_width(width)
@@ -433,6 +434,8 @@ def with_report(command: click.Command) -> click.Command:
     if command.name in _PICTURED:
         for word in ("width", "dark"):
             option(word, expose_value=False, callback=_as_look)(command)
+    if all(each.name != "title" for each in command.params):
+        option("title", expose_value=False, callback=_as_look)(command)
     command.callback = _kept(command.callback)
     return command
 
@@ -457,13 +460,15 @@ _PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "solve", "swee
 
 
 def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep how a picture looks for whoever draws it; without a picture it says nothing."""
+    """Keep how a picture looks for whoever draws it, and the title of a page; without one it says nothing."""
     if value:
         from roofline.web.report import PICTURES
 
-        if not any(each.lower().endswith(PICTURES) for each in context.meta.get(WORDS, ())):
-            hint = "end -o in .svg, .png or .pdf, or leave it out"
-            raise InputError(f"{word_of(parameter)} is of a picture", hint=hint)
+        titled = parameter.name == "title"
+        endings = (*PICTURES, ".html") if titled else PICTURES
+        if not any(each.lower().endswith(endings) for each in context.meta.get(WORDS, ())):
+            hint = f"end -o in {', '.join(endings[:-1])} or {endings[-1]}, or leave it out"
+            raise InputError(f"{word_of(parameter)} is of a picture{' or a page' * titled}", hint=hint)
         context.meta.setdefault(LOOK, {})[parameter.name] = value
 
 
@@ -593,7 +598,7 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
         show_chart(chart, path, None)
         return
     else:
-        lacks = save_shown(found.shown, path, words)
+        lacks = save_shown(found.shown, path, words, click.get_current_context().meta.get(LOOK, {}).get("title", ""))
         show(_opening(found.shown[0][1]), of=found.shown[0][0])
     is_table = path.lower().endswith(".csv")
     wrote(path, found.shown[0][0].plain_table()[2] if is_table else {}, said=lacks)

@@ -257,6 +257,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         *,
         width: int | None = None,
         theme: str | None = None,
+        title: str = "",
     ) -> None:
         """Write the table: ``.csv``, ``.json``, ``.npz``, or ``.parquet`` (needs pyarrow), in SI units.
 
@@ -265,8 +266,8 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         ``.svg``, ``.png`` and ``.pdf`` draw it, ``.txt`` is what a terminal shows.
         """
         chosen_table(table, ("rows",))
-        is_shown = width is not None or theme is not None or Path(path).suffix.lower() in PICTURED
-        super().save(path, width=width, theme=theme) if is_shown else write_table(self, os.fspath(path))
+        is_shown = width is not None or theme is not None or title or Path(path).suffix.lower() in PICTURED
+        super().save(path, width=width, theme=theme, title=title) if is_shown else write_table(self, os.fspath(path))
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -82,10 +82,12 @@ def save(
     table: str | None = None,
     width: int | None = None,
     theme: str | None = None,
+    title: str = "",
 ) -> None:
     """Write an answer as the ending of the name says: :data:`WRITERS` lists them.
 
-    ``table`` is that of a CSV, ``width`` that of a picture in pixels, and ``theme`` too.
+    ``table`` is that of a CSV, ``width`` that of a picture in pixels, and ``theme`` too; a page may have a ``title``
+    as a picture may.
     """
     name = os.fspath(path)
     ending = os.path.splitext(name)[1].lower()
@@ -93,20 +95,26 @@ def save(
         if ending != ".csv":
             raise InputError(f"a table is saved as .csv, not as {name!r}", hint="leave table= out")
         _write_table(name, *answer.plain_table(table))
-    elif width is not None or theme is not None:
+    elif width is not None or theme is not None or (title and ending != ".html"):
         if ending not in PICTURES:
-            what = "theme" if width is None else "width"
+            what = "width" if width is not None else "title" if theme is None else "theme"
             hint = f"end the name in {', '.join(PICTURES)}"
             raise InputError(f"a {what} is that of a picture, not of {name!r}", hint=hint)
-        answer.plot(theme=theme or "light").save(name, width=width)
+        chart = answer.plot(theme=theme or "light")
+        (chart.with_title(title) if title else chart).save(name, width=width)
     else:
-        save_shown([(answer, None, None)], path)
+        save_shown([(answer, None, None)], path, title=title)
 
 
-def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = ()) -> str:
-    """Write what a command of these words showed, one answer below the other; give what the file lacks, in words."""
+def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequence[str] = (), title: str = "") -> str:
+    """Write what a command of these words showed, one answer below the other; give what the file lacks, in words.
+
+    A page may have a ``title`` in place of its own.
+    """
     name = os.fspath(path)
     writer = WRITERS.get(os.path.splitext(name)[1].lower())
+    if writer is _save_page and title:
+        return _save_page(shown, name, command, title)
     if writer is None:
         is_chip = shown and hasattr(shown[0][0], "to_toml")
         *most, last = (each for each in WRITERS if each != MACHINE_FILE or is_chip)
@@ -119,8 +127,9 @@ def save_data(data: Any, path: str | os.PathLike[str]) -> None:
     write_text(os.fspath(path), json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _save_page(shown: list[Shown], name: str, command: Sequence[str]) -> str:
+def _save_page(shown: list[Shown], name: str, command: Sequence[str], title: str = "") -> str:
     page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
+    page |= {"title": title, "beside": ""} if title else {}
     write_text(name, _file(page))
     return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
 
