@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofline import llm, sweep
 from roofline.errors import RooflineError
 from roofline.models import load, serve_bound, serve_table
 from roofline.models.closed_form import COLUMNS, formula
@@ -138,3 +139,25 @@ def test_a_pool_of_keys_that_is_not_full_reads_no_scale_in_a_row_of_an_array() -
     rows = serve_bound(model, "decode", on="h100", batch=2, context=[8, 9, 10, 11])
     one = [serve_bound(model, "decode", on="h100", batch=2, context=context).upper for context in (8, 9, 10, 11)]
     assert rows.upper.tolist() == pytest.approx(one, rel=1e-12)
+
+
+def test_a_table_of_several_models_has_the_rows_of_each_and_says_which() -> None:
+    names, asked = ["llama-3-8b", "deepseek-v3"], {"on": "h200:8", "tensor": 8, "batch": [1, 64], "price": 3}
+    both = sweep(",".join(names), **asked, context=[1024, 65536])
+    assert list(both)[:3] == ["model", "batch", "context"]
+    assert both.subject == "llama-3-8b, deepseek-v3 decode"
+    alone = [sweep(name, **asked, context=[1024, 65536]) for name in names]
+    assert both.plain("model") == [name for name, each in zip(names, alone, strict=True) for _ in range(len(each))]
+    for column in alone[0]:
+        assert both.plain(column) == [value for each in alone for value in each.plain(column)]
+    assert both.row(-1).lower == alone[1].row(-1).lower
+    assert [line.label.split(",")[0] for line in both.plot().lines][::2] == [f"model = {name}" for name in names]
+    assert dict(both.remarks())["cheapest"].endswith("model llama-3-8b, batch 64, context 1,024")
+    # what is not stored alike is not said of all, and a context that is not given is one that all take
+    assert "weights" not in both.same
+    assert sweep([load(name) for name in ("gpt2", names[0])], on="h100").plain("context") == [1024, 1024]
+    likely = sweep(",".join(names), **asked, context=1024, estimate=True)
+    assert (
+        likely.plain("expected")[-1]
+        == llm(names[1], on="h200:8", tensor=8, batch=64, context=1024, estimate=True).decode.estimate
+    )

@@ -227,7 +227,7 @@ def _bars_of_steps(table: Any) -> Chart:
     if len(shown) < len(table):
         notes = (LeftOut(f"{len(shown)} of {len(table)} choices are drawn"), *table.incomplete)
     sizes = (f"{name.replace('_', ' ')} {table.plain(name)[0]:,}" for name in table.sizes)
-    title, same = f"Time of {table.model.name} {table.phase}", ", ".join(filter(None, [table.same_in_all, *sizes]))
+    title, same = f"Time of {table.subject}", ", ".join(filter(None, [table.same_in_all, *sizes]))
     return bars_chart(shown, title=title, subtitle=same, label="a step at best", unit="s", notes=notes)
 
 

@@ -492,7 +492,7 @@ def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light")
     lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
     shown, axis = _OF_STEPS[column]
     found = _curves_of_points(
-        curves, over, axis, UNITS[column], f"{shown} of {table.model.name} {table.phase} over {over}",
+        curves, over, axis, UNITS[column], f"{shown} of {table.subject} over {over}",
         ", ".join(filter(None, [table.same_in_all, *same])),
         ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)), theme,
     )  # fmt: skip

@@ -64,7 +64,7 @@ def sweep_command(
 ) -> None:
     """A table over all combinations of the sizes: lists, ranges, formulas; of a model, of chips and layouts too.
 
-    A shipped model's name, a path or a hub id is read as a model, anything else as notation.
+    A shipped model's name, a path or a hub id, or several with commas between, is a model, anything else notation.
 
     \b
     roofline sweep "bf16[B, D] * bf16[D, F]" --on h100 B=1:4096:*2 D=4096,8192 F=4*D -o grid.csv

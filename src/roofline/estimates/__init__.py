@@ -214,7 +214,9 @@ def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
         return expect_training(estimator, table.row(row).lower)
     if table.phase == "mixed":
         return _of_bound(table.row(row), estimator).expectation
-    return getattr(estimated(serve(table.model, **table.asked_in(row)), estimator), table.phase).expectation
+    return getattr(
+        estimated(serve(**{"model": table.model, **table.asked_in(row)}), estimator), table.phase
+    ).expectation
 
 
 def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any:

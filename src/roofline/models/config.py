@@ -322,7 +322,7 @@ def _missing(text: str) -> InputError:
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
     if re.search(r"[A-Za-z].*,|,.*[A-Za-z]", text):
-        several = "llm and train put several side by side, at several batches and contexts too"
+        several = "llm and train put several side by side, at several batches too; sweep makes a table of them"
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)
     plain = text.strip().lower()
     holding = [name for name, *_ in shipped_names() if len(plain) > 1 and plain in name.split("-")]

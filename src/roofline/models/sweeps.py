@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
+from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, models_in, price_of_each
 from roofline.bounds.cost import COST, MILLION, chip_hours
 from roofline.bounds.sweep import column_hint
 from roofline.bounds.sweep import sweep as sweep_line
@@ -134,7 +134,7 @@ class StepSweep(Columns):
     Of each choice there are ``rows_of_a_choice``, one after the other; ``impossible`` are the numbers of those that are
     not possible. ``notes`` say how many rows do not run, or have no cost for another reason than the limit, and why.
     ``limit`` is the longest time of a step in seconds, where one was given. ``by_expected``: costs and the
-    limit are by what to expect, not by floors.
+    limit are by what to expect, not by floors. Of several models, which ``asked`` has, ``model`` is the first.
     """
 
     model: Model
@@ -202,10 +202,10 @@ class StepSweep(Columns):
         >>> grid.row(3)
         <Bound: 8.1 ms at best, 9.98 ms at worst on NVIDIA H200 SXM, memory-bound (hbm)>
         """
-        asked = self.asked_in(index)
+        asked = {"model": self.model, **self.asked_in(index)}
         if self.phase == "train":
-            return training_question(self.model, **asked).answer()
-        return step_bound(self.model, self.phase, **asked)
+            return training_question(**asked).answer()
+        return step_bound(phase=self.phase, **asked)
 
     def asked_in(self, index: int) -> dict[str, Any]:
         """The choices and sizes of one row, as a step takes them.
@@ -222,6 +222,17 @@ class StepSweep(Columns):
         chosen = {**single, **dict(zip(several, choice, strict=True))}
         machines = several.get("on") or [chosen["on"]]
         return {**chosen, **figures_of(chosen["on"], machines, single), **sizes}
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The models whose steps these are."""
+        found: Sequence[Model] = self.asked.get("model", (self.model,))
+        return found
+
+    @property
+    def subject(self) -> str:
+        """The models and the phase, as titles name them."""
+        return f"{', '.join(model.name for model in self.models)} {self.phase}"
 
     @property
     def _asked_in_all(self) -> dict[str, Any]:
@@ -288,7 +299,8 @@ class StepSweep(Columns):
     def same(self) -> Mapping[str, Any]:
         """The model, the phase, and what of the machine, the layout and the formats is the same in all rows."""
         single = {name: value for name, value in self.asked.items() if not _is_choice(name, value)}
-        usual = {"tensor": 1, **stored_formats(self.model, single)}
+        stored = [stored_formats(model, single).items() for model in self.models]
+        usual = {"tensor": 1, **dict(each for each in stored[0] if all(each in other for other in stored))}
         own = {name: in_one_cell(value) for name, value in single.items() if name == "set" or isinstance(value, float)}
         named = {"model": self.model.name, "phase": self.phase, "on": None, **usual, **self._asked_in_all, **own}
         return {name: value for name, value in named.items() if value is not None and name not in self.columns}
@@ -297,7 +309,7 @@ class StepSweep(Columns):
     def about(self) -> Headline:
         """The model and the phase, and what is the same in all rows."""
         where = self.same_in_all
-        return Headline(f"{self.model.name} {self.phase}", f"on {where}" if "on" in self._asked_in_all else where)
+        return Headline(self.subject, f"on {where}" if "on" in self._asked_in_all else where)
 
     def remarks(self) -> list[tuple[str, str]]:
         """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""
@@ -329,7 +341,7 @@ class StepSweep(Columns):
         """The table under stable keys (schema ``roofline/step-sweep/1``): equal-length lists."""
         return {
             "schema": "roofline/step-sweep/1",
-            "model": self.model.name,
+            "model": self.subject.removesuffix(f" {self.phase}"),
             "phase": self.phase,
             "same": dict(self.same),
             "columns": self.plain_columns(),
@@ -338,15 +350,18 @@ class StepSweep(Columns):
 
     def one_line(self) -> str:
         """Its rows and columns."""
-        return f"StepSweep of {len(self)} rows, {self.model.name} {self.phase}: {', '.join(self.columns)}"
+        return f"StepSweep of {len(self)} rows, {self.subject}: {', '.join(self.columns)}"
 
 
 @takes(_LISTED, sweep_line, serve_bound, TRAINING_SIZES)
-def sweep(expression: Model | str | None = None, phase: str = "decode", **arguments: Any) -> Any:
+def sweep(
+    expression: Model | str | Sequence[Model | str] | None = None, phase: str = "decode", **arguments: Any
+) -> Any:
     """Evaluate the grid of all combinations of what is listed: of a line as notation, or of a model by its name.
 
-    Of a line the sizes are lists, ranges, arrays or formulas (:func:`roofline.bounds.sweep.sweep`); of a model the
-    chips, layouts, formats and sizes of a step may be (:func:`sweep_steps`); ``count`` is ``causal`` or ``full``.
+    Of a line the sizes are lists, ranges, arrays or formulas (:func:`roofline.bounds.sweep.sweep`); of a model, or
+    several, the chips, layouts, formats and sizes of a step may be (:func:`sweep_steps`); ``count`` is ``causal`` or
+    ``full``.
 
     >>> grid = sweep("bf16[B, D] * bf16[D, F]", on="h100", B=[1, 512], D=8192, F="D")
     >>> grid["bound_by"].tolist()
@@ -363,9 +378,10 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
         idle = next((name for name in raw if arguments.get(name) is not None), None)
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
-        described = load(expression)
+        described = _models(expression)
         own = ("price", *LIMITS.values())
-        refuse_idle_of_step({name: each for name, each in arguments.items() if name not in own}, phase, described)
+        for model in described:
+            refuse_idle_of_step({name: each for name, each in arguments.items() if name not in own}, phase, model)
         return sweep_steps(described, phase, **arguments)
     if phase != "decode":
         raise InputError(f"{spelled('phase')} is of a model, and this is a line", hint="leave it out")
@@ -378,7 +394,7 @@ def sweep(expression: Model | str | None = None, phase: str = "decode", **argume
 
 @estimable
 def sweep_steps(
-    model: Model | str,
+    model: Model | str | Sequence[Model | str],
     phase: str = "decode",
     *,
     on: str | Machine | Sequence[str | Machine],
@@ -389,7 +405,7 @@ def sweep_steps(
     ttft: float | str | None = None,
     **options: Any,
 ) -> Any:
-    """Evaluate a step for every combination of what is listed: chips, layouts, formats, and sizes.
+    """Evaluate a step for every combination of what is listed: models, chips, layouts, formats, and sizes.
 
     ``options`` are those of a step (:func:`roofline.models.serve_bound`, :func:`roofline.models.train`); each may be a
     list. A training step takes ``microbatches`` as :func:`roofline.train` does: where none are given, as many as fit.
@@ -412,7 +428,7 @@ def sweep_steps(
     ([True, False, False], 0, '1 of 3 rows: takes longer at best than the limit of 20 ms')
     """
     run = GridRun.taken_from(options, progress)
-    described = load(model)
+    models = _models(model)
     check_options(options, train_step if phase == "train" else serve_bound)
     idle = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
     if idle is not None:
@@ -437,9 +453,9 @@ def sweep_steps(
         raise SizeError(f"{spelled('tpot')} is a limit of a batch, and none is given", hint=hint)
     if phase == "train" and "sequence" not in axes:
         usual = OF_TRAINING["sequence"]
-        axes["sequence"] = _axis("sequence", min(usual, described.context or usual))
+        axes["sequence"] = _axis("sequence", min(usual, *(each.context or usual for each in models)))
     if phase == "decode" and "context" not in axes:
-        axes["context"] = _axis("context", described.usual_length)
+        axes["context"] = _axis("context", min(each.usual_length for each in models))
     needed = ("batch_tokens",) if phase == "train" else PHASES[phase].required
     missing = next((name for name in needed if name not in axes), None)
     if missing is not None:
@@ -447,7 +463,8 @@ def sweep_steps(
     if phase != "train":
         axes = {"batch": axes.get("batch", _axis("batch", 1)), **axes}
     chips = list(on) if isinstance(on, list | tuple) else [on]
-    choices = {"on": chips, **{name: values for name, values in options.items() if _is_choice(name, values)}}
+    several = {"model": models} if len(models) > 1 else {}
+    choices = {"on": chips, **several, **{name: each for name, each in options.items() if _is_choice(name, each)}}
     fixed = {name: value for name, value in options.items() if name not in choices}
     listed = [name for name, values in choices.items() if len(values) > 1]
     hint = "each is a formula of its own; give fewer, or some in one sweep and some in another"
@@ -458,12 +475,12 @@ def sweep_steps(
     prices = price_of_each(price, chips)
     if any(map(is_symbol, prices)):
         raise InputError(f"price is {price}, and a table needs numbers", hint=f"as in {spelled('price', 2.5)}")
-    table = StepTable(described, phase, choices, fixed, axes, names, prices, limit)
+    table = StepTable(models[0], phase, choices, fixed, axes, names, prices, limit)
     _check_parts(table, [name for name in names if "." in name])
     if run is None:
         return table.in_memory(progress)
     question = {
-        "model": described,
+        **({} if several else {"model": models[0]}),
         "phase": phase,
         "choices": _machines(choices, fixed),
         "fixed": fixed,
@@ -472,7 +489,13 @@ def sweep_steps(
         **({} if limit is None else {"limit": limit}),
     }
     front = tuple(name for name in ("lower", "throughput") if name in names)
-    return reduce_grid(table, f"{described.name} {phase}", question, run, front or ("lower",))
+    return reduce_grid(table, f"{', '.join(each.name for each in models)} {phase}", question, run, front or ("lower",))
+
+
+def _models(source: Any) -> list[Model]:
+    """One model, or each of several."""
+    several = models_in(source)
+    return [load(each) for each in (several if isinstance(several, list) else [several])]
 
 
 def _check_parts(table: StepTable, parts: Sequence[str]) -> None:
@@ -589,7 +612,7 @@ class StepTable(BlockTable):
     def _asked(self, number: int) -> dict[str, Any]:
         """What a step of a choice is asked with: the choice, what is the same in all, and its machine's own figures."""
         choice = self.choice(number)
-        return {**self.fixed, **choice, **figures_of(choice["on"], self.picks["on"], self.fixed)}
+        return {"model": self.model, **self.fixed, **choice, **figures_of(choice["on"], self.picks["on"], self.fixed)}
 
     def _splits(self, number: int) -> bool:
         """Whether a choice is a training step in one part or more, as fits, since nobody gave their number."""
@@ -604,7 +627,7 @@ class StepTable(BlockTable):
         sizes: dict[str, Any] = dict.fromkeys(self.axes, 1)
         if self._splits(number):
             sizes[PARTS] = symbol(PARTS, exact=True)
-        return step_function(self.model, self.phase, **{**self._asked(number), **sizes})
+        return step_function(phase=self.phase, **{**self._asked(number), **sizes})
 
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled | Evaluated:
         """The formula of a choice, with groups of columns compiled; or its few rows, priced as arrays."""
@@ -650,7 +673,8 @@ class StepTable(BlockTable):
             sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
         forms = _forms(function, names)
         found = function.evaluate(sizes, forms or None)
-        fill_in_chunks(found, forms, self.model, self.phase, self._asked(choice))
+        asked = self._asked(choice)
+        fill_in_chunks(found, forms, asked.pop("model"), self.phase, asked)
         return found, sizes
 
     def _parts(self, function: Compiled, choice: int, sizes: Mapping[str, Any]) -> Any:
@@ -667,7 +691,7 @@ class StepTable(BlockTable):
         """Sequences of each copy of the model in a training step."""
         if choice not in self._copies:
             first = {name: int(values[0]) for name, values in self.axes.items()}
-            self._copies[choice] = training_question(self.model, **{**self._asked(choice), **first}).answer().copies
+            self._copies[choice] = training_question(**{**self._asked(choice), **first}).answer().copies
         return sizes["batch_tokens"] / sizes["sequence"] / self._copies[choice]
 
     def column(self, found: Evaluated, name: str, choice: int, sizes: Mapping[str, Any]) -> Any:
@@ -810,11 +834,11 @@ def _as_column(values: Sequence[Any]) -> Any:
     """A choice's values: numbers, or the names of others as codes."""
     if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         return np.asarray(values)
-    names = told_apart(values)
+    names = told_apart([each.name if isinstance(each, Model) else each for each in values])
     unique = list(dict.fromkeys(names))
     return Codes(np.asarray([unique.index(name) for name in names], np.int32), tuple(unique))
 
 
 def _named(choice: Mapping[str, Any]) -> str:
-    words = (f"{name} {value.target if isinstance(value, Machine) else value}" for name, value in choice.items())
+    words = (f"{name} {getattr(value, 'target', getattr(value, 'name', value))}" for name, value in choice.items())
     return ", ".join(words)
