@@ -167,7 +167,8 @@ MESSAGES = [
     (["model", "llama-3-8b", "--on", "h100"], "No such option '--on'; a model on a chip is asked by roofline llm"),
     ([*TRAIN, "--draft", "4"], "No such option '--draft'; that is an option of roofline llm, plan."),
     ([*TRAIN, "--fit"], "No such option '--fit'; what training holds, and the chips for it, is --memory."),
-    ([*TRAIN, "--advise"], "No such option '--advise'; that is an option of roofline llm."),
+    ([*TRAIN, "--advise"], "No such option '--advise'; the answer says what would be faster; of a line"),
+    (["trace", "x.py:f", "--advise"], "No such option '--advise'; a program is asked again: --policy each-op,fused"),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
     (
         ["profile", "docs/examples/profile.csv", "--on", "h100", "--on", "a100"],

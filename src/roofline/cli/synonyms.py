@@ -56,6 +56,9 @@ _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FIL
 _LANGUAGE = ("a formula in another language is --python, --js, --c or --latex", "--latex")
 _INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
 _GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
+_ADVICE = ("what would move it is told by roofline advise, or llm --advise", "--advise")
+_ASK_AGAIN = ("a program is asked again: --policy each-op,fused,minimal, or --on with other chips", "--trips")
+_FASTER = ("the answer says what would be faster; of a line roofline advise lists it all", "--power")
 _SPENDING = ("a plan takes the price of a chip for an hour, --price, and how many there may be, --count", "--count")
 
 #: Words, and what is said of them: of several answers the first whose option the command has.
@@ -102,7 +105,7 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("compare versus vs against with", ("several machines stand behind one --on: --on h100,a100", "--on")),
     ("real realistic expected expect predict efficiency practical", ("what it will take is --estimate", "--estimate")),
     ("verbose v why source sources details show", _WHY, _SOURCE),
-    ("advice improve suggest optimize", ("what would move it is told by roofline advise, or llm --advise", "--advise")),
+    ("advice advise improve suggest optimize", _ADVICE, _ASK_AGAIN, _FASTER),
     ("auto best autotune tune", ("the fastest layout is found by --search", "--search")),
     ("derate sustained", ("measured fractions of the rates are --achievable", "--achievable")),
     ("token-budget train-tokens total-tokens num-tokens", ("a token budget is --tokens", "--tokens")),
