@@ -234,12 +234,14 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     'levels are: hbm, vmem'
     >>> suggest("torus", ["ring", "torus2d", "torus3d"], what="topologies")
     "did you mean 'torus2d' or 'torus3d'?"
+    >>> suggest("cost", ["lower", "cost_per_million"], what="columns")
+    "did you mean 'cost_per_million'?"
     """
     choices = list(known)
     if alike := look_alike(word, choices):
         return alike
     begun = [choice for choice in choices if word and choice.lower().startswith(word.lower())]
-    if 1 < len(begun) <= 3 and len(word) > 2 and word not in begun:
+    if 0 < len(begun) <= 3 and len(word) > 2 and word not in begun:
         return f"did you mean {' or '.join(map(repr, begun))}?"
     near = did_you_mean(word, choices)
     if near is not None:

@@ -168,6 +168,23 @@ MESSAGES = [
     ([*TRAIN, "--draft", "4"], "No such option '--draft'; that is an option of roofline llm, plan."),
     ([*TRAIN, "--fit"], "No such option '--fit'; what training holds, and the chips for it, is --memory."),
     ([*TRAIN, "--advise"], "No such option '--advise'; the answer says what would be faster; of a line"),
+    (
+        ["train", "--model-params", "70e9"],
+        "No such option '--model-params'; a model in outline is a word: roofline train",
+    ),
+    (
+        ["solve", MATMUL, "--on", "v5e", "--for", "B", "--within", "1ms"],
+        "the time that the floor is to take is --time 1ms",
+    ),
+    (["model", "llama-3-8b", "--tree"], "No such option '--tree'; the parameters of each part are --parts."),
+    (
+        ["scaling", "bf16[B_X, D] * bf16[D, F]", "--on", "v5e"],
+        "where a line flips is `roofline solve`, its plans on a mesh",
+    ),
+    (
+        ["sweep", "llama-3-8b", "--on", "h100", "--columns", "cost"],
+        "no column 'cost'; did you mean 'cost_per_million'?",
+    ),
     (["trace", "x.py:f", "--advise"], "No such option '--advise'; a program is asked again: --policy each-op,fused"),
     (["boun"], "no command 'boun'; did you mean 'bound'?"),
     (

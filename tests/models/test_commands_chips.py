@@ -85,6 +85,7 @@ def test_the_choice_in_the_time_a_token_may_take(capsys: Capture) -> None:
     asked = ("llm", "llama-3-70b", "--on", "h200", "--tensor", "2,4,8", "--batch", "1:256:*2", "--context", "8192")
     text = " ".join(run(capsys, *asked, "--tpot", "20ms").split())
     assert "in 20 ms a token after 8,192 tokens: batch 128 on 8 chips, 1,273 tokens/s of each chip" in text
+    assert text.index("in 20 ms a token") < text.index("decode after 8,192 tokens")  # the answer is first
     (choice,) = as_json(capsys, *asked, "--tpot", "20ms")["front"]["within"]
     assert (choice["batch"], choice["chips"]) == (128, 8)
     assert "no choice takes 1 ms a token or less: the least is 3.69 ms" in run(capsys, *asked, "--tpot", "1ms")
@@ -220,7 +221,7 @@ def test_a_limit_on_decoding_says_where_memory_and_not_time_is_what_binds(capsys
     reported = " ".join(
         run(capsys, *words[:2], "--tensor", "4", *words[4:], "--on", "h100:4", "--tpot", "30ms").split()
     )
-    assert "25.2 ms a token: memory holds no more, 84.9 GB of hbm assumes" in reported
+    assert "25.2 ms a token: memory holds no more, 84.9 GB of hbm decode" in reported
     late = " ".join(run(capsys, *words, "--on", "h200:2", "--tpot", "20ms").split())
     assert "memory holds no more" not in late
     measured = run(capsys, *words, "--on", "h200:2", "--batch", "64", "--measured", "40ms")

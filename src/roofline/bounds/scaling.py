@@ -43,7 +43,7 @@ from roofline.hardware.network import domain_of, links_inside_out
 from roofline.notation import program
 from roofline.quantity import format_number, format_quantity
 from roofline.sections import Section, named, word_pairs
-from roofline.signatures import either, takes
+from roofline.signatures import call, either, takes
 from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 from roofline.statements import without
 
@@ -185,10 +185,12 @@ def check_experts_per_token(picks: Any, experts: Any) -> Any:
 
 def condition_named(name: str) -> Condition:
     """Find a condition by its name in any case, or say which there are."""
-    name = name if name in CONDITIONS else name.lower()
-    if name not in CONDITIONS:
-        raise InputError(f"unknown condition {name!r}", hint=suggest(name, [*CONDITIONS, *SPLITS], what="conditions"))
-    return CONDITIONS[name]
+    found = CONDITIONS.get(name) or CONDITIONS.get(name.lower())
+    if found is None:
+        known = suggest(name.lower(), [*CONDITIONS, *SPLITS], what="conditions")
+        line = f"where a line flips is {call('solve')}, its plans on a mesh {call('shard')}"
+        raise InputError(f"unknown condition {name!r}", hint=line if "[" in name else known)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,8 @@ _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FIL
 _LANGUAGE = ("a formula in another language is --python, --js, --c or --latex", "--latex")
 _INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
 _GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
+_TIME = ("the time that the floor is to take is --time 1ms", "--time")
+_OUTLINE = ("a model in outline is a word: roofline train 70B --tokens 15T, roofline llm 70B --fit", "--on")
 _ADVICE = ("what would move it is told by roofline advise, or llm --advise", "--advise")
 _ASK_AGAIN = ("a program is asked again: --policy each-op,fused,minimal, or --on with other chips", "--trips")
 _FASTER = ("the answer says what would be faster; of a line roofline advise lists it all", "--power")
@@ -65,6 +67,8 @@ _SPENDING = ("a plan takes the price of a chip for an hour, --price, and how man
 _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("chip gpu device hardware hw machine target accelerator tpu", _HERE, _TARGET, _NAMED, _HELD),
     ("on", _NAMED, _HELD, ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")),
+    ("params model-params parameters num-params num-parameters model-size", _OUTLINE),
+    ("tree layers breakdown operations ops", ("the parameters of each part are --parts", "--parts")),
     ("gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size", _MANY),
     ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _TYPED),
     ("kv-dtype kv-cache-dtype weight-dtype weights-dtype", _FORMATS, _TRAINED),
@@ -81,7 +85,7 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("kind kernel operation", ("a kind of kernel is --op", "--op")),
     ("budget max-cost max-price", _SPENDING),
     ("max-batch max-concurrency largest-batch max-sequences", _FITS),
-    ("within deadline goal", _GOAL),
+    ("within deadline goal target-time max-time", _TIME, _GOAL),
     ("input input-len input-length isl prefill prompt-len prompt-length prompt-tokens", _PROMPT),
     ("seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode", _PROMPT, _LENGTH, _SIZES),
     ("output-len output-length osl output-tokens generate max-tokens", _OUTPUT),

@@ -188,9 +188,10 @@ class ParetoFront(Answer):
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
         yield from (sections.Headline(self.model.name, f"on {self.where}"), BLANK)
         yield from sections.caveats(self.incomplete)
+        in_time = self._most_in_time()
         if not self.fitting:
             yield Sentences(self.said, "alert")
-            yield Sentences([*self.flips, *self._most_in_time()])
+            yield Sentences([*self.flips, *in_time])
             yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
             return
         contexts = {choice.context for choice in self.choices}
@@ -200,10 +201,11 @@ class ParetoFront(Answer):
         shown = min(len(fitting), MOST_ROWS)
         if shown < len(fitting):
             head.append(f"{shown} of {len(fitting)} choices that fit are shown; no other choice beats {len(self.best)}")
+        yield from (Sentences(in_time, "strong"), BLANK) if in_time else ()
         yield Sentences(head)
         yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
-        yield Sentences([*left, *self._held(), *self.flips, *self._most_in_time()])
+        yield Sentences([*left, *self._held(), *self.flips])
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:
