@@ -570,6 +570,22 @@ def test_what_to_expect_of_a_training_step_is_its_estimate_and_no_rate_is_taken_
     assert step.stated_estimate is None
 
 
+def test_words_that_engineers_have_for_times_rates_and_figures_are_told_their_names() -> None:
+    served: Any = roofline.llm("llama-3-8b", on="h100", prompt=64, output=8)
+    sent: Any = roofline.comm("all_reduce", bytes="1GB", on="h100:8")
+    for answer, word, said in (
+        (served, "ttft", "there is answer.time_to_first_token, seconds at best"),
+        (served, "tpot", "there is answer.time_per_token, seconds at best"),
+        (served, "kv_cache", "there is answer.memory, bytes by part, total, and what fits"),
+        (sent, "busbw", "there is answer.bus_bandwidth, B/s on the bus"),
+        (roofline.bound("bf16[8, 8] * bf16[8, 8]", on="h100"), "tflops", "there is answer.attainable, FLOP/s at best"),
+        (roofline.chip("h100"), "bandwidth", "a figure with its source is chip.figure('bf16'), chip.figure('hbm') or"),
+        (roofline.chip("h100"), "fp8", "a figure with its source is chip.figure('bf16'), chip.figure('hbm') or"),
+    ):
+        with pytest.raises(AttributeError, match=rf"a \w+ has no {word}: {re.escape(said)}"):
+            getattr(answer, word)
+
+
 def test_a_machine_tells_how_its_ridge_is_asked() -> None:
     machine = roofline.chip("h100")
     with pytest.raises(AttributeError, match=r"a Machine has no ridge: .* is chip\.ratio\('bf16', 'hbm'\)"):

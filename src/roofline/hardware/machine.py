@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from roofline import dtypes
 from roofline.answers import Answer, Part, capability
 from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once
 from roofline.quantity import format_amount
@@ -280,7 +281,13 @@ class Machine(Answer):
 
     #: What is said of an attribute that bounds have and a machine has not.
     INSTEAD = MappingProxyType(
-        {"critical_intensity": "the ridge of a format over a memory is chip.ratio('bf16', 'hbm'), in FLOP/B"}
+        {
+            "critical_intensity": "the ridge of a format over a memory is chip.ratio('bf16', 'hbm'), in FLOP/B",
+            **dict.fromkeys(
+                (*dtypes.names(), *MAIN_WORDS, "hbm", "peak", "peaks", "flops", "attainable", "algorithm_bandwidth"),
+                "a figure with its source is chip.figure('bf16'), chip.figure('hbm') or chip.figure('hbm.capacity')",
+            ),
+        }
     )
 
     def __eq__(self, other: object) -> bool:
