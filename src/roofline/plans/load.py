@@ -172,11 +172,11 @@ class ServerTimes:
         if self.decode_steps <= 0:
             return 1 / float(self.service[0])
         if not self.chunks:
-            return self._rates(self.most)
+            return float(self.rates(self.most))
         beside = self.decode_steps / self.chunks
         if beside + beside**0.5 < self.most:
             return 1 / float(np.interp(beside, np.arange(self.most + 1), self.service))
-        return self._rates(max(1, min(self.most, int(beside))))
+        return float(self.rates(max(1, min(self.most, int(beside)))))
 
     @property
     def saturated(self) -> tuple[int, bool]:
@@ -203,14 +203,16 @@ class ServerTimes:
         """Whether prompts and steps do not wait for each other: prefill apart. Chunks that cost nothing wait too."""
         return not self.chunks and float(self.stall.max()) <= 0
 
-    def _rates(self, n: int) -> float:
+    def rates(self, n: Any) -> Any:
         """Requests a second where as many as n decode whenever a place is not being filled by chunks."""
         filled = self._filled(n)
-        return float(filled / (self.decode_steps * self.step[n] + filled * self.stall[n]))
+        return filled / (max(self.decode_steps, 1e-12) * self.step[n] + filled * self.stall[n])
 
-    def _filled(self, n: int) -> float:
+    def _filled(self, n: Any) -> Any:
         """Places of n that no chunks are filling, on average."""
-        return n - min(1.0, self.chunks * n / self.decode_steps) if self.chunks and n > 1 else n
+        if not self.chunks:
+            return n
+        return np.where(n > 1, n - np.minimum(1.0, self.chunks * n / max(self.decode_steps, 1e-12)), n)
 
     def limited_to(self, most: int) -> ServerTimes:
         """The server with at most so many sequences at once."""
@@ -233,7 +235,7 @@ class ServerTimes:
         if self.chunks or self.apart:
             steps = self.prolonged(rate)[1:].copy()
             steps[-1] = self.step[-1]  # with all places taken and none waiting no prompt comes in
-            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), self._rates(self.most), self.burst)
+            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), float(self.rates(self.most)), self.burst)
         # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
         return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]), self.burst)
 
@@ -415,23 +417,19 @@ class LoadedServer:
         A state lasts long against the wait of a prompt, so the queue is taken as settled in each.
         """
         server = self.server
-        work = np.array([each for _, each in server.spread])
-        shares = np.array([share for share, _ in server.spread])
+        shares, work = np.array(server.spread).T
+
+        def queue(n: int, rest: Mixture | None) -> SingleServerQueue:
+            times = Mixture(server.service[n] * work, shares)
+            return SingleServerQueue(self.rate, times, rest, server.arrival_variation)
+
         if self.chain is None:
-            times = Mixture(server.service[0] * work, shares)
-            return [SingleServerQueue(self.rate, times, None, server.arrival_variation)]
+            return [queue(0, None)]
         state = self.chain.in_flight
         steps = np.where(np.arange(len(state)) > 0, server.step, 0.0)
         if not server.chunks:
-            times = Mixture(server.service[0] * work, shares)
-            rest = Mixture(steps, state, uniform=True)
-            return [SingleServerQueue(self.rate, times, rest, server.arrival_variation)]
-        queues = []
-        for n in equal_shares(state, STATES):
-            times = Mixture(server.service[n] * work, shares)
-            rest = Mixture(steps[n : n + 1], np.ones(1), uniform=True)
-            queues.append(SingleServerQueue(self.rate, times, rest, server.arrival_variation))
-        return queues
+            return [queue(0, Mixture(steps, state, uniform=True))]
+        return [queue(n, Mixture(steps[n : n + 1], np.ones(1), uniform=True)) for n in equal_shares(state, STATES)]
 
     def first_token(self) -> TimeDistribution:
         """The distribution of the time to first token: the waits for a place and for prefill, and prefill."""

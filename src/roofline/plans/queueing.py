@@ -7,8 +7,8 @@ The chain. In state n requests arrive at rate λ and leave at rate μ(n), so by 
 With μ(n) = μ it is M/M/1, with μ(n) = min(n, c)·μ it is M/M/c:
 
 >>> one = BirthDeathChain.of(0.5, [1.0])
->>> round(one.mean_in_system / 0.5, 6), round(one.waiting_probability, 6)      # M/M/1: 1/(μ − λ), ρ
-(2.0, 0.5)
+>>> round(one.mean_wait, 6), round(one.waiting_probability, 6)                   # M/M/1: ρ/(μ − λ), ρ
+(1.0, 0.5)
 >>> two = BirthDeathChain.of(1.0, [1.0, 2.0])
 >>> round(two.waiting_probability, 6), round(two.mean_wait, 6)                   # M/M/2: Erlang C = 1/3
 (0.333333, 0.333333)
@@ -168,16 +168,6 @@ class BirthDeathChain:
         beyond = float(self.probability[-1]) * self.decay / (1 - self.decay)
         known = float(waiting @ self.probability[self.capacity :])
         return known + beyond * (float(waiting[-1]) + 1 / (1 - self.decay))
-
-    @property
-    def mean_in_flight(self) -> float:
-        """Mean number in flight."""
-        return float(self.in_flight @ np.arange(self.capacity + 1))
-
-    @property
-    def mean_in_system(self) -> float:
-        """Mean number in flight and waiting."""
-        return self.mean_in_flight + self.mean_waiting
 
     @property
     def mean_wait(self) -> float:

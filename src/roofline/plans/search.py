@@ -460,21 +460,14 @@ class Search:
                 if chunk and chunk not in times._mixed:
                     found["beaten"] += len(counts) * times.most
                     continue
-                rates = self._largest_rates(times.server(chunk))
+                server = times.server(chunk)
+                rates = server.rates(np.arange(1, server.most + 1))
                 slow = self.asked.load.rate / counts[:, None] >= rates[None, :]
                 dear = np.broadcast_to((cost > limit)[:, None], slow.shape)
                 found["rate"] += int(slow.sum())
                 found["beaten"] += int((~slow & dear).sum())
                 found["load"] += int((~slow & ~dear).sum())
         return found
-
-    @staticmethod
-    def _largest_rates(server: ServerTimes) -> Any:
-        """Largest stable rate by the number of sequences at once, from 1."""
-        n = np.arange(1, server.most + 1)
-        steps = max(server.decode_steps, 1e-12)
-        filled = np.where(n > 1, n - np.minimum(1.0, server.chunks * n / steps), n) if server.chunks else n
-        return filled / (steps * server.step[1:] + filled * server.stall[1:])
 
 
 def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica) -> Assessment:

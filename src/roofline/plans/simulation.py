@@ -82,7 +82,9 @@ def simulate(
     except ImportError:
         raise InputError("a simulation needs simpy", hint=from_the_source("simulate")) from None
     random = np.random.default_rng(seed)
-    arrivals = np.cumsum(_gaps(random, requests, server.arrival_variation) / rate)
+    variation = server.arrival_variation
+    gaps = random.gamma(1 / variation, variation, requests) if variation > 0 else np.ones(requests)  # of mean 1
+    arrivals = np.cumsum(gaps / rate)
     shares = [share for share, _ in server.spread]
     work = random.choice([each for _, each in server.spread], p=shares, size=requests)
     tokens = _decode_tokens(random, server, requests)
@@ -94,13 +96,8 @@ def simulate(
     kept = slice(int(WARMING * requests), None)
     with np.errstate(divide="ignore", invalid="ignore"):
         per_token = np.where(tokens > 0, (engine.last - engine.first) / tokens, np.nan)
-    gaps = np.array(engine.gaps).reshape(-1, 2).T
-    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile, gaps)
-
-
-def _gaps(random: Any, count: int, variation: float) -> Any:
-    """Times between arrivals with mean 1 and this squared coefficient of variation: gamma, exponential at 1."""
-    return random.gamma(1 / variation, variation, count) if variation > 0 else np.ones(count)
+    token_gaps = np.array(engine.gaps).reshape(-1, 2).T
+    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile, token_gaps)
 
 
 def _decode_tokens(random: Any, server: ServerTimes, count: int) -> Any:
@@ -169,10 +166,8 @@ class _Engine:
         """One token for each that decodes; those that have all leave."""
         self.count += 1
         now = self.environment.now
-        self.gaps += [
-            (now - self.before, len(self.ends) - len(self.begun)),
-            *((now - first, 1) for first in self.begun),
-        ]
+        self.gaps.append((now - self.before, len(self.ends) - len(self.begun)))
+        self.gaps += [(now - first, 1) for first in self.begun]
         self.before, self.begun = now, []
         while self.ends and self.ends[0][0] <= self.count:
             _, number = heapq.heappop(self.ends)
