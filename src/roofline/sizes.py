@@ -31,6 +31,7 @@ from roofline.errors import FEWER_ROWS, InputError, OutOfMemoryError, SizeError,
 from roofline.frozen import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Name = TypeVar("Name")
 
 #: An int or float, a float64 array, or a sympy expression.
 Size: TypeAlias = Any
@@ -554,6 +555,18 @@ def common_shape(
         few = f"{MOST_ROWS:,} rows at most; {FEWER_ROWS}"
         raise SizeError(f"the sizes make {prod(shape):,} rows, too many for memory: {shapes}", hint=few)
     return shape
+
+
+def sums_by_name(pairs: Iterable[tuple[Name, Any]]) -> dict[Name, Any]:
+    """Amounts by their names; those of one name are added up.
+
+    >>> sums_by_name([("hbm", 1), ("nvlink", 2), ("hbm", 3)])
+    {'hbm': 4, 'nvlink': 2}
+    """
+    found: dict[Name, Any] = {}
+    for name, amount in pairs:
+        found[name] = found[name] + amount if name in found else amount
+    return found
 
 
 def maximum(*values: Size) -> Size:

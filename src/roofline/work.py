@@ -12,11 +12,11 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from roofline import dtypes
-from roofline.frozen import NamedTuple, dataclass, field
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.signatures import checked
 from roofline.sizes import Size, is_array, product
 
@@ -189,3 +189,7 @@ class Op:
     role: str = ""
     by_sequence: bool = False
     block: str = ""
+
+    def with_tensors(self, changed: Callable[[Tensor], Tensor], **more: Any) -> Op:
+        """The operation with each of its tensors changed, and fields in ``more``."""
+        return replace(self, reads=tuple(map(changed, self.reads)), writes=tuple(map(changed, self.writes)), **more)

@@ -257,8 +257,10 @@ class OperationBuilder:
         Source: Hu et al., arXiv:2106.09685, section 4.1; Chen et al., "Punica", arXiv:2310.18547.
         """
         down, up = self.adapter(weight)
-        made = self._low_rank(down, x, rows * copies)
-        made = self._low_rank(up, made, rows, copies)
+        made = self.linear(down, x, rows * copies)
+        self.mark_adapter()
+        made = self.linear(up, made, rows, copies=copies)
+        self.mark_adapter()
         return self.elementwise("add", (out, made), join_path(weight.name, "lora_add"), like=out)
 
     def adapter(self, weight: Weight) -> tuple[Weight, Weight]:
@@ -266,13 +268,9 @@ class OperationBuilder:
         served, rank = self.step.served, self.step.rank
         n, k = weight.shape[-2:] if served is None else served.part(weight)
         shapes = {"lora_A": (rank, k), "lora_B": (n, rank)}
-        down, up = (Weight(join_path(weight.name, name), each, "adapter", "") for name, each in shapes.items())
-        return down._replace(dtype=self.step.activations), up._replace(dtype=self.step.activations)
-
-    def _low_rank(self, weight: Weight, x: Tensor, rows: Size, copies: int = 1) -> Tensor:
-        out = self.linear(weight, x, rows, copies=copies)
-        self.mark_adapter()
-        return out
+        dtype = self.step.activations
+        down, up = (Weight(join_path(weight.name, name), each, "adapter", dtype) for name, each in shapes.items())
+        return down, up
 
     def mark_adapter(self) -> None:
         """Say of the last operation, a product by a matrix of an adapter, that it reads those of all in use."""

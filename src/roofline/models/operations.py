@@ -35,7 +35,7 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum
+from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum, sums_by_name
 from roofline.work import Key, Op, Tensor
 
 
@@ -182,11 +182,7 @@ def forward_pass(
 
 def _with_cache_at(op: Op, memory: str) -> Op:
     """The operation with what sequences keep, keys, values and states, in another memory."""
-    reads, writes = (
-        tuple(replace(t, level=memory) if t.role in ("kv", "state") else t for t in each)
-        for each in (op.reads, op.writes)
-    )
-    return replace(op, reads=reads, writes=writes)
+    return op.with_tensors(lambda t: replace(t, level=memory) if t.role in ("kv", "state") else t)
 
 
 def _without_result(op: Op, stream: Tensor) -> Op:
@@ -285,14 +281,11 @@ def image_operations(
 def _part(part: Model, step: ForwardPass, place: str, given: str) -> list[Op]:
     """Run a part, its operations and tensors named for it; ``given`` is the tensor it starts from."""
 
-    def named(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        return tuple(
-            replace(tensor, ident=given if tensor.ident == "embedding" else f"{place}.{tensor.ident}")
-            for tensor in tensors
-        )
+    def named(tensor: Tensor) -> Tensor:
+        return replace(tensor, ident=given if tensor.ident == "embedding" else f"{place}.{tensor.ident}")
 
     _, *ops = forward_pass(part, step)
-    return [replace(op, where=f"{place}.{op.where}", reads=named(op.reads), writes=named(op.writes)) for op in ops]
+    return [op.with_tensors(named, where=f"{place}.{op.where}") for op in ops]
 
 
 def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> None:
@@ -399,10 +392,7 @@ def shares_of_modules(step: Bound) -> str:
     >>> shares_of_modules(serve_bound("mixtral-8x7b", "decode", on="h100:2", tensor=2, batch=8, context=4096))
     'block_sparse_moe 92%, self_attn 7.9%, lm_head 0.3%, communication 0.29% of the time'
     """
-    times: dict[str, float] = {}
-    for part in step.ops:
-        name = module_of(part.op)
-        times[name] = times.get(name, 0.0) + float(part.lower)
+    times = sums_by_name((module_of(part.op), float(part.lower)) for part in step.ops)
     whole = sum(times.values())
     longest = sorted((name for name in times if times[name] > LITTLE * whole), key=lambda name: -times[name])[:MODULES]
     return ", ".join(f"{name} {format_percent(times[name] / whole)}" for name in longest) + " of the time"

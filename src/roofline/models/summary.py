@@ -27,7 +27,7 @@ from roofline.models.operations import prefill
 from roofline.models.serving.step import formats_in_words, needs
 from roofline.quantity import format_amount, format_count, format_number
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, figures, incomplete
-from roofline.sizes import Size, is_array, is_symbol
+from roofline.sizes import Size, is_array, is_symbol, sums_by_name
 from roofline.statements import Gap, kind_of
 from roofline.work import Op
 
@@ -208,13 +208,13 @@ def parameters_by_part(model: Model) -> dict[str, int]:
     >>> sum(parts.values()) == load("llama-2-13b").parameters
     True
     """
-    counts = {"vocabulary": sum(weight.elements for weight in model.tables)}
     outside = (part for block in (*model.before, *model.after, *model.final) for part in _parts(block))
     whole = [(part, weight, 1) for part in outside for weight in part.weights()]
     whole += [(each.block, each.weight, len(each.layers)) for each in model.layer_weights()]
-    for block, weight, times in whole:
-        part = _KINDS.get(weight.kind) or _part(block)
-        counts[part] = counts.get(part, 0) + times * weight.elements
+    counts = sums_by_name([
+        *(("vocabulary", weight.elements) for weight in model.tables),
+        *((_KINDS.get(weight.kind) or _part(block), times * weight.elements) for block, weight, times in whole),
+    ])  # fmt: skip
     order = ("attention", "mlp", "experts", "recurrent", "routers", "vocabulary", "biases", "norms", "other")
     return {part: counts[part] for part in order if counts.get(part)}
 
@@ -228,13 +228,8 @@ def flops_by_part(model: Model, ops: Sequence[Op]) -> dict[str, Size]:
     >>> parts["scores"] == 4 * 4096 * 4096 * 4096 * 32, parts["attention"] == 8 * 4096 * 4096 * 4096 * 32
     (True, True)
     """
-    found: dict[str, Size] = {}
-    for op in ops:
-        amount = op.work.total("flops", "matrix") * op.repeat
-        if is_symbol(amount) or is_array(amount) or amount:
-            part = _part_of(op, model)
-            found[part] = found.get(part, 0) + amount
-    return found
+    amounts = ((op, op.work.total("flops", "matrix") * op.repeat) for op in ops)
+    return sums_by_name((_part_of(op, model), n) for op, n in amounts if is_symbol(n) or is_array(n) or n)
 
 
 def _parts(block: Block) -> tuple[Block, ...]:

@@ -160,15 +160,8 @@ def prediction(width: int, layers: Sequence[Layer]) -> dict[str, Any]:
 
     Source: DeepSeek-V3, arXiv:2412.19437, section 2.2. Embedding and head are those of the model.
     """
-    blocks: list[Block] = []
-    for _ in layers:
-        blocks += [
-            Norm("enorm", width),
-            Norm("hnorm", width),
-            Linear("eh_proj", 2 * width, width, bias=False),
-            Norm("norm", width),
-        ]
-    return {"extra": tuple(layers), "extra_blocks": tuple(blocks)}
+    before = (Norm("enorm", width), Norm("hnorm", width), Linear("eh_proj", 2 * width, width, bias=False))
+    return {"extra": tuple(layers), "extra_blocks": (*before, Norm("norm", width)) * len(layers)}
 
 
 def rows_beyond_the_head(width: int, rows: int) -> tuple[Block, ...]:

@@ -284,11 +284,7 @@ def _attention_of_experts(splitter: BlockSplitter, block: Any) -> Any:
 def _parallel(splitter: BlockSplitter, block: Any) -> Any:
     if not block.inside:
         splitter.refuse_sequence("its branches stand behind norms of their own")
-    branches = []
-    for branch in block.branches:
-        *first, last = branch
-        branches.append((*first, splitter.split_block(last)))
-    return replace(block, branches=tuple(branches))
+    return replace(block, branches=tuple((*first, splitter.split_block(last)) for *first, last in block.branches))
 
 
 def _encoder(splitter: BlockSplitter, block: Any) -> Any:

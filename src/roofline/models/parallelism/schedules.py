@@ -109,10 +109,10 @@ class Schedule:
             slot = forward + inputs + weights
             found.append(before + microbatches * slot + more)
             before = before + (forward if self.fills else exact_div(slot, chunks if self.splits else 1))
-        least = [_least([each[index] for each in times]) for index in range(3)]
+        least = [minimum(*passes) for passes in zip(*times, strict=True)]
         equal = {"forward": least[0], "inputs": least[1], "weights": least[2]}
         idle = self.idle(stages=len(times), microbatches=microbatches, chunks=chunks, **equal)
-        found.append(idle + microbatches * sum(least[1:], least[0]) + _least(beside))
+        found.append(idle + microbatches * sum(least[1:], least[0]) + minimum(*beside))
         return maximum(*found)
 
     def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
@@ -143,10 +143,6 @@ class Schedule:
             return wanted
         fewest = max(math.ceil(wanted * (1 - 1e-12)), stages)
         return round_up(fewest, int(stages)) if self.splits else fewest
-
-
-def _least(values: Sequence[Size]) -> Size:
-    return minimum(*values) if len(values) > 1 else values[0]
 
 
 def _all(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:

@@ -44,7 +44,7 @@ from roofline.models.serving.bound import full_from, serve_bound, step_bound
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
-from roofline.sizes import check
+from roofline.sizes import check, sums_by_name
 
 #: Narrower formats worth trying for weights and for keys and values, by the bits they have now.
 NARROWER = {32: ("bf16", "fp8", "int4"), 16: ("fp8", "int4"), 8: ("int4",)}
@@ -352,13 +352,10 @@ def native_formats(machine: Machine, now: str) -> list[str]:
 
 def _arithmetic(before: Bound) -> str | None:
     """The format that most of the matrix arithmetic is in."""
-    flops: dict[str, float] = {}
-    for part in before.ops:
-        if part.op.kind == "contraction":
-            for key, amount in part.op.work.items():
-                if key.quantity == "flops" and key.place == "matrix":
-                    flops[key.dtype] = flops.get(key.dtype, 0.0) + float(amount) * float(part.op.repeat)
-    return max(flops, key=lambda name: flops[name]) if flops else None
+    products = (part.op for part in before.ops if part.op.kind == "contraction")
+    amounts = ((key, float(amount) * float(op.repeat)) for op in products for key, amount in op.work.items())
+    flops = sums_by_name((key.dtype, n) for key, n in amounts if (key.quantity, key.place) == ("flops", "matrix"))
+    return max(flops, key=lambda name: flops[name], default=None)
 
 
 def _batch(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:

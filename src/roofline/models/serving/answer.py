@@ -713,12 +713,13 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         every = f"{format_number(float(tokens / time))} {'sequences' if whole else 'tokens'}/s"
         return every if name == "prefill" else f"{every}, {format_number(float(1 / time))} tokens/s for each user"
 
-    moved = phase.times.get(found.memory.level)
+    expected, moved = phase.expectation, phase.times.get(found.memory.level)
+    then = f": {made(expected.value)}" if expected is not None and expected.is_known else ""
     used = "" if moved is None else f", {format_percent(moved / phase.lower)} of bandwidth"
     flops = "" if phase.utilisation is None else f" · {format_percent(phase.utilisation)} of peak FLOP/s"
     lines += [
         f"{made(phase.lower)}{flops}{used}",
-        *_expected_in_words(phase.expectation, made),
+        *([] if expected is None else [f"{expected.in_words()}{then}"]),
         *([] if phase.measured is None else [measured_in_words(phase) + _parts_asked(phase, name)]),
         *([] if other is None else [other.in_words("activations")]),
         *_over_several_chips(phase, found, name),
@@ -740,13 +741,6 @@ def _parts_asked(phase: Bound, name: str) -> str:
         return f"; {spelled('estimate', True)} says what kernels and the host take of such a step"
     is_slow = bool(phase.expectation.is_known and (phase.measured or 0) > phase.expectation.high)
     return ", as of prompts read between steps, or kernels started without CUDA graphs" * is_slow
-
-
-def _expected_in_words(expectation: Any, made: Callable[[Size], str]) -> list[str]:
-    """What to expect of a phase, and what it then makes."""
-    if expectation is None:
-        return []
-    return [f"{expectation.in_words()}{f': {made(expectation.value)}' if expectation.is_known else ''}"]
 
 
 def _over_several_chips(phase: Bound, found: Serving, name: str) -> list[str]:
@@ -890,12 +884,9 @@ def serve(
         raise InputError(f"{spelled(alone)} says nothing without {spelled('prompt')}", hint="add it, or leave it out")
     described = asked_model(model, options)
     later = {name: value for name, value in options.items() if name not in PREFILL_ONLY}
-    prefill = (
-        None
-        if prompt is None or phase == "decode"
-        else step_bound(described, "prefill", batch=batch, prompt=prompt, **options)
-    )
-    if (prompt is None or phase == "decode") and not described.causal:
+    reads = prompt is not None and phase != "decode"
+    prefill = step_bound(described, "prefill", batch=batch, prompt=prompt, **options) if reads else None
+    if not reads and not described.causal:
         raise InputError(f"{described.name} is an encoder, which does not decode", hint="give a prompt")
     after = context if context is not None else as_size(prompt) + as_size(options.get("past", 0))
     decodes = described.causal and phase != "prefill"

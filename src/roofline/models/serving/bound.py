@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline import dtypes, sizes
-from roofline.answers import capability, plain_data
+from roofline.answers import attributes, capability, plain_data
 from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
@@ -190,21 +190,13 @@ class Pipelined(Bound):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, ``pipeline`` with what each stage takes beside those of a bound."""
-        stages = [
-            {
-                "lower": plain_data(stage.lower),
-                "bound_by": decoded(stage.bound_by),
-                "memory": None if stage.footprint is None else plain_data(stage.footprint.total),
-            }
-            for stage in self.stages
-        ]
-        pipeline = {
-            "micro_batches": plain_data(self.micro_batches),
-            "latency": plain_data(self.latency),
-            "slowest": self.slowest,
-            "stages": stages,
-        }
-        return {**Bound.to_dict(self), "pipeline": pipeline}
+
+        def plain(stage: Bound) -> dict[str, Any]:
+            memory = None if stage.footprint is None else plain_data(stage.footprint.total)
+            return {"lower": plain_data(stage.lower), "bound_by": decoded(stage.bound_by), "memory": memory}
+
+        pipeline = attributes(self, "micro_batches", "latency", "slowest")
+        return {**Bound.to_dict(self), "pipeline": {**pipeline, "stages": list(map(plain, self.stages))}}
 
 
 def pipelined(asked: ServingStep) -> Bound:

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from inspect import signature
@@ -635,8 +635,7 @@ def _pooled(options: dict[str, Any], chips: int) -> dict[str, Any]:
 
 def _laid_across(arguments: dict[str, Any], sizes: dict[str, Any]) -> dict[str, Any]:
     """Lay lists of numbers of chips across those of sizes: every layout with every size."""
-    lists = [name for name, value in arguments.items() if name in OPTIONS and isinstance(value, Sequence | range)]
-    lists = [name for name in lists if not isinstance(arguments[name], str)]
+    lists = [name for name, value in arguments.items() if name in OPTIONS and isinstance(value, list | tuple | range)]
     if not lists or not any(map(is_several, sizes.values())):
         return arguments
     import numpy as np

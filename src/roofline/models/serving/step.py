@@ -17,7 +17,9 @@ Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from roofline import dtypes
@@ -90,12 +92,8 @@ def mixed(
 
 
 def _placed(ops: Sequence[Op]) -> list[tuple[Place, Op]]:
-    seen: dict[str, int] = {}
-    found = []
-    for op in ops:
-        found.append(((op.where, seen.get(op.where, 0)), op))
-        seen[op.where] = seen.get(op.where, 0) + 1
-    return found
+    seen = defaultdict[str, Iterator[int]](count)
+    return [((op.where, next(seen[op.where])), op) for op in ops]
 
 
 def _merge(first: Sequence[Op], other: Sequence[Op], together: Sequence[Op]) -> tuple[Op, ...]:
@@ -130,7 +128,7 @@ def _between(placed: Sequence[tuple[Place, Op]], shared: Collection[Place]) -> d
 def _part(op: Op, name: str, touched: dict[str, Tensor]) -> Op:
     """An operation of one part: named for it, with tensors of its own where the other part does not have them too."""
 
-    def own(tensor: Tensor, *, written: bool) -> Tensor:
+    def own(tensor: Tensor, *, written: bool = False) -> Tensor:
         whole = touched.get(tensor.ident)
         if tensor.role == "weight":
             return tensor
@@ -139,12 +137,8 @@ def _part(op: Op, name: str, touched: dict[str, Tensor]) -> Op:
         # what both parts write side by side takes room for all tokens
         return replace(tensor, dims=whole.dims, touched=tensor.elements) if written else tensor
 
-    return replace(
-        op,
-        where=f"{op.where} ({name})",
-        reads=tuple(own(tensor, written=False) for tensor in op.reads),
-        writes=tuple(own(tensor, written=True) for tensor in op.writes),
-    )
+    reads, writes = tuple(map(own, op.reads)), tuple(own(tensor, written=True) for tensor in op.writes)
+    return replace(op, where=f"{op.where} ({name})", reads=reads, writes=writes)
 
 
 class Phase(NamedTuple):

@@ -56,7 +56,7 @@ from roofline.models.training.question import microbatches_that_fit
 from roofline.models.training.recomputation import CHECKPOINT_POLICIES
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sections import Headline, Section, paragraph
-from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product
+from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product, sums_by_name
 
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
@@ -244,27 +244,16 @@ def _would_fit(found: Training, changes: dict[str, Any]) -> bool:
     return after is not None and bool(after.fits)
 
 
-def _would_fit_in(found: Training, changes: dict[str, Any], count: int) -> bool:
-    """Whether a changed step is possible and fits in so many microbatches."""
-    return _would_fit(found, {**changes, "microbatches": count})
-
-
 def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
     """Seconds by link of the collectives over one axis of the mesh."""
-    times: dict[str, Any] = {}
-    for use in bound.uses:
-        if use.quantity == "wire" and use.place.partition(".")[0] == axis:
-            times[use.place] = times.get(use.place, 0) + use.time
-    return times
+    wires = (use for use in bound.uses if use.quantity == "wire" and use.place.partition(".")[0] == axis)
+    return sums_by_name((use.place, use.time) for use in wires)
 
 
 def computing(bound: Bound) -> float:
     """Seconds of the busiest unit."""
-    times: dict[str, float] = {}
-    for use in bound.uses:
-        if use.quantity == "flops":
-            times[use.resource] = times.get(use.resource, 0.0) + float(use.time)
-    return max(times.values())
+    times = sums_by_name((use.resource, float(use.time)) for use in bound.uses if use.quantity == "flops")
+    return float(max(times.values()))
 
 
 def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
@@ -608,8 +597,9 @@ def _microbatches(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         changed = {} if kept == found.checkpoint else {"checkpoint": kept}
         if most > found.microbatches:
             # a microbatch of fewer sequences never needs more memory
-            fitting = partial(_would_fit_in, found, changed)
-            arguments = {**changed, "microbatches": (count := [*counts, most][bisect_left(counts, True, key=fitting)])}
+            tried = [{**changed, "microbatches": count} for count in counts]
+            at = bisect_left(tried, True, key=partial(_would_fit, found))
+            arguments = {**changed, "microbatches": (count := [*counts, most][at])}
             yield ", ".join([*(f"checkpoint {name}" for name in changed.values()), _parts(count)]), arguments
 
 

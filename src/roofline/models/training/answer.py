@@ -156,7 +156,7 @@ class Training(Measurable, Comparable):
         """Seconds of collectives that remain with complete overlap: the network's time beyond computing and memory."""
         network = network_resources(self.bound)
         busy = [time for name, time in self.bound.times.items() if name not in network]
-        return self.bound.lower - (maximum(*busy) if len(busy) > 1 else busy[0])
+        return self.bound.lower - maximum(*busy)
 
     @property
     def time(self) -> Size:

@@ -18,6 +18,8 @@ Model", chapter 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
@@ -27,6 +29,9 @@ from roofline.models.training.recomputation import Recomputation, is_unfused
 from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import Size, exact_div, is_zero
 from roofline.work import Op, Tensor, Work
+
+#: Operations of one group of layers stand together.
+_GROUP = attrgetter("group")
 
 #: The collective that takes a gradient back through another.
 TRANSPOSED = {
@@ -40,10 +45,10 @@ TRANSPOSED = {
 def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
     """A pass over whole sequences, in which keys and values are activations like any other."""
 
-    def plain(tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(replace(t, role="activation") if t.role == "kv" else t for t in tensors)
+    def plain(tensor: Tensor) -> Tensor:
+        return replace(tensor, role="activation") if tensor.role == "kv" else tensor
 
-    return tuple(replace(op, reads=plain(op.reads), writes=plain(op.writes), phase="forward") for op in ops)
+    return tuple(op.with_tensors(plain, phase="forward") for op in ops)
 
 
 def loss(logits: Tensor) -> Op:
@@ -87,7 +92,7 @@ def above_gradients(ops: Sequence[Op], trained: frozenset[str] | None) -> frozen
     """
     found: set[tuple[str, str]] = set()
     depends = set(trained or ())
-    for group in _runs(ops) if trained is not None else ():
+    for _, group in groupby(ops, key=_GROUP) if trained is not None else ():
         for op in group:
             if depends.isdisjoint(tensor.ident for tensor in op.reads if tensor.role != "weight"):
                 found.add((op.group, op.where))
@@ -102,7 +107,7 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
     """The backward pass of ``ops``: groups in reverse, each after what the policy runs again of it."""
     found: list[Op] = []
     above = above_gradients(ops, gradients.trained)
-    for group in reversed(_runs(ops)):
+    for group in reversed([list(run) for _, run in groupby(ops, key=_GROUP)]):
         inside = bool(group[0].group)
         # what was gathered is gathered again: each chip kept its own tokens alone
         again = [op for op in group if inside and (chosen.again(op) or op.options.get("collective") == "AllGather")]
@@ -118,17 +123,6 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
                     each = replace(each, repeat=each.repeat - 1)
                 found += [] if is_zero(each.repeat) else [each]
     return tuple(found)
-
-
-def _runs(ops: Sequence[Op]) -> list[list[Op]]:
-    """Operations of one group of layers together, in order."""
-    found: list[list[Op]] = []
-    for op in ops:
-        if found and found[-1][0].group == op.group:
-            found[-1].append(op)
-        else:
-            found.append([op])
-    return found
 
 
 def _named(tensors: Sequence[Tensor], renewed: set[str]) -> tuple[Tensor, ...]:

@@ -154,10 +154,10 @@ def kept(
     ``saved`` is a narrower format that activations of layers wait in. What a product with a matrix that is not
     ``trained`` reads is not needed for it.
     """
-    inside = [_narrowed(op, saved) for op in ops if op.group]
+    inside = [op.with_tensors(lambda tensor: _narrower(tensor, saved)) if saved else op for op in ops if op.group]
     stream = _narrower(stream, saved)
     outside = [op for op in ops if not op.group]
-    total: Size = _once(outside, _saved(outside, ops, trained))
+    total: Size = _once(_saved(outside, ops, trained))
     if outside and outside[-1] is ops[-1]:
         total = total + outside[-1].writes[0].capacity_bytes
     if chosen.count is not None:
@@ -165,26 +165,18 @@ def kept(
         return total + stream.capacity_bytes * layers * chosen.count
     if chosen.name == "matmuls":
         held = [(op, t) for op in inside if op.kind == "contraction" for t in op.writes]
-        return total + _once(inside, [(op, _after(t, inside)) for op, t in held])
+        return total + _once([(op, _after(t, inside)) for op, t in held])
     waiting = _saved(inside, [*inside, *outside], trained)
     if chosen.modules:
         # results of what is run again are not kept; what it reads is
         made = {t.ident for op in inside if chosen.again(op) for t in op.writes}
         waiting = [(op, t) for op, t in waiting if t.ident not in made]
-    return total + _once(inside, waiting) + _of_attention(inside, probabilities=chosen.name == "none")
+    return total + _once(waiting) + _of_attention(inside, probabilities=chosen.name == "none")
 
 
 def _narrower(tensor: Tensor, dtype: str | None) -> Tensor:
     narrower = dtype is not None and dtypes.get(dtype).bits < dtypes.get(tensor.dtype).bits
     return replace(tensor, dtype=dtype) if narrower and dtype and tensor.role == "activation" else tensor
-
-
-def _narrowed(op: Op, dtype: str | None) -> Op:
-    """An operation whose activations are stored in a narrower format."""
-    if dtype is None:
-        return op
-    reads, writes = (tuple(_narrower(tensor, dtype) for tensor in each) for each in (op.reads, op.writes))
-    return replace(op, reads=reads, writes=writes)
 
 
 def at_work(ops: Sequence[Op], trained: frozenset[str] | None = None) -> Size:
@@ -193,8 +185,7 @@ def at_work(ops: Sequence[Op], trained: frozenset[str] | None = None) -> Size:
     for op in ops:
         if op.group:
             groups.setdefault(op.group, []).append(op)
-    sizes = [_once(found, _saved(found, ops, trained), once=True) for found in groups.values()]
-    return maximum(*sizes) if len(sizes) > 1 else sizes[0]
+    return maximum(*(_once(_saved(found, ops, trained), once=True) for found in groups.values()))
 
 
 def _saved(ops: Sequence[Op], every: Sequence[Op], trained: frozenset[str] | None = None) -> list[tuple[Op, Tensor]]:
@@ -219,10 +210,9 @@ def _after(tensor: Tensor, ops: Sequence[Op]) -> Tensor:
     return next((op.writes[0] for op in summed if op.reads[0].ident == tensor.ident), tensor)
 
 
-def _once(ops: Sequence[Op], tensors: Sequence[tuple[Op, Tensor]], once: bool = False) -> Size:
+def _once(tensors: Sequence[tuple[Op, Tensor]], once: bool = False) -> Size:
     """Bytes of tensors, each counted once for every layer of its group."""
-    found = {tensor.ident: tensor.capacity_bytes * (1 if once else op.repeat) for op, tensor in tensors}
-    return sum(found.values())
+    return sum({tensor.ident: tensor.capacity_bytes * (1 if once else op.repeat) for op, tensor in tensors}.values())
 
 
 def _of_attention(ops: Sequence[Op], *, probabilities: bool) -> Size:

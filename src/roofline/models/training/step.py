@@ -54,7 +54,7 @@ from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.collectives.choice import Chooser
 from roofline.quantity import Figure, figure, format_amount, parse
 from roofline.signatures import call, renamed, spelled, takes
-from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum
+from roofline.sizes import Size, check, exact_div, is_array, is_one, is_symbol, maximum, sums_by_name
 from roofline.statements import Assumption, Gap, assume, missing
 from roofline.work import Key, Op, Tensor
 
@@ -530,10 +530,7 @@ def _of_microbatch(
 
 
 def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
-    times: dict[str, Size] = {}
-    for part in parts:
-        for name, time in part.times.items():
-            times[name] = times[name] + time if name in times else time
+    times = sums_by_name(each for part in parts for each in part.times.items())
     return maximum(*times.values()), one_after_another(parts), sum(times.values())
 
 
