@@ -212,9 +212,7 @@ class TrainingPlan(Answer):
         """The answer under stable keys (schema ``roofline/train-search/1``)."""
         return {
             "schema": SCHEMA,
-            "model": self.model.to_dict(),
-            "on": self.on,
-            "meets": self.meets,
+            **attributes(self, "model", "on", "meets"),
             "stopped": self.stopped or None,
             "choices": [_plain(each) for each in self.choices],
         }

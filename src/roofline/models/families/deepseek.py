@@ -394,18 +394,16 @@ def read_v4(fields: Fields) -> Model:
     experts = _EXPERTS.block(fields, width, activation(fields, "hidden_act"))
 
     def layer(rate: int) -> Layer:
-        return Layer(
-            (
-                residual.CollapseStreams("attn_hc", streams, width),
-                Norm("input_layernorm", width),
-                _compressed(fields, shape, rate),
-                residual.ExpandStreams("attn_mix", streams, width),
-                residual.CollapseStreams("ffn_hc", streams, width),
-                Norm("post_attention_layernorm", width),
-                experts,
-                residual.ExpandStreams("ffn_mix", streams, width),
-            )
-        )
+        return Layer((
+            residual.CollapseStreams("attn_hc", streams, width),
+            Norm("input_layernorm", width),
+            _compressed(fields, shape, rate),
+            residual.ExpandStreams("attn_mix", streams, width),
+            residual.CollapseStreams("ffn_hc", streams, width),
+            Norm("post_attention_layernorm", width),
+            experts,
+            residual.ExpandStreams("ffn_mix", streams, width),
+        ))  # fmt: skip
 
     layers = {rate: layer(rate) for rate in (0, *_rates(fields, shape.layers))}
     hashed = fields.count("num_hash_layers") or (fields.listed("mlp_layer_types") or []).count("hash_moe")

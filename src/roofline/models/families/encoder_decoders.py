@@ -87,12 +87,10 @@ def read_t5(fields: Fields) -> Model:
         own = _t5_attention(fields, "SelfAttention", kind, buckets=buckets, holds=holds, causal=causal, **more)
         across = _t5_attention(fields, "EncDecAttention", CrossAttention, source=source)
         cross = (Norm("EncDecAttention.layer_norm", width), across, _ADD[1]) if causal else ()
-        return Layer(
-            (
-                Norm("layer_norm", width), own, _ADD[0], *cross, Norm("DenseReluDense.layer_norm", width),
-                experts if sparse else feed, _ADD[2],
-            )
-        )  # fmt: skip
+        return Layer((
+            Norm("layer_norm", width), own, _ADD[0], *cross, Norm("DenseReluDense.layer_norm", width),
+            experts if sparse else feed, _ADD[2],
+        ))  # fmt: skip
 
     return _model(
         fields, width, [layer(number, True) for number in range(deep)],

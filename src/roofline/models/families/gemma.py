@@ -41,22 +41,20 @@ def read(fields: Fields) -> Model:
     hidden, doubled = fields.size("intermediate_size"), fields.flag("use_double_wide_mlp", False)
     experts = _experts(fields, width, act)
     layers = [
-        Layer(
-            (
-                Norm("input_layernorm", width),
-                _attention(own, shape, kind, borrowed, any(borrows)),
-                Norm("post_attention_layernorm", width),
-                ResidualAdd("add_attention"),
-                *_feed_forward(
-                    width, Mlp("mlp", width, hidden * (2 if borrowed and doubled else 1), activation=act), experts
-                ),
-                Norm("post_feedforward_layernorm", width),
-                ResidualAdd("add_feed_forward"),
-                *((PerLayerInput("", width, each, act), ResidualAdd("add_per_layer_input")) if each else ()),
-            )
-        )
+        Layer((
+            Norm("input_layernorm", width),
+            _attention(own, shape, kind, borrowed, any(borrows)),
+            Norm("post_attention_layernorm", width),
+            ResidualAdd("add_attention"),
+            *_feed_forward(
+                width, Mlp("mlp", width, hidden * (2 if borrowed and doubled else 1), activation=act), experts
+            ),
+            Norm("post_feedforward_layernorm", width),
+            ResidualAdd("add_feed_forward"),
+            *((PerLayerInput("", width, each, act), ResidualAdd("add_per_layer_input")) if each else ()),
+        ))
         for kind, borrowed, own in zip(kinds, borrows, by_layer(fields, shape.layers, _OF_FULL), strict=True)
-    ]
+    ]  # fmt: skip
     if fields.kind == "vaultgemma":  # norms before each block alone
         layers = [Layer(tuple(block for block in layer.blocks if block.name not in _AFTER)) for layer in layers]
     before: tuple[Block, ...] = ()
@@ -165,21 +163,19 @@ def read_3n(fields: Fields) -> Model:
             reads_kv_of=kind if borrowed else "", window=fields.size("sliding_window") if kind == "sliding" else None,
         )  # fmt: skip
         beside = (residual.LowRankResidual("laurel", width, fields.size("laurel_rank")),)
-        return Layer(
-            (
-                residual.AltUpPredict("altup", streams, width),
-                Norm("input_layernorm", width),
-                ParallelBranches("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
-                ResidualAdd("add_attention"),
-                Norm("pre_feedforward_layernorm", width),
-                Mlp("mlp", width, hidden, activation=act, cut=cut),
-                Norm("post_feedforward_layernorm", width),
-                ResidualAdd("add_feed_forward"),
-                residual.AltUpCorrect("altup", streams, width),
-                PerLayerInput("", width, each, act),
-                residual.AddToOtherStreams("altup.add", streams, width),
-            )
-        )
+        return Layer((
+            residual.AltUpPredict("altup", streams, width),
+            Norm("input_layernorm", width),
+            ParallelBranches("", (beside, (attention, Norm("post_attention_layernorm", width))), inside=True),
+            ResidualAdd("add_attention"),
+            Norm("pre_feedforward_layernorm", width),
+            Mlp("mlp", width, hidden, activation=act, cut=cut),
+            Norm("post_feedforward_layernorm", width),
+            ResidualAdd("add_feed_forward"),
+            residual.AltUpCorrect("altup", streams, width),
+            PerLayerInput("", width, each, act),
+            residual.AddToOtherStreams("altup.add", streams, width),
+        ))  # fmt: skip
 
     table = PerLayerEmbedding("", fields.size("vocab_size_per_layer_input"), width, each, shape.layers)
     widths, cuts = fields.sizes("intermediate_size", shape.layers), _cuts(fields, shape.layers)

@@ -98,14 +98,12 @@ def read_rwkv(fields: Fields) -> Model:
     shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
     width, norm = shape.width, ("layer_norm", True)
     inner = fields.size("attention_hidden_size", default=width)
-    layer = Layer(
-        (
-            Norm("ln1", width, *norm), recurrent.TimeMix("attention", width, inner), ResidualAdd("add_attention"),
-            Norm("ln2", width, *norm),
-            recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
-            ResidualAdd("add_feed_forward"),
-        )
-    )  # fmt: skip
+    layer = Layer((
+        Norm("ln1", width, *norm), recurrent.TimeMix("attention", width, inner), ResidualAdd("add_attention"),
+        Norm("ln2", width, *norm),
+        recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
+        ResidualAdd("add_feed_forward"),
+    ))  # fmt: skip
     return parts.build_model(
         fields, shape, [layer] * shape.layers, norm, last_norm="ln_out", prefix="rwkv.", embedding_name="embeddings",
         head_name="head", before=(Norm("blocks.0.pre_ln", width, *norm, restarts=True),),

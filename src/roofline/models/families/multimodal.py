@@ -140,14 +140,12 @@ def _gemma4(fields: Fields, width: int) -> Vision:
     )
     act = activation(fields, "hidden_activation", default="gelu_pytorch_tanh")
     mlp = Mlp("mlp", inside, fields.size("intermediate_size"), activation=act)
-    layer = Layer(
-        (
-            Norm("input_layernorm", inside), attention, Norm("post_attention_layernorm", inside),
-            ResidualAdd("add_attention"),
-            Norm("pre_feedforward_layernorm", inside), mlp, Norm("post_feedforward_layernorm", inside),
-            ResidualAdd("add_feed_forward"),
-        )
-    )  # fmt: skip
+    layer = Layer((
+        Norm("input_layernorm", inside), attention, Norm("post_attention_layernorm", inside),
+        ResidualAdd("add_attention"),
+        Norm("pre_feedforward_layernorm", inside), mlp, Norm("post_feedforward_layernorm", inside),
+        ResidualAdd("add_feed_forward"),
+    ))  # fmt: skip
     elements, rows = 3 * patch**2, fields.size("position_embedding_size")
     most = fields.size("default_output_length", default=280)
     positions = GridPositionEmbedding("patch_embedder.position_embedding_table", 2 * rows, inside, taps=2, axes=True)
@@ -187,19 +185,17 @@ def _layer(
     """The usual layer of a vision transformer: layer norms, rotated heads, a plain MLP, biases everywhere."""
     head = divide_evenly(fields, width, heads, _HEADS)
     act = activation(fields, "hidden_act", default="gelu_pytorch_tanh")
-    return Layer(
-        (
-            Norm("norm1", width, "layer_norm", shift=True),
-            Attention(
-                "attn", width, heads, heads, head, head, bias=True, out_bias=True, rotary=head, causal=False,
-                names=projections,
-            ),
-            ResidualAdd("add_attention"),
-            Norm("norm2", width, "layer_norm", shift=True),
-            Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, matrices),
-            ResidualAdd("add_feed_forward"),
-        )
-    )  # fmt: skip
+    return Layer((
+        Norm("norm1", width, "layer_norm", shift=True),
+        Attention(
+            "attn", width, heads, heads, head, head, bias=True, out_bias=True, rotary=head, causal=False,
+            names=projections,
+        ),
+        ResidualAdd("add_attention"),
+        Norm("norm2", width, "layer_norm", shift=True),
+        Mlp("mlp", width, fields.size("intermediate_size"), False, act, True, matrices),
+        ResidualAdd("add_feed_forward"),
+    ))  # fmt: skip
 
 
 def _model(fields: Fields, prefix: str, given: int, width: int, layers: Sequence[Layer], **blocks: Any) -> Model:

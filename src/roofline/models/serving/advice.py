@@ -149,12 +149,10 @@ def advise_step(
         change, changed = each.proposal, each.proposal.question
         assert isinstance(changed, StepQuestion)
         options = changed_words(arguments, changed.arguments) if changed.model is described else None
-        found.append(
-            StepAdvice(
-                change.change, each.reason, phase, changed.model, changed.arguments, before, each.after, each.gain,
-                change.more, change.chips, options, any(each.proposal is one for one in trained),
-            )
-        )  # fmt: skip
+        found.append(StepAdvice(
+            change.change, each.reason, phase, changed.model, changed.arguments, before, each.after, each.gain,
+            change.more, change.chips, options, any(each.proposal is one for one in trained),
+        ))  # fmt: skip
     return tuple(found)
 
 

@@ -552,15 +552,11 @@ class FewestChips(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
+        names = ("left", "sequences", "split", "layout", "each", "unequal", "given", "batch", "context", "longest")
         return {
             **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
-            **attributes(self, "left", "sequences", "split", "layout", "each"),
-            "unequal": [dict(ways) for ways in self.unequal],
-            "given": None if self.given is None else self.given.to_dict(),
-            **attributes(self, "batch", "context"),
-            "longest": None if self.longest is None else self.longest.to_dict(),
-            "assumptions": list(self.assumptions),
+            **attributes(self, *names, "assumptions"),
         }
 
 

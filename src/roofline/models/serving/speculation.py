@@ -131,8 +131,7 @@ class Speculation(Answer):
             "draft": attributes(self.asked, *named),
             "speedup": self.speedup,
             "best": attributes(self.best, *named),
-            "best_speedup": self.best_speedup,
-            "memory": None if self.memory is None else self.memory.amounts(),
+            **attributes(self, "best_speedup", "memory"),
         }
 
 

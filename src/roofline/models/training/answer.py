@@ -470,8 +470,7 @@ class Training(Measurable, Comparable):
         body = {
             "schema": SCHEMA,
             "model": self.model.to_dict(),
-            "chips": self.chips,
-            "ways": dict(self.ways),
+            **values("chips", "ways"),
             "options": self.numbers,
             "batch_tokens": whole(self.batch_tokens),
             "sequence": whole(self.sequence),

@@ -519,12 +519,11 @@ def _calls(plan: StepPlan, sharing: Any) -> Iterator[WeightCollective]:
 def _priced(
     calls: Sequence[WeightCollective], weights: Mapping[str, tuple[Size, Size]], algorithm: Algorithm,
     frozen: Mapping[str, tuple[Size, Size]] | None = None,
-) -> list[Op]:  # fmt: skip
+) -> Iterator[Op]:  # fmt: skip
     """Price calls for each group of ``weights``; where most are ``frozen``, all of them are gathered, in bytes.
 
     Outside the layers none are gathered for backward: a lookup needs none there, and the head's turn follows at once.
     """
-    found = []
     for group in frozen or weights:
         for call in calls:
             if not group and call.phase == "backward" and not call.role:
@@ -537,15 +536,12 @@ def _priced(
             else:
                 continue
             priced = cost(call.kind, call.axes, nbytes, algorithm=algorithm, dtype=call.dtype)
-            found.append(
-                Op(
-                    name=call.name, kind="collective", work=priced.work,
-                    dims={"bytes": nbytes, "chips": priced.chips}, repeat=repeat,
-                    where=f"{group or 'other weights'}: {call.name}", note=priced.note, group=group,
-                    phase=call.phase, role=call.role,
-                )
+            yield Op(
+                name=call.name, kind="collective", work=priced.work,
+                dims={"bytes": nbytes, "chips": priced.chips}, repeat=repeat,
+                where=f"{group or 'other weights'}: {call.name}", note=priced.note, group=group,
+                phase=call.phase, role=call.role,
             )  # fmt: skip
-    return found
 
 
 def _update(plan: StepPlan, count: Size, held: Size) -> Op:
