@@ -70,11 +70,9 @@ class Fields:
 
     def layers(self, *names: str, default: int | None = None) -> int:
         """A number of layers, which are made one by one: at least 1, or 0 where that is the default."""
-        return (
-            self.count(*names, most=MOST_LAYERS)
-            if default == 0
-            else self.size(*names, default=default, most=MOST_LAYERS)
-        )
+        if default == 0:
+            return self.count(*names, most=MOST_LAYERS)
+        return self.size(*names, default=default, most=MOST_LAYERS)
 
     def optional(self, field: str, none: int | None = None) -> int | None:
         """A whole number of at least 1, None where it is missing, null or the number that stands for ``none``."""
@@ -201,9 +199,8 @@ class Fields:
 
     def _repeats(self, field: str, value: Any) -> bool:
         """Whether a field that is read has another name of the same thing and the same value."""
-        others = {name for names in _inert_file()["synonyms"] if field in names.split() for name in names.split()} - {
-            field
-        }
+        alike = (names.split() for names in _inert_file()["synonyms"])
+        others = {name for names in alike if field in names for name in names} - {field}
         return any(name in self._asked and self._data.get(name) == value for name in others)
 
     def _above_zero(self, field: str, most: float, hint: str) -> float:

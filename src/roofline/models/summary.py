@@ -165,10 +165,9 @@ def part_sections(models: Sequence[Model]) -> Iterator[Section]:
     counts = [parameters_by_part(model) for model in models]
     parts = dict.fromkeys(part for each in counts for part in each)
     rows = [Row((part, *(_whole(each[part]) if part in each else "" for each in counts))) for part in parts]
-    totals = {"total": [sum(each.values()) for each in counts]}
-    totals["without norms"] = [
-        total - each.get("norms", 0) for total, each in zip(totals["total"], counts, strict=True)
-    ]
+    whole = [sum(each.values()) for each in counts]
+    plain = [total - each.get("norms", 0) for total, each in zip(whole, counts, strict=True)]
+    totals = {"total": whole, "without norms": plain}
     rows += [Row((name, *map(_whole, values))) for name, values in totals.items()]
     yield Table((Column("part"), *figures(*(model.name for model in models), wrap="anywhere")), rows, "parts", indent=0)
 

@@ -608,27 +608,17 @@ _TORCHAO: dict[str, Callable[[Section], Storage]] = {
 # ---- Quark
 
 
-def _quark_keys(output: Section, before: str | None) -> str | None:
-    """The format of keys and values that an output is quantised to; ``before`` where it says none that is known."""
-    dtype = output.get("dtype")
-    return KV_FORMATS.get(dtype.upper().removesuffix("_E4M3"), before) if isinstance(dtype, str) else before
-
-
 def _quark(section: Section, _: str | None) -> Quantisation:
     """AMD's: one format, others by module, and keys and values where its projections' outputs are quantised."""
     section = section.get("quant_config") or section
     general = (section.get("global_quant_config") or {}).get("weight")
     by = section.get("layer_quant_config") or {}
-    keys, listed = None, []
-    for pattern, each in by.items():
-        output = each.get("output_tensors") or {}
-        if output and re.search(r"k_proj|v_proj|kv|qkv", pattern):
-            keys = _quark_keys(output, keys)
-        if each.get("weight"):
-            listed.append((modules([pattern]), _quark_storage(each)))
-    for each in (section.get("kv_cache_quant_config") or {}).values():
-        output = each.get("output_tensors") or {}
-        keys = _quark_keys(output, keys)
+    keys = None
+    projections = [each for pattern, each in by.items() if re.search(r"k_proj|v_proj|kv|qkv", pattern)]
+    for each in (*projections, *(section.get("kv_cache_quant_config") or {}).values()):
+        dtype = (each.get("output_tensors") or {}).get("dtype")
+        keys = KV_FORMATS.get(dtype.upper().removesuffix("_E4M3"), keys) if isinstance(dtype, str) else keys
+    listed = [(modules([pattern]), _quark_storage(each)) for pattern, each in by.items() if each.get("weight")]
     kept = modules(section.get("exclude") or [])
     if not general and not listed:
         raise InputError("the quark section says no format of weights", hint="global_quant_config holds it")

@@ -118,7 +118,6 @@ class BirthDeathChain:
         weights = np.zeros(reach + 1)
         weights[0] = 1.0
         places = len(each)
-        jumped = np.zeros(BEYOND)
         for n in range(places):
             first = max(0, n - len(survival) + 1)
             flow = rate * ends * float(weights[first : n + 1] @ survival[: n + 1 - first][::-1])
@@ -133,9 +132,8 @@ class BirthDeathChain:
         for q in range(BEYOND):
             n = places + q
             inside = last_rate * float(weights[places + 1 : n + 1] @ more[1 : q + 1][::-1])
-            above = float(jumped[q]) if q < len(jumped) else 0.0
             came = rate * ends * weights[n] + (1 - ends) * came
-            weights[n + 1] = (came + inside + above) / (last_rate * after[0])
+            weights[n + 1] = (came + inside + float(jumped[q])) / (last_rate * after[0])
         decay = rate / last if burst <= 1 else 1 - ends * (1 - rate / last)
         return cls._made(rate, each, weights, decay, 1 - busy)
 

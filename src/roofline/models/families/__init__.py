@@ -64,8 +64,7 @@ def family(*model_types: str) -> Callable[[Reader], Reader]:
     """Register a reader under the model types it reads."""
 
     def register(reader: Reader) -> Reader:
-        for model_type in model_types:
-            _READERS[model_type] = reader
+        _READERS.update(dict.fromkeys(model_types, reader))
         return reader
 
     return register

@@ -257,9 +257,8 @@ def _dots_kinds(fields: Fields, layers: int) -> list[str]:
 
 
 def _dots(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
-    own = parts.by_layer(fields, shape.layers, {name: name for name in (*_DOTS, "num_key_value_heads", "head_dim")})[
-        number
-    ]
+    names = {name: name for name in (*_DOTS, "num_key_value_heads", "head_dim")}
+    own = parts.by_layer(fields, shape.layers, names)[number]
     sliding = kind == "sliding"
     if sliding and "per_layer_config" not in fields:
         own = fields.with_values(**{name: fields.size(f"swa_{name}", default=usual) for name, usual in _DOTS.items()})

@@ -489,9 +489,8 @@ def _hashed(fields: Fields, width: int, streams: int) -> dict[int, Block]:
     listed = sorted({int(number) for number in fields.listed("ple_layer_ids") or []})
     words, each = fields.size("ngram_size", default=3), fields.size("heads_per_ngram", default=8)
     first = fields.size("ngram_vocab_size_base", default=20_000_000, most=10**9)
-    whole, kernel = fields.size("make_ngram_vocab_size_divisible_by", default=128), fields.size(
-        "ple_conv_kernel_size", default=4
-    )  # fmt: skip
+    whole = fields.size("make_ngram_vocab_size_divisible_by", default=128)
+    kernel = fields.size("ple_conv_kernel_size", default=4)
     inside, heads = fields.size("ple_embed_dim", default=width), (words - 1) * each
     primes = _primes_after(first, heads * len(listed)) if len(listed) <= 64 else []
     if heads < 1 or (listed and not primes):

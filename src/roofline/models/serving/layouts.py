@@ -17,6 +17,7 @@ values of each sequence, experts over any of them, and copies with a part of the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -210,12 +211,10 @@ def unequal_layouts(model: Model, one: Machine, chips: int, demand: Demand) -> t
     if machine is None:
         return ()
     for ways in ({"tensor": chips}, {"pipeline": chips}):
-        try:
+        with suppress(RooflineError):
             stages = local_stages(model, machine, Parallelism.on(machine, **ways), compares=False)[0]
             if all(demand.fits(stage, capacity) for stage in stages):
                 found.append(ways)
-        except RooflineError:
-            continue
     return tuple(found)
 
 

@@ -141,19 +141,17 @@ def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
 def _product(op: Op, gradients: GradientFormat) -> list[Op]:
     x, weight, *more = op.reads
     y = _gradient(op.writes[0])
-    m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
+    m, n, k = (op.dims[name] for name in ("m", "n", "k"))
     products = Work({key: amount for key, amount in op.work.items() if key.place == "matrix"})
     others = Work({key: amount for key, amount in op.work.items() if key.place != "matrix"})
     biases = tuple(_gradient(t, gradients.dtype) for t in more if t.role == "weight")
     to_input = replace(
         op, work=products, reads=(y, weight, *more), writes=(_gradient(x, gradients.dtype),),
-        dims={**op.dims, "m": m, "n": k, "k": n, "batch": batch}, where=f"{op.where} input gradient",
-        role="input gradient",
+        dims={**op.dims, "n": k, "k": n}, where=f"{op.where} input gradient", role="input gradient",
     )  # fmt: skip
     to_weight = replace(
         op, work=products + others, reads=(x, y), writes=(_gradient(weight, gradients.dtype), *biases),
-        dims={**op.dims, "m": n, "n": k, "k": m, "batch": batch}, where=f"{op.where} weight gradient",
-        role="weight gradient",
+        dims={**op.dims, "m": n, "n": k, "k": m}, where=f"{op.where} weight gradient", role="weight gradient",
     )  # fmt: skip
     return [to_input] if is_frozen(op, gradients.trained) else [to_input, to_weight]
 
