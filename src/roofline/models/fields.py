@@ -114,10 +114,8 @@ class Fields:
         if inner is not None:
             raise InputError(f"{field} of {self.name} lists {quoted(inner)}", hint="a list of words or numbers")
         if length is not None and len(value) < length:
-            raise InputError(
-                f"{field} of {self.name} lists {len(value)} layers and num_hidden_layers says {length}",
-                hint="the two contradict each other",
-            )
+            wrong = f"{field} of {self.name} lists {len(value)} layers and num_hidden_layers says {length}"
+            raise InputError(wrong, hint="the two contradict each other")
         return value
 
     def sizes(self, field: str, layers: int, default: int | None = None) -> list[int]:

@@ -181,10 +181,8 @@ class OperationBuilder:
     def from_earlier(self, name: str) -> list[Tensor]:
         """Tensors that an earlier layer kept under ``name``; an error in a later pipeline stage, which has none."""
         if name not in self.kept:
-            raise InputError(
-                f"a stage of the pipeline needs {name} from an earlier one: that is not modelled",
-                hint=f"{spelled('pipeline', 1)}; {spelled('tensor')} splits layers",
-            )
+            wrong = f"a stage of the pipeline needs {name} from an earlier one: that is not modelled"
+            raise InputError(wrong, hint=f"{spelled('pipeline', 1)}; {spelled('tensor')} splits layers")
         return self.kept[name]
 
     def read_weight(self, weight: Weight, touched: Size | None = None) -> tuple[tuple[Tensor, ...], str]:

@@ -295,10 +295,8 @@ def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> N
     if more.any() if is_array(more) else more:
         shown = "" if is_array(more) else f", and the prompt has {step.new:,} tokens"
         needed = "" if is_array(more) else f": {images * tokens:,} or more"
-        raise SizeError(
-            f"images of {tokens:,} tokens each do not fit into the prompt of {model.name}{shown}",
-            hint=f"image tokens are part of the prompt{needed}",
-        )
+        wrong = f"images of {tokens:,} tokens each do not fit into the prompt of {model.name}{shown}"
+        raise SizeError(wrong, hint=f"image tokens are part of the prompt{needed}")
 
 
 def activation_bytes(ops: Sequence[Op]) -> Size:

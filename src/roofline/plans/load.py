@@ -242,10 +242,8 @@ class ServerTimes:
     def under(self, rate: float, percentile: float = 0.95) -> LoadedServer:
         """Times at a rate of requests a second."""
         if not 0 < rate < self.largest_rate:
-            raise InputError(
-                f"{rate:g} requests/s are not below the {self.largest_rate:.4g}/s of this server",
-                hint="a lower rate, or more servers",
-            )
+            wrong = f"{rate:g} requests/s are not below the {self.largest_rate:.4g}/s of this server"
+            raise InputError(wrong, hint="a lower rate, or more servers")
         return LoadedServer(self, rate, percentile)
 
 

@@ -324,10 +324,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     machine = asked.machine(replica.target)
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
-        raise InputError(
-            f"no peak of {named} arithmetic is known of {replica.chip}",
-            hint=f"choose other formats, {spelled('formats')}",
-        )
+        wrong = f"no peak of {named} arithmetic is known of {replica.chip}"
+        raise InputError(wrong, hint=f"choose other formats, {spelled('formats')}")
     ways = Parallelism.on(machine, **replica.by_use)
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)

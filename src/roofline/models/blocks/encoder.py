@@ -383,10 +383,8 @@ def encoder_of(model: Model) -> Encoder | None:
 def refuse_encoder(model: Model, what: str) -> None:
     """Refuse something that is modelled for decoders alone."""
     if encoder_of(model) is not None:
-        raise InputError(
-            f"{what} of {model.name} is not modelled: it has an encoder beside its decoder",
-            hint="prefill and decode are, on one chip or split by tensor",
-        )
+        wrong = f"{what} of {model.name} is not modelled: it has an encoder beside its decoder"
+        raise InputError(wrong, hint="prefill and decode are, on one chip or split by tensor")
 
 
 def source_said(model: Model) -> str:
@@ -416,10 +414,8 @@ def with_source(model: Model, source: Size | None) -> Model:
     if not isinstance(count, int):
         raise InputError("the source has one length", hint="a whole number of tokens")
     if encoder.longest is not None and count > encoder.longest:
-        raise InputError(
-            f"the encoder of {model.name} reads {encoder.longest:,} tokens at most, and the source has {count:,}",
-            hint="a source as long as its table of positions, or shorter",
-        )
+        wrong = f"the encoder of {model.name} reads {encoder.longest:,} tokens at most, and the source has {count:,}"
+        raise InputError(wrong, hint="a source as long as its table of positions, or shorter")
 
     def reading(block: Block) -> Block:
         return replace(block, source=count) if isinstance(block, CrossAttention) or block is encoder else block

@@ -81,16 +81,12 @@ def reader_of(model_type: str) -> Reader:
     readers = _found(model_type)
     other = next((why for why, types in _OTHERS.items() if model_type in types), None)
     if other is not None:
-        raise InputError(
-            f"model_type {model_type!r} has {other}",
-            hint="decoders, a few encoders, and both together as in T5 are read",
-        )
+        wrong = f"model_type {model_type!r} has {other}"
+        raise InputError(wrong, hint="decoders, a few encoders, and both together as in T5 are read")
     if model_type not in readers:
         near = did_you_mean(model_type, sorted(readers))
-        raise InputError(
-            f"no reader for model_type {model_type!r}",
-            hint=f"did you mean {near!r}?" if near else _LIKE_A_KNOWN_ONE.format(len(readers)),
-        )
+        wrong = f"no reader for model_type {model_type!r}"
+        raise InputError(wrong, hint=f"did you mean {near!r}?" if near else _LIKE_A_KNOWN_ONE.format(len(readers)))
     return readers[model_type]
 
 

@@ -169,10 +169,8 @@ def _fewer_said(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Apertus 1.5's head has rows for the words that it says alone, and not for pictures and sounds."""
     said = fields.size("output_vocab_size", default=shape.vocabulary)
     if said > shape.vocabulary:
-        raise InputError(
-            f"output_vocab_size of {fields.name} is {said} and its vocab_size {shape.vocabulary}",
-            hint="the head says words of the vocabulary",
-        )
+        wrong = f"output_vocab_size of {fields.name} is {said} and its vocab_size {shape.vocabulary}"
+        raise InputError(wrong, hint="the head says words of the vocabulary")
     return {"vocabulary": said, "before": rows_beyond_the_head(shape.width, shape.vocabulary - said)}
 
 

@@ -81,10 +81,8 @@ def _borrowing(fields: Fields, kinds: Sequence[str]) -> list[bool]:
     count = fields.count("num_kv_shared_layers")
     first = len(kinds) - count
     if first <= 0 or not set(kinds[first:]) <= set(kinds[:first]):
-        raise InputError(
-            f"num_kv_shared_layers of {fields.name} is {count}, and its other layers leave no keys of every kind",
-            hint="the two contradict each other",
-        )
+        wrong = f"num_kv_shared_layers of {fields.name} is {count}, and its other layers leave no keys of every kind"
+        raise InputError(wrong, hint="the two contradict each other")
     return [number >= first for number in range(len(kinds))]
 
 

@@ -648,15 +648,11 @@ def read_nemotron(fields: Fields) -> Model:
     shape = DecoderSizes(fields)
     kinds = _nemotron_kinds(fields, "layers_block_type", "hybrid_override_pattern")
     if not kinds:
-        raise InputError(
-            f"{fields.name} has no layers_block_type",
-            hint="a nemotron_h configuration needs it or hybrid_override_pattern",
-        )
+        wrong = f"{fields.name} has no layers_block_type"
+        raise InputError(wrong, hint="a nemotron_h configuration needs it or hybrid_override_pattern")
     if len(kinds) != shape.layers:
-        raise InputError(
-            f"{fields.name} names {len(kinds)} layers and num_hidden_layers says {shape.layers}",
-            hint="the two contradict each other",
-        )
+        wrong = f"{fields.name} names {len(kinds)} layers and num_hidden_layers says {shape.layers}"
+        raise InputError(wrong, hint="the two contradict each other")
     blocks = {kind: _nemotron_block(fields, shape, kind) for kind in dict.fromkeys(kinds)}
 
     def layer(kind: str) -> Layer:

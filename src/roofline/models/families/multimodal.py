@@ -53,10 +53,8 @@ def _qwen(fields: Fields, width: int) -> Vision:
     elements = fields.size("in_channels", default=3) * fields.size("temporal_patch_size", default=2) * patch**2
     rows, out = fields.size("num_position_embeddings"), fields.size("out_hidden_size")
     if out != width:
-        raise InputError(
-            f"out_hidden_size of {fields.name} is {out} and the language model is {width} wide",
-            hint="the two contradict each other",
-        )
+        wrong = f"out_hidden_size of {fields.name} is {out} and the language model is {width} wide"
+        raise InputError(wrong, hint="the two contradict each other")
     heads = fields.size("num_heads")
     layer = _layer(fields, inside, heads, ("qkv.q", "qkv.k", "qkv.v", "proj"), ("", "linear_fc1", "linear_fc2"))
     together = inside * merge * merge

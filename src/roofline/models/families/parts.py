@@ -82,10 +82,8 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     own = {int(number): values for number, values in given.items() if str(number).isdigit()}
     other = {name for values in own.values() for name in values} - {*names}
     if other or len(own) < len(given):
-        raise InputError(
-            f"per_layer_config of {fields.name} has {', '.join(sorted(other)) or 'keys that are no numbers'}",
-            hint=f"numbers of layers, with {' and '.join(names)}",
-        )
+        wrong = f"per_layer_config of {fields.name} has {', '.join(sorted(other)) or 'keys that are no numbers'}"
+        raise InputError(wrong, hint=f"numbers of layers, with {' and '.join(names)}")
     found = [{names[name]: value for name, value in own.get(number, {}).items()} for number in range(layers)]
     return [fields.with_values(**values) for values in found]
 

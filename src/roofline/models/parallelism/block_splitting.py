@@ -119,10 +119,8 @@ class BlockSplitter:
         if rule is None and self.ways == 1 and not self.kv and not self.context:
             return block  # in copies of the model each is whole
         if rule is None:
-            raise InputError(
-                f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})",
-                hint=f"those that are: {', '.join(SPLITS)}",
-            )
+            wrong = f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})"
+            raise InputError(wrong, hint=f"those that are: {', '.join(SPLITS)}")
         local = rule(self, block)
         either_way = "context_parallel 1, kv_parallel 1"
         if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
@@ -171,10 +169,8 @@ class BlockSplitter:
     def _kv_parallel(self, block: Any, local: Any) -> Block:
         """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
         if getattr(block, "indexer", None) is not None:
-            raise InputError(
-                f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some",
-                hint="kv_parallel 1",
-            )
+            wrong = f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some"
+            raise InputError(wrong, hint="kv_parallel 1")
         shared = int(product(axis.size for axis in self.kv))
         copies = max(self.ways // getattr(block, "kv_heads", 1), 1)
         if copies % shared:
@@ -272,10 +268,8 @@ def _experts(splitter: BlockSplitter, block: Any) -> Any:
 
 def _attention_of_experts(splitter: BlockSplitter, block: Any) -> Any:
     if splitter.expert > 1:
-        raise InputError(
-            f"experts of attention on chips of their own are not modelled, and {splitter.name} has them",
-            hint=either("--tensor splits each", "tensor= splits each"),
-        )
+        wrong = f"experts of attention on chips of their own are not modelled, and {splitter.name} has them"
+        raise InputError(wrong, hint=either("--tensor splits each", "tensor= splits each"))
     splitter.note("every chip routes all tokens")
     kv_heads = splitter.divide_or_pad("heads of keys and values", block.kv_heads)
     return replace(block, heads=kv_heads * block.top_k, kv_heads=kv_heads)

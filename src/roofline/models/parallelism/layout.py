@@ -261,10 +261,8 @@ a divisor of 8: 1, 2, 4, 8
         Experts lie on part of the chips that split a layer, or on all chips of some copies."""
         if self.tensor % self.kv:
             fitting = [str(n) for n in range(1, self.tensor + 1) if self.tensor % n == 0]
-            raise InputError(
-                f"{self.kv} chips that share keys and values, of {self.tensor} that split the model",
-                hint=f"kv_parallel of {', '.join(fitting)}",
-            )
+            wrong = f"{self.kv} chips that share keys and values, of {self.tensor} that split the model"
+            raise InputError(wrong, hint=f"kv_parallel of {', '.join(fitting)}")
         if self.kv > 1 and self.context > 1:
             raise InputError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
         inside = self.tensor * self.context
@@ -278,15 +276,11 @@ a divisor of 8: 1, 2, 4, 8
                 hint=f"experts on {', '.join(map(str, sorted(ways)))}",
             )
         if self.exchange == "all-reduce" and self.expert > self.tensor:
-            raise InputError(
-                f"experts on {self.expert} chips get tokens of more than {self.tensor}: an AllReduce does not do",
-                hint="all-to-all, per-expert, or leave it out",
-            )
+            wrong = f"experts on {self.expert} chips get tokens of more than {self.tensor}: an AllReduce does not do"
+            raise InputError(wrong, hint="all-to-all, per-expert, or leave it out")
         if self.sends and not self.expert_axes:
-            raise InputError(
-                f"an AllToAll needs whole experts on all of {self.tensor} chips, not on {self.expert}",
-                hint=f"say expert {self.tensor}",
-            )
+            wrong = f"an AllToAll needs whole experts on all of {self.tensor} chips, not on {self.expert}"
+            raise InputError(wrong, hint=f"say expert {self.tensor}")
 
     def __repr__(self) -> str:
         names = [f.name for f in fields(self) if f.name not in ("notes", "exchange")]
@@ -325,10 +319,8 @@ give fewer values, or ask roofline.sweep(), which takes millions of combinations
     if count > most:
         paired = either("", "; arrays that go together: roofline.formula(model, …)(batch=…)") if what == "steps" else ""
         usual = f"give fewer values, or ask {call('sweep')}, which takes millions of combinations{paired}"
-        raise SizeError(
-            f"one answer of {count:,} {what} (by {', '.join(map(spelled, names))}), and at most {most:,} are taken",
-            hint=hint or usual,
-        )
+        wrong = f"one answer of {count:,} {what} (by {', '.join(map(spelled, names))}), and at most {most:,} are taken"
+        raise SizeError(wrong, hint=hint or usual)
 
 
 def several_layouts(options: Mapping[str, Any]) -> str | None:

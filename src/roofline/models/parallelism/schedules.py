@@ -186,7 +186,5 @@ def check_schedule(chosen: Schedule, *, stages: int, microbatches: Size, chunks:
         raise SizeError(f"{chosen.name} has one piece of the model on each stage", hint="interleaved has several")
     if chosen.splits and isinstance(microbatches, int) and microbatches % stages:
         up = -(-microbatches // stages) * stages
-        raise SizeError(
-            f"interleaved runs microbatches in rounds of {stages}, and {microbatches} is no multiple",
-            hint=f"{up} would do",
-        )
+        wrong = f"interleaved runs microbatches in rounds of {stages}, and {microbatches} is no multiple"
+        raise SizeError(wrong, hint=f"{up} would do")

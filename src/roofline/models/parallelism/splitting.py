@@ -60,10 +60,8 @@ def split_into_stages(
     if check("pipeline", count) == 1:
         return (model,)
     if count > len(model.layers):
-        raise SizeError(
-            f"{model.name} has {len(model.layers)} layers, too few for {count} stages",
-            hint=f"a pipeline of at most {len(model.layers)}",
-        )
+        wrong = f"{model.name} has {len(model.layers)} layers, too few for {count} stages"
+        raise SizeError(wrong, hint=f"a pipeline of at most {len(model.layers)}")
     from roofline.models.blocks.residual import CopyToStreams
 
     streams = next((block.streams for block in model.before if isinstance(block, CopyToStreams)), 1)

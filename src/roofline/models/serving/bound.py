@@ -122,10 +122,8 @@ def step_bound(
         common_shape(step.sizes)
     check_options(options, *kind.takers, also=OPTIONS)
     if kind.beside and ways.pipeline * ways.context > 1:
-        raise InputError(
-            "a mixed step over the stages of a pipeline or the parts of sequences is not modelled",
-            hint="tensor, expert and data are",
-        )
+        wrong = "a mixed step over the stages of a pipeline or the parts of sequences is not modelled"
+        raise InputError(wrong, hint="tensor, expert and data are")
     if ways.pipeline > 1:
         return pipelined(step)
     if sum(value.size > sizes.BLOCK for value in step.sizes.values() if is_array(value)):

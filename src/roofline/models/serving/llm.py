@@ -201,10 +201,8 @@ def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
 
     several = next(iter(_listed(asked.arguments)), None)
     if several in OPTIONS:
-        raise InputError(
-            f"{spelled('fit')} finds how many chips there have to be, and {spelled(several)} has several",
-            hint=f"leave {spelled(several)} out, or give it one value",
-        )
+        wrong = f"{spelled('fit')} finds how many chips there have to be, and {spelled(several)} has several"
+        raise InputError(wrong, hint=f"leave {spelled(several)} out, or give it one value")
     given = [name for name, value in (*asked.sizes.items(), *asked.wanted.items()) if value is not None]
     batch, *_ = asked.need("fit", "batch", *({"prompt", "output"} & {*given}))
     sizes: dict[str, Any] = {"batch": batch}
@@ -564,10 +562,8 @@ def _check(asked: ServingQuestion, tpot: Any, is_front: bool) -> None:
     form, longer = asked.wanted["form"], ("output", "chunk", "draft", "prefill_on", "price", "power")
     if form != "lower" and not is_front and all(asked.wanted[name] is None for name in longer):
         names = ", ".join(map(spelled, longer))
-        raise InputError(
-            f"{spelled('form', form)} says nothing about a step, which has all three bounds",
-            hint=f"add one of {names}, or several batches, or leave {spelled('form')} out",
-        )
+        wrong = f"{spelled('form', form)} says nothing about a step, which has all three bounds"
+        raise InputError(wrong, hint=f"add one of {names}, or several batches, or leave {spelled('form')} out")
 
 
 #: What else is asked of a phase that is not there: of decoding, and of both.

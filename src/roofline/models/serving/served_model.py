@@ -56,10 +56,8 @@ def with_host_layers(model: Model, count: int) -> Model:
     """The model with the weights of its last layers in the host's memory, from which each step reads them."""
     layers = model.layers
     if count > len(layers):
-        raise SizeError(
-            f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host",
-            hint=f"{len(layers)} at most",
-        )
+        wrong = f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host"
+        raise SizeError(wrong, hint=f"{len(layers)} at most")
     moved = {id(layer): replace(layer, memory="host") for layer in layers}
     return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
 

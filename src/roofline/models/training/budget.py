@@ -248,10 +248,8 @@ def budget(
     dtype = dtypes.get(weights or described.dtype).arithmetic
     peak = rate(machine, Key("flops", "matrix", dtype))
     if peak is None:
-        raise HardwareError(
-            f"{machine.name} has no peak for {dtype}",
-            hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"),
-        )
+        wrong = f"{machine.name} has no peak for {dtype}"
+        raise HardwareError(wrong, hint="give one: " + either(f"--set {dtype}=…", f"set={{{dtype!r}: …}}"))
     mfu, days, chip_hours = (figure(value, "") for value in (mfu, days, chip_hours))
     asked_price, price, power = price, hourly_price(machine, price), chip_power(machine, power)
     figures = {"tokens": tokens, "mfu": mfu, "days": days, "chip_hours": chip_hours, "chips": chips, "price": price}

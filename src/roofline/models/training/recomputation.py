@@ -80,10 +80,8 @@ def policy(name: str | int) -> Recomputation:
         return Recomputation(str(name), lambda op: True, says, name)
     modules = tuple(filter(None, (part.strip() for part in str(name).split(","))))
     if len(modules) > 1 and any(part in CHECKPOINT_POLICIES for part in modules):
-        raise InputError(
-            f"checkpointing policies {quoted(name)} are several, and a step has one",
-            hint="sweep takes several, as lists: one row each",
-        )
+        wrong = f"checkpointing policies {quoted(name)} are several, and a step has one"
+        raise InputError(wrong, hint="sweep takes several, as lists: one row each")
     if len(modules) > 1 or (modules and modules[0] in MODULES):
         said = f"{', '.join(modules[:-1])} and {modules[-1]} are" if len(modules) > 1 else f"{modules[0]} is"
         says = f"{said} run again and their results not kept, the rest is kept"

@@ -73,10 +73,8 @@ def check_trained(**formats: str | None) -> None:
         if dtype is not None and dtype != "none" and dtypes.get(dtype).name in dtypes.STORED_ONLY:
             frozen = f"{spelled('lora', 16)} {spelled('weights', dtype)}"
             beside = f"{frozen} trains adapters beside frozen {dtype} weights, or " if what == "weights" else ""
-            raise InputError(
-                f"{spelled(what, dtype)} cannot be trained: {dtype} is stored only, nothing computes in it",
-                hint=f"{beside}take bf16",
-            )
+            wrong = f"{spelled(what, dtype)} cannot be trained: {dtype} is stored only, nothing computes in it"
+            raise InputError(wrong, hint=f"{beside}take bf16")
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,10 +83,8 @@ def over_chips(copy: Parallelism, machine: Machine, asked: TrainingQuestion) -> 
     """How a step is laid on a target's chips, of which ``copy`` takes some."""
     stages, pieces = check("pipeline", asked.pipeline), check("chunks", asked.chunks)
     if stages * pieces > len(asked.model.layers):
-        raise SizeError(
-            f"{len(asked.model.layers)} layers do not make {stages * pieces} pieces of a pipeline",
-            hint=f"at most {len(asked.model.layers)} stages",
-        )
+        wrong = f"{len(asked.model.layers)} layers do not make {stages * pieces} pieces of a pipeline"
+        raise SizeError(wrong, hint=f"at most {len(asked.model.layers)} stages")
     data = None if asked.data is None else check("data", asked.data) * copy.sharing
     same = {name: getattr(copy, name) for name in ("tensor", "sequence", "context", "expert", "exchange", "algorithm")}
     return Parallelism.on(machine, data=data, fsdp=asked.fsdp, pipeline=stages, **same)
