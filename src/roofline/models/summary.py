@@ -276,7 +276,10 @@ def summary(
     moved = traffic(ops, conventions.policy, conventions.tile)
     flops = sum(op.work.total("flops", "matrix") * op.repeat for op in ops)
     loaded = sum(work.total("bytes") * op.repeat for op, work in zip(ops, moved, strict=True))
-    stored = model.in_format(options.get("activations") or model.dtype)
+    stored, kv = model.in_format(options.get("activations") or model.dtype), options.get("kv")
+    # a token adds less after some hundred thousand, when windows are full
+    full = max(model.context or 0, 1 << 17)
+    before, after = (float(stored.cache_bytes(tokens, dtype=kv)) for tokens in (full, 2 * full))
     return Summary(
         model=model,
         batch=batch,
@@ -287,17 +290,10 @@ def summary(
         flops=flops,
         bytes=loaded,
         memory=needs(stored, ops, prompt + options.get("past", 0), batch, options),
-        kv_per_token=stored.kv_bytes_per_token(options.get("kv")),
+        kv_per_token=stored.kv_bytes_per_token(kv),
         flops_by_part=flops_by_part(model, ops),
         context=context,
-        kv_of_context=None if context is None else float(stored.cache_bytes(context, dtype=options.get("kv"))),
-        kv_per_late_token=_late_bytes(stored, options.get("kv")),
+        kv_of_context=None if context is None else float(stored.cache_bytes(context, dtype=kv)),
+        kv_per_late_token=(after - before) / full,
         formats=formats_in_words(model, ops, options, any(op.kind == "attention" for op in ops)),
     )
-
-
-def _late_bytes(model: Model, kv: str | None) -> float:
-    """Bytes that a token adds after some hundred thousand, when windows are full."""
-    full = max(model.context or 0, 1 << 17)
-    first, last = (float(model.cache_bytes(tokens, dtype=kv)) for tokens in (full, 2 * full))
-    return (last - first) / full

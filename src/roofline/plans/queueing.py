@@ -197,19 +197,15 @@ def _check_stable(rate: float, most: float) -> None:
         raise InputError(f"a rate of {rate:g}/s is not below the {most:g}/s that is served", hint="a lower rate")
 
 
-def _poisson(mean: float, count: int) -> Any:
-    k = np.arange(count)
-    return np.exp(k * np.log(mean) - mean - np.concatenate([[0.0], np.cumsum(np.log(np.maximum(k[1:], 1)))]))
-
-
 def _group_arrivals(mean: float, count: int, burst: float) -> Any:
     """Probabilities of 0 to ``count`` − 1 requests in a time: Poisson, or Poisson groups of geometric size.
 
     ``n·p(n) = (λ/b)·Σ_k k·P(X = k)·p(n − k)`` (H. Panjer, ASTIN Bulletin 12 (1981)).
     """
-    if burst <= 1:
-        return _poisson(mean, count)
     sizes = np.arange(1, count)
+    if burst <= 1:
+        factorials = np.concatenate([[0.0], np.cumsum(np.log(sizes))])
+        return np.exp(np.arange(count) * np.log(mean) - mean - factorials)
     each = mean / burst * sizes * (1 - 1 / burst) ** (sizes - 1) / burst
     found = np.zeros(count)
     found[0] = np.exp(-mean / burst)

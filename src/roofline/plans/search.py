@@ -284,26 +284,23 @@ class Search:
         """An assessment of times of a request under load."""
         excess = {name: values[name].worst / limit for name, limit in self.limits}
         worst = max(excess, key=lambda name: excess[name], default=None)
-        binds = times.step_bound_by[min(max(1, round(loaded.in_flight)), times.most)]
+        server, at_work = loaded.server, max(1, round(loaded.in_flight))
+        binds, n = times.step_bound_by[min(at_work, times.most)], min(at_work, server.most)
         reason = None
         if worst is not None and excess[worst] > 1:
             through = times.prompt_bound_by if worst == "first_token" else binds
             text = self.missed(worst, values[worst].percentile, f"p{self.asked.limits.percentile:g}", through)
             reason = Reason("load", text, excess[worst])
-        share = times.prompt / (times.prompt + self._decoding(loaded))
+        # a request's share of the decode steps it is in, in seconds of the replica, no prompt beside
+        decoding = server.decode_steps * float(server.step[n]) / n
+        share = times.prompt / (times.prompt + decoding)
         return Assessment(
             deployment, self.cost(deployment), reason, values["first_token"], values["per_token"], values["end_to_end"],
-            largest_rate=loaded.server.largest_rate * deployment.copies, in_flight=loaded.in_flight,
-            prefill_share=share, bound_by=times.rate_bound_by(loaded.server, deployment.chunk),
+            largest_rate=server.largest_rate * deployment.copies, in_flight=loaded.in_flight,
+            prefill_share=share, bound_by=times.rate_bound_by(server, deployment.chunk),
             prompt_bound_by=times.prompt_bound_by,
             tightness=max([loaded.utilisation, *excess.values()]), token_gap=loaded.token_gap, interval=times.interval,
         )  # fmt: skip
-
-    @staticmethod
-    def _decoding(loaded: LoadedServer) -> float:
-        """A request's share of the decode steps it is in, in seconds of the replica, no prompt beside."""
-        n = min(max(1, round(loaded.in_flight)), loaded.server.most)
-        return loaded.server.decode_steps * float(loaded.server.step[n]) / n
 
     @cached_property
     def limits(self) -> tuple[tuple[str, float], ...]:

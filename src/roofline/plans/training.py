@@ -137,7 +137,9 @@ class TrainingPlan(Answer):
                 yield Sentences([f"nearest: {self._in_words(nearest)}: {nearest.reason}"])
         else:
             yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
-            alone = f"the step by itself, without {spelled('search')}: {_asked_alone(self.fitting[0])}"
+            between = " " if spelled("fsdp").startswith("-") else ", "
+            words = between.join(spelled(name, value) for name, value in _options(self.best).items())
+            alone = f"the step by itself, without {spelled('search')}: {words}"
             yield Sentences([*self.reasons, alone], indent=4)
             yield from (BLANK, *budget_in_words(self.best), self._table())
         if self.stopped:
@@ -216,12 +218,6 @@ class TrainingPlan(Answer):
             "stopped": self.stopped or None,
             "choices": [_plain(each) for each in self.choices],
         }
-
-
-def _asked_alone(choice: TrainingChoice) -> str:
-    """The options with which :func:`roofline.train` answers this layout's step."""
-    between = " " if spelled("fsdp").startswith("-") else ", "
-    return between.join(spelled(name, value) for name, value in _options(choice.answer).items())
 
 
 def _options(found: Training) -> dict[str, Any]:
@@ -360,7 +356,9 @@ def _fastest_that_fits(
     for zero in stages[-1:] if is_one(least.layout.sharing_states) else stages:
         if zero not in (stages[0], stages[-1]):
             least = answer(microbatches=1, zero=zero, checkpoint=policies[0])
-        if zero != stages[-1] and _states(least) > (least.memory.capacity or float("inf")):
+        # bytes of a chip of the fullest stage, whatever waits beside them
+        states = max(sum(float(stage.memory.parts[name]) for name in SHARED_FROM) for stage in least.stages)
+        if zero != stages[-1] and states > (least.memory.capacity or float("inf")):
             continue
         for place, policy in enumerate(untried):
             options = {**layout, "checkpoint": policy}
@@ -375,11 +373,6 @@ def _fastest_that_fits(
                 untried = untried[:place]  # whatever runs more again, or sends more, takes longer
                 break
     return min(found, key=_order, default=last)
-
-
-def _states(found: Training) -> float:
-    """Bytes of weights, gradients and optimizer on a chip of the fullest stage, whatever waits beside them."""
-    return max(sum(float(stage.memory.parts[name]) for name in SHARED_FROM) for stage in found.stages)
 
 
 def _numbers(most: int) -> Any:

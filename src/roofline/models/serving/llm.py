@@ -271,7 +271,9 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
             cost = token_cost(time=time, tokens=made, chips=found.chips, price=dollars, power=power)
             cost = replace(cost.where_it_fits(memory), form=form, floor=(floors or {}).get(name))
             costs[name] = cost if name == "input" or limit is None else cost.within(time, limit)
-    if (time := _time_of_answers(found)) is not None and limit is None:
+    whole = found.further.get("generation")
+    if whole is not None and "speculation" not in found.further and limit is None:
+        time = float(whole.total if whole.expectation is None else whole.expectation.value)
         cost = token_cost(time=time, tokens=found.batch, chips=found.chips, price=dollars, power=power)
         before = (floors or {}).get("answer")
         costs["answer"] = replace(cost.where_it_fits(memory), form=form, of="answer", floor=before)
@@ -325,14 +327,6 @@ def _time_of_output(found: Serving) -> tuple[float | None, list[str], Any]:
         return None, [], found.memory
     mean = answer.mean_time_per_token if answer.expectation is None else float(answer.expectation.parts[1].value)
     return mean, [f"output: the mean step of answers of {answer.output:,} tokens"], answer.memory
-
-
-def _time_of_answers(found: Serving) -> float | None:
-    """Seconds of whole answers with their prompts, one batch alone, where they were asked for; None with drafts."""
-    whole = found.further.get("generation")
-    if whole is None or "speculation" in found.further:
-        return None
-    return float(whole.total if whole.expectation is None else whole.expectation.value)
 
 
 def _advice(asked: ServingQuestion, found: Any) -> FurtherAnswer:
