@@ -45,7 +45,7 @@ from roofline.frozen import Frozen
 from roofline.notation.functions import ATTENTION_LAYOUT, FUNCTIONS, misspelt_flag, usual_over
 from roofline.notation.result import broadcast, finish, match
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
-from roofline.notation.structure import CallNode, Dim, Shape, TensorDim, TensorNode
+from roofline.notation.structure import Axes, CallNode, Dim, Labels, Shape, TensorDim, TensorNode
 
 Rule = Callable[[Scope, CallNode, Sequence[Shape], Wanted], Shape]
 
@@ -108,8 +108,7 @@ def along(scope: Scope, call: CallNode, shape: Shape) -> tuple[str, ...]:
     if call.over == ("last",) and "last" not in labels:
         return labels[-1:]
     if all(is_unnamed(label) for label in labels):
-        said = f"{call.function}_{','.join(call.over)} of {shape.written} is along its last dimension"
-        scope.assume(said)
+        scope.assume(f"{call.function}_{','.join(call.over)} of {shape.written} is along its last dimension")
         return labels[-1:]
     found: list[str] = []
     for word in call.over:
@@ -235,10 +234,8 @@ def attention(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wan
     q, k = operands[:2]
     heads, shared = scope.sizes.get(q.labels[-2]), scope.sizes.get(k.labels[-2])
     if heads and shared and heads % shared:
-        hint = f"N is a multiple of K in {ATTENTION_LAYOUT}"
-        raise scope.fail(
-            f"{heads} query head{'' if heads == 1 else 's'} cannot share {shared} key heads evenly", call.span, hint
-        )
+        message = f"{heads} query head{'' if heads == 1 else 's'} cannot share {shared} key heads evenly"
+        raise scope.fail(message, call.span, f"N is a multiple of K in {ATTENTION_LAYOUT}")
     if own is None:
         return finish(scope, call, operands, (*q.axes[:-1], operands[2].axes[-1]), wanted)
     if not isinstance(own, int) or own > scope.sizes.get(k.labels[-1], own):
@@ -298,18 +295,15 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
     (x,) = shapes
     axes, targets = _axes_and_target(scope, call, x)
     sharding = {axis: axis_of for axis_of in x.axes for axis in axis_of.shard}
-    unreduced = x.unreduced
+    unreduced, given = x.unreduced, x.axes
     if call.function in _GATHERING:
         for axis in axes:
             if axis not in sharding:
-                known = ", ".join(sharding) or "none"
-                hint = f"the axes that shard it: {known}"
+                hint = f"the axes that shard it: {', '.join(sharding) or 'none'}"
                 raise scope.fail(f"{call.function}_{axis}: {axis} shards no dimension of the operand", call.span, hint)
+        given = tuple(TensorDim(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
     if call.function in _REDUCING:
         unreduced = _reduced(scope, call, x, axes, sharding)
-    given = x.axes
-    if call.function in _GATHERING:
-        given = tuple(TensorDim(a.label, tuple(s for s in a.shard if s not in axes)) for a in given)
     options = {}
     if call.function in _RESHARDING:
         target = targets or _written_target(scope, call, axes, wanted)
@@ -320,20 +314,14 @@ def collective(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wa
             _check_all_to_all(scope, call, x, axes, target)
         options["dim"] = target
         given = tuple(TensorDim(a.label, (*a.shard, *axes)) if a.label == target else a for a in given)
+    made = _collective_result(scope, call, given, wanted)
     return scope.add(
-        "collective",
-        call.function,
-        shapes,
-        _collective_result(scope, call, given, wanted),
-        span=call.span,
-        wanted=wanted,
-        unreduced=unreduced,
-        over=axes,
+        "collective", call.function, shapes, made, span=call.span, wanted=wanted, unreduced=unreduced, over=axes,
         options=options,
-    )
+    )  # fmt: skip
 
 
-def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[tuple[str, ...], str]:
+def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[Labels, str]:
     """Tell mesh axes from the dimension among what stands after ``_``."""
     axes = tuple(word for word in call.over if word not in x.labels)
     dims = [word for word in call.over if word in x.labels]
@@ -347,7 +335,7 @@ def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[tuple[str,
     return axes, dims[0] if dims else ""
 
 
-def _check_all_to_all(scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], target: str) -> None:
+def _check_all_to_all(scope: Scope, call: CallNode, x: Shape, axes: Labels, target: str) -> None:
     """Refuse an AllToAll that would move an axis to the dimension it shards already."""
     there = next((axis for one in x.axes if one.label == target for axis in one.shard if axis in axes), None)
     if there is not None:
@@ -357,9 +345,7 @@ def _check_all_to_all(scope: Scope, call: CallNode, x: Shape, axes: tuple[str, .
         raise scope.fail(message, call.span, hint)
 
 
-def _reduced(
-    scope: Scope, call: CallNode, x: Shape, axes: tuple[str, ...], sharding: dict[str, TensorDim]
-) -> tuple[str, ...]:
+def _reduced(scope: Scope, call: CallNode, x: Shape, axes: Labels, sharding: dict[str, TensorDim]) -> Labels:
     for axis in axes:
         if axis in sharding:
             label = scope.show_label(sharding[axis].label)
@@ -370,7 +356,7 @@ def _reduced(
     return tuple(axis for axis in x.unreduced if axis not in axes)
 
 
-def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted: Wanted) -> str:
+def _written_target(scope: Scope, call: CallNode, axes: Labels, wanted: Wanted) -> str:
     """The dimension that the written result shards by these axes."""
     for dim in wanted.dims or ():
         if dim.name and set(axes) <= set(dim.axes):
@@ -379,9 +365,7 @@ def _written_target(scope: Scope, call: CallNode, axes: tuple[str, ...], wanted:
     raise scope.fail(f"{call.function} needs the dimension to shard", call.span, f"as in {example}")
 
 
-def _collective_result(
-    scope: Scope, call: CallNode, given: tuple[TensorDim, ...], wanted: Wanted
-) -> tuple[TensorDim, ...]:
+def _collective_result(scope: Scope, call: CallNode, given: Axes, wanted: Wanted) -> Axes:
     dims = wanted.dims
     if wanted.output is None or dims is None:
         return given
@@ -446,12 +430,7 @@ def pooling(scope: Scope, call: CallNode, shapes: Sequence[Shape], wanted: Wante
 
 
 def _windowed(
-    scope: Scope,
-    call: CallNode,
-    operands: Sequence[Shape],
-    given: tuple[TensorDim, ...],
-    options: dict[str, Any],
-    wanted: Wanted,
+    scope: Scope, call: CallNode, operands: Sequence[Shape], given: Axes, options: dict[str, Any], wanted: Wanted
 ) -> Shape:
     own = {label for shape in operands for label in shape.labels}
     computed = [axis.label for i, axis in enumerate(given) if 0 < i < len(given) - 1 or axis.label not in own]
@@ -464,13 +443,11 @@ def _window_options(scope: Scope, call: CallNode, spatial: int, *, stride: int |
     if len(words) + ("pad" in given) > 1:
         raise scope.fail("the padding is given twice", call.place("pad", *words), "pad=1, same or valid")
     word = words[0] if words else given.get("pad")
-    pad: Any
-    if word == "same":
-        if call.function == "conv_transpose":
-            raise scope.fail("conv_transpose has no padding 'same'", call.place("pad"), "give pad= as a number")
-        pad = "same"
-    else:
-        pad = (0,) * spatial if word == "valid" else _per_dimension(scope, call, "pad", spatial, 0)
+    pad: Any = (0,) * spatial if word == "valid" else word
+    if word == "same" and call.function == "conv_transpose":
+        raise scope.fail("conv_transpose has no padding 'same'", call.place("pad"), "give pad= as a number")
+    if word not in ("same", "valid"):
+        pad = _per_dimension(scope, call, "pad", spatial, 0)
     options = {
         "stride": _per_dimension(scope, call, "stride", spatial, stride),
         "pad": pad,
@@ -484,9 +461,7 @@ def _window_options(scope: Scope, call: CallNode, spatial: int, *, stride: int |
     return options
 
 
-def _per_dimension(
-    scope: Scope, call: CallNode, key: str, spatial: int, default: int | tuple[int, ...]
-) -> tuple[int, ...]:
+def _per_dimension(scope: Scope, call: CallNode, key: str, spatial: int, default: Any) -> tuple[int, ...]:
     value = call.options.get(key, default)
     if not isinstance(value, tuple):
         return (int(value),) * spatial
@@ -502,8 +477,7 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
     channels, own = x.labels[-1], weights.labels[-2]
     if options.get("depthwise"):
         if call.options.get("groups") not in (None, scope.sizes.get(channels)):
-            message = "depthwise has as many groups as channels; groups= says otherwise"
-            raise scope.fail(message, call.place("groups"))
+            raise scope.fail("depthwise has as many groups as channels; groups= says otherwise", call.place("groups"))
         options["groups"] = scope.sizes.get(channels, channels)
         if not scope.is_one(own):
             message = f"the weights of a depthwise convolution are [kernel…, 1, O], not […, {scope.show_label(own)}, …]"
@@ -536,9 +510,8 @@ def _pair_channels(scope: Scope, call: CallNode, shapes: list[Shape], options: d
 
 def _check_channels_last(scope: Scope, call: CallNode, x: Shape, weights: Shape) -> None:
     """Refuse channels that stand first, as PyTorch has them: x[B, C, spatial…] and w[O, C, kernel…]."""
-    first, other, last, behind = (
-        scope.sizes.get(label, label) for label in (x.labels[1], weights.labels[1], x.labels[-1], weights.labels[-2])
-    )
+    compared = (x.labels[1], weights.labels[1], x.labels[-1], weights.labels[-2])
+    first, other, last, behind = (scope.sizes.get(label, label) for label in compared)
     if first != other or last == behind:
         return
     batch, channels, *places = map(scope.show_label, x.labels)
@@ -563,17 +536,13 @@ def _pair_labels(
     label = scope.pair(first, second)
     if label is None:
         place = scope.place(shapes[other[0]], second, call.span)
-        shown = f"{scope.show_label(first)} and {scope.show_label(second)}"
-        raise scope.fail(
-            f"the {what} of {call.function} differ: {shown}", place, f"the form is {_WINDOW_LAYOUTS[call.function]}"
-        )
+        message = f"the {what} of {call.function} differ: {scope.show_label(first)} and {scope.show_label(second)}"
+        raise scope.fail(message, place, f"the form is {_WINDOW_LAYOUTS[call.function]}")
     renamed = {old: label for old in (first, second) if old != label}
     return [rename(shape, renamed) for shape in shapes]
 
 
-def _slide(
-    scope: Scope, call: CallNode, axes: Sequence[TensorDim], window: Sequence[Any], options: Any
-) -> list[TensorDim]:
+def _slide(scope: Scope, call: CallNode, axes: Axes, window: Sequence[Any], options: Any) -> list[TensorDim]:
     """The spatial dimensions of a result: a window slides over each."""
     transposed = call.function == "conv_transpose"
     result = []

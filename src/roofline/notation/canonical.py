@@ -79,11 +79,9 @@ def laid_out(program: Program, over: Mapping[str, tuple[str, ...]]) -> Program:
         shown = show_axes(axes, lambda label: str(program.sizes.get(label, label)), shape.unreduced)
         return shape._replace(axes=axes, written=shape.dtype + shown + shape.tiling)
 
-    steps = [
-        step._replace(inputs=tuple(map(sharded, step.inputs)), output=sharded(step.output)) for step in program.steps
-    ]
+    made = [one._replace(inputs=tuple(map(sharded, one.inputs)), output=sharded(one.output)) for one in program.steps]
     used = tuple(dict.fromkeys(axis for axes in over.values() for axis in axes))
-    return program._replace(steps=(*steps[:-1], steps[-1]._replace(laid_out=True)), axes=used)
+    return program._replace(steps=(*made[:-1], made[-1]._replace(laid_out=True)), axes=used)
 
 
 def step_text(step: Step, sizes: Mapping[str, int], numbers: Mapping[str, Any] | None = None) -> str:

@@ -309,15 +309,13 @@ def read_call(cursor: Cursor, expression: Callable[[Cursor], Node]) -> CallNode:
     word = cursor.advance()
     function, over = _function(cursor, word)
     cursor.descend()
-    arguments: tuple[Node, ...]
+    arguments: tuple[Node, ...] = ()
     options: dict[str, Any] = {}
     places: dict[str, Span] = {}
     if cursor.token.kind == "(":
         arguments, options, places = _arguments(cursor, function, expression)
     elif cursor.token.kind in ("name", "[") and not is_clause(cursor):
         arguments = (read_call(cursor, expression) if begins_call(cursor) else read_tensor(cursor),)
-    else:
-        arguments = ()
     cursor.ascend()
     span = cursor.span_from(word.start)
     takes_previous = not arguments and function.suffix == "axes"
@@ -355,8 +353,7 @@ def _function(cursor: Cursor, word: Token) -> tuple[Function, tuple[str, ...]]:
     else:
         over = (found[1],) if found[1] else ()
     if over and not function.suffix:
-        hint = f"write {found[0]}(…)"
-        raise cursor.fail(f"{function.name} takes nothing after '_'", at=word.start, hint=hint)
+        raise cursor.fail(f"{function.name} takes nothing after '_'", at=word.start, hint=f"write {found[0]}(…)")
     if not over and function.suffix == "axes":
         hint = f"as in {function.name}_X(…) or {function.name}_{{X,Y}}(…)"
         raise cursor.fail(f"{function.name} needs the mesh axes it goes over", at=word.start, hint=hint)

@@ -77,10 +77,11 @@ class _Paired(NamedTuple):
     numeric: bool = False
 
 
-def contract(scope: Scope, node: BinaryNode, left: Shape, right: Shape, wanted: Wanted) -> Shape:
+def contract(scope: Scope, node: BinaryNode, operands: Sequence[Shape], wanted: Wanted) -> Shape:
     """Resolve ``left * right`` into one step."""
+    left, right = operands
     if node.over is None and not (left.axes and right.axes):
-        return _by_elements(scope, node, (left, right), wanted)
+        return _by_elements(scope, node, operands, wanted)
     paired = _pair_numbers(scope, node, left, right, wanted)
     axes, contracted, renamed = _result(scope, node, paired, wanted)
     left, right = rename(paired.left, renamed), rename(paired.right, renamed)
@@ -200,9 +201,8 @@ def _named(scope: Scope, node: BinaryNode, paired: _Paired) -> tuple[str, ...]:
         letters = list(label) if label not in shared and all(letter in shared for letter in label) else [label]
         for item in letters:
             if item not in shared:
-                both = ", ".join(shared) or "nothing"
                 message = f"{item} is to be contracted but does not stand in both operands"
-                raise scope.fail(message, node.position, f"both have: {both}")
+                raise scope.fail(message, node.position, f"both have: {', '.join(shared) or 'nothing'}")
             if item in found:
                 raise scope.fail(f"{item} is to be contracted twice", node.position)
             found.append(item)
@@ -233,11 +233,9 @@ def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[Ten
     left = [axis for axis in paired.left.axes if axis.label not in contracted]
     right = [axis for axis in paired.right.axes if axis.label not in contracted]
     if paired.numeric:
-        axes = _matmul_order(scope, paired, left, right)
-    else:
-        own = {axis.label for axis in left}
-        axes = [*left, *(axis for axis in right if axis.label not in own)]
-    return tuple(axes)
+        return tuple(_matmul_order(scope, paired, left, right))
+    own = {axis.label for axis in left}
+    return (*left, *(axis for axis in right if axis.label not in own))
 
 
 def _matmul_order(scope: Scope, paired: _Paired, left: list[TensorDim], right: list[TensorDim]) -> list[TensorDim]:
@@ -436,9 +434,8 @@ def _operation(scope: Scope, node: Node, wanted: Wanted, previous: Shape | None)
     """Make the steps of an operation: operands that are operations first, then tensors, then the step itself."""
     if isinstance(node, BinaryNode):
         operands = _operands(scope, (node.left, node.right), (), previous)
-        if node.operator == "contract":
-            return contract(scope, node, operands[0], operands[1], wanted)
-        return _by_elements(scope, node, operands, wanted)
+        rule = contract if node.operator == "contract" else _by_elements
+        return rule(scope, node, operands, wanted)
     if isinstance(node, TensorNode):
         return scope.tensor(node)
     if not node.arguments:

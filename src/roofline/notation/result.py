@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.errors import NotationError
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
-from roofline.notation.structure import CallNode, Dim, Shape, Span, TensorDim
+from roofline.notation.structure import Axes, CallNode, Dim, Shape, Span, TensorDim
 
 
 def finish(
@@ -174,9 +174,7 @@ def reordered(scope: Scope, given: Sequence[TensorDim], dims: Sequence[Dim]) -> 
     return tuple(axes)
 
 
-def _join(
-    scope: Scope, axes: tuple[TensorDim, ...], shape: Shape, span: Span | int, what: str
-) -> tuple[tuple[TensorDim, ...], dict[str, str]]:
+def _join(scope: Scope, axes: Axes, shape: Shape, span: Span | int, what: str) -> tuple[Axes, dict[str, str]]:
     large, small = (axes, shape.axes) if len(axes) >= len(shape.axes) else (shape.axes, axes)
     within = {axis.label for axis in large}
     if all(axis.label in within for axis in small):
@@ -209,13 +207,7 @@ def _with_shards(large: Sequence[TensorDim], small: Sequence[TensorDim]) -> tupl
 
 
 def _unlike(
-    scope: Scope,
-    left: Sequence[TensorDim],
-    right: Sequence[TensorDim],
-    span: Span | int,
-    what: str,
-    one: str = "",
-    other: str = "",
+    scope: Scope, left: Axes, right: Axes, span: Span | int, what: str, one: str = "", other: str = ""
 ) -> NotationError:
     shown = f"{what} of {scope.show_axes(left)} and {scope.show_axes(right)}"
     if one and is_unnamed(one) and is_unnamed(other):

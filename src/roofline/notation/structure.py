@@ -8,7 +8,7 @@ label classified as contracted, batch or kept. Costs are built from steps alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from roofline.frozen import Frozen, NamedTuple
 from roofline.sizes import Size, ceil_div, product
@@ -178,6 +178,10 @@ class TensorDim(NamedTuple):
 
     label: str
     shard: tuple[str, ...] = ()
+
+
+Axes: TypeAlias = tuple[TensorDim, ...]
+Labels: TypeAlias = tuple[str, ...]
 
 
 class Shape(NamedTuple):

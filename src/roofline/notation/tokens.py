@@ -174,10 +174,8 @@ def _unexpected(text: str, position: int) -> NotationError:
         "<": "a comparison is compare(a, b)",
         ">": "the result follows ->",
         "^": "a power is power(a, b)",
-        "&": "statements are separated by ;",
-        "|": "statements are separated by ;",
-        "'": LABELS,
-        '"': LABELS,
+        **dict.fromkeys("&|", "statements are separated by ;"),
+        **dict.fromkeys("'\"", LABELS),
         **dict.fromkeys("“”„«»‘’", "quotes of a word processor; straight ones go round the whole line"),
         **dict.fromkeys("–—", "a dash of a word processor; a difference is written with -"),
     }.get(character, "")
@@ -189,6 +187,8 @@ def _unexpected(text: str, position: int) -> NotationError:
 DEEPEST = 32
 
 MOST_OPERATORS = 100
+
+_SPLIT = "split it into statements: h = …; …"
 
 
 class Cursor:
@@ -255,18 +255,13 @@ class Cursor:
         """Count one operator of the statement at hand."""
         self.operators += 1
         if self.operators > MOST_OPERATORS:
-            raise self.fail(
-                f"more than {MOST_OPERATORS} operators in one statement",
-                at=self.token.start,
-                hint="split it into statements: h = …; …",
-            )
+            raise self.fail(f"more than {MOST_OPERATORS} operators in one statement", hint=_SPLIT)
 
     def descend(self) -> None:
         """Go one bracket deeper."""
         self.depth += 1
         if self.depth > DEEPEST:
-            hint = "split it into statements: h = …; …"
-            raise self.fail(f"brackets nested more than {DEEPEST} deep", at=self.token.start, hint=hint)
+            raise self.fail(f"brackets nested more than {DEEPEST} deep", hint=_SPLIT)
 
     def ascend(self) -> None:
         """Come one bracket back."""
