@@ -10,7 +10,7 @@ which rule an operation has, and reads its parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
         return regions.box_in(self.wanted[0], self.outs[0])
 
 
-Rule: TypeAlias = Callable[[Asked], Iterator[Region]]
+Rule: TypeAlias = Callable[[Asked], Iterable[Region]]
 
 
 def needed_of_operands(rule: Rule, asked: Asked) -> list[Region]:
@@ -125,9 +125,8 @@ def along(asked: Asked, axes: Sequence[int], kept: bool = True, many: int | None
 def normed(asked: Asked, axes: Sequence[int]) -> Iterator[Region]:
     """Along axes; scale and shift, whose dimensions are the last of the result's, as far as the result has them."""
     yield from along(asked, axes)
-    yield from (
-        shape if shape is None else regions.aligned(asked.region, shape, asked.outs[0]) for shape in asked.ins[1:]
-    )
+    for shape in asked.ins[1:]:
+        yield WHOLE if shape is None else regions.aligned(asked.region, shape, asked.outs[0])
 
 
 def normed_by_channel(asked: Asked, axes: Sequence[int] = (), group: int = 1) -> Iterator[Region]:
@@ -341,13 +340,13 @@ def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterat
 #: What a loop's steps hand on is followed so many times; then all of it is needed.
 _MOST_ROUNDS = 8
 
+Regions: TypeAlias = Sequence[Region]
+
 #: What a step of a loop needs of what is the same in each, of what it is handed on and of the rest, for its results.
-Step: TypeAlias = Callable[[Sequence[Region]], Sequence[Region]]
+Step: TypeAlias = Callable[[Regions], Regions]
 
 
-def steady(
-    step: Step, shared: int, carried: Sequence[Region], others: Sequence[Region]
-) -> tuple[Sequence[Region], list[Region], Sequence[Region], bool]:
+def steady(step: Step, shared: int, carried: Regions, others: Regions) -> tuple[Regions, list[Region], Regions, bool]:
     """What any step of a loop needs of ``shared`` that are the same in each, of what is handed on, and of the rest.
 
     The last says whether a step needs anything of the one before.
@@ -369,8 +368,8 @@ def steady(
 def of_scan(
     step: Step,
     shared: int,
-    results: Sequence[Region],
-    stacked: Sequence[Region],
+    results: Regions,
+    stacks: Regions,
     ins: Sequence[Any],
     length: Any,
     backwards: bool = False,
@@ -379,9 +378,9 @@ def of_scan(
 
     Of what it runs through it needs the rows up to the last that counts, or these rows alone.
     """
-    inside = [regions.each(region, lambda box: [box[1:]]) for region in stacked]
+    inside = [regions.each(region, lambda box: [box[1:]]) for region in stacks]
     consts, carried, moved, is_carried = steady(step, shared, results, inside)
-    steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacked))
+    steps = regions.union(*(regions.each(region, lambda box: [box[:1]]) for region in stacks))
     if any(region != NOTHING for region in results):
         steps = WHOLE
     elif is_carried:

@@ -27,9 +27,7 @@ from roofline.programs.regions import WHOLE, Region, once
 from roofline.sizes import Size, maximum, minimum
 
 
-def needed_of(
-    jaxpr: Any, numbers: Sequence[Numbers], wanted: Sequence[Region], *, in_place: bool = False
-) -> list[Region]:
+def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: needs.Regions, *, in_place: bool = False) -> list[Region]:
     """What is needed of the constants and inputs of an open jaxpr, of which these are known, for regions of results.
 
     Of a result that is an input with parts replaced ``in_place`` the parts alone are worked out.
@@ -112,11 +110,8 @@ def _called(eqn: Any) -> Any:
     if eqn.primitive.name in _NOT_CALLED or (find(eqn.primitive.name) is not None):
         return None
     program = called_program(eqn)
-    shapes = [] if program is None else [var.aval for var in open_jaxpr(program)[0].invars]
-    same = len(shapes) == len(eqn.invars) and all(
-        _shape(a.aval) == _shape(b) for a, b in zip(eqn.invars, shapes, strict=True)
-    )
-    return program if same else None
+    invars = [] if program is None else open_jaxpr(program)[0].invars
+    return program if [_shape(atom.aval) for atom in eqn.invars] == [_shape(var.aval) for var in invars] else None
 
 
 def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) -> Sequence[Region]:
@@ -288,16 +283,12 @@ def _gathered(each: Asked) -> Iterator[Region]:
         assert starts is not None
         yield regions.sliced(each.region, each.outs[0], starts, (1,) * len(sizes))
         return
-    limits = [each.ins[0][axis] - sizes[axis] for axis in numbers.start_index_map]
-    places = np.clip(indices, 0, limits)
+    axes = numbers.start_index_map
+    places = np.clip(indices, 0, [each.ins[0][axis] - sizes[axis] for axis in axes])
     batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
     kept = [axis for axis in range(len(sizes)) if axis not in numbers.collapsed_slice_dims]
-    yield regions.each(
-        each.region,
-        lambda box: regions.named(
-            box, places, batch, dict(zip(kept, numbers.offset_dims, strict=True)), numbers.start_index_map, len(sizes)
-        ),
-    )
+    shown = dict(zip(kept, numbers.offset_dims, strict=True))
+    yield regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(sizes)))
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
@@ -338,10 +329,8 @@ def _scattered(each: Asked) -> Iterator[Region]:
 def _of_matrices(each: Asked) -> Iterator[Region]:
     """Matrices of a batch that any of the results is of."""
     before = len(each.ins[0]) - 2
-    boxes = (
-        regions.each(regions.box_in(*pair), lambda box: [box[:before]])
-        for pair in zip(each.wanted, each.outs, strict=True)
-    )
+    wanted = map(regions.box_in, each.wanted, each.outs)
+    boxes = (regions.each(region, lambda box: [box[:before]]) for region in wanted)
     whole = regions.box_of(each.ins[0][before:])
     yield regions.each(regions.union(*boxes), lambda box: [(*box, *whole)])
 
@@ -378,10 +367,8 @@ def _convolved(each: Asked) -> Iterator[Region]:
     params, layout = each.facts, each.facts["dimension_numbers"]
     if params["batch_group_count"] != 1:
         return
-    orders = (layout.lhs_spec, layout.out_spec, layout.rhs_spec)
-    image, out, kernel = (
-        [shape[d] for d in order] for order, shape in zip(orders, (each.ins[0], each.outs[0], each.ins[1]), strict=True)
-    )
+    laid = ((layout.lhs_spec, each.ins[0]), (layout.out_spec, each.outs[0]), (layout.rhs_spec, each.ins[1]))
+    image, out, kernel = ([shape[d] for d in order] for order, shape in laid)
     places = window_places(params, image[2:], out[2:], kernel[2:])
     in_order = regions.moved(each.region, [layout.out_spec.index(d) for d in range(len(out))])
     found = regions.convolved(in_order, kernel, places, params["feature_group_count"])
@@ -393,37 +380,31 @@ def _windowed(each: Asked) -> Iterator[Region]:
     yield regions.under_windows(regions.union(*map(regions.box_in, each.wanted, each.outs)), places)
 
 
-def _running(each: Asked) -> Iterator[Region]:
-    yield regions.up_to(each.region, each.ins[0], each.facts["axis"], each.facts.get("reverse", False))
-
-
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshaped),
-    "transpose": lambda each: iter([regions.moved(each.region, each.facts["permutation"])]),
-    "broadcast_in_dim": lambda each: iter(
-        [regions.broadcast(each.region, each.ins[0], each.facts["broadcast_dimensions"])]
-    ),
-    "rev": lambda each: iter([regions.flipped(each.region, each.outs[0], each.facts["dimensions"])]),
+    "transpose": lambda each: [regions.moved(each.region, each.facts["permutation"])],
+    "broadcast_in_dim": lambda each: [regions.broadcast(each.region, each.ins[0], each.facts["broadcast_dimensions"])],
+    "rev": lambda each: [regions.flipped(each.region, each.outs[0], each.facts["dimensions"])],
     "tile": needs.repeated, "slice": _sliced, "dynamic_slice": _dynamic_part, "dynamic_update_slice": _updated,
     "split": lambda each: needs.split(each, each.facts["axis"]),
     "stack": lambda each: needs.stacked(each, each.facts["axis"]), "unstack": _unstacked,
     "concatenate": lambda each: needs.joined(each, each.facts["dimension"]),
     "pad": _padded, "gather": _gathered, "dot_general": _multiplied,
     **dict.fromkeys(SCATTERS, _scattered),
-    **dict.fromkeys(("optimization_barrier", "tie"), lambda each: iter(each.wanted)),
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _running),
+    **dict.fromkeys(("optimization_barrier", "tie"), lambda each: each.wanted),
+    **dict.fromkeys(
+        ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"),
+        lambda each: [regions.up_to(each.region, each.ins[0], each.facts["axis"], each.facts.get("reverse", False))],
+    ),
     "sort": lambda each: needs.along(each, (each.facts["dimension"],), many=None),
     **dict.fromkeys(REDUCTIONS, lambda each: needs.along(each, each.facts["axes"], kept=False)),
-    **dict.fromkeys(
-        (*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"), needs.alike
-    ),
+    **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"),
+                    needs.alike),
     "fft": lambda each: needs.along(each, range(-len(each.facts["fft_lengths"]) % len(each.ins[0]), len(each.ins[0]))),
     "cholesky": lambda each: needs.batched(each, half="lower"),
-    "triangular_solve": lambda each: iter(
-        needs.solved(
-            each.region, each.ins[0], each.ins[1], each.outs[0], each.facts["left_side"], not each.facts["lower"],
-            not each.facts["unit_diagonal"], bool(each.facts["transpose_a"]),
-        )
+    "triangular_solve": lambda each: needs.solved(
+        each.region, each.ins[0], each.ins[1], each.outs[0], each.facts["left_side"], not each.facts["lower"],
+        not each.facts["unit_diagonal"], bool(each.facts["transpose_a"]),
     ),
     "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,

@@ -6,18 +6,21 @@ Of nodes that hold graphs and of what a rule does not follow all is needed (``pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
-from roofline.programs.needs import Asked, needed_of_operands
+from roofline.programs.needs import Asked, Regions, needed_of_operands
 from roofline.programs.onnx.rules.contractions import windows_of
 from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
 from roofline.programs.onnx.standins import attributes_of, graphs_of, uses_in
 from roofline.programs.regions import WHOLE, Region
 from roofline.sizes import maximum, minimum
+
+#: What is known of each tensor of a graph by its name.
+Facts: TypeAlias = Mapping[str, Any]
 
 
 def _axis(each: Asked, default: int = 0) -> int:
@@ -35,9 +38,7 @@ def _listed(each: Asked, place: int, name: str = "") -> list[int] | None:
     return None if held is None else [int(n) for n in (held if isinstance(held, list | tuple) else [held])]
 
 
-def needed_of(
-    graph: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], asked: Sequence[Region] | None = None
-) -> dict[str, Region]:
+def needed_of(graph: Any, shapes: Facts, values: Facts, asked: Regions | None = None) -> dict[str, Region]:
     """What is needed of each tensor of a graph, by its name, for its results or these regions of them."""
     found: dict[str, Region] = {}
     for item, region in zip(graph.output, asked or [WHOLE] * len(graph.output), strict=True):
@@ -56,9 +57,7 @@ def needed_of(
     return found
 
 
-def _of_scan(
-    node: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], wanted: Sequence[Region]
-) -> Sequence[Region] | None:
+def _of_scan(node: Any, shapes: Facts, values: Facts, wanted: Regions) -> Regions | None:
     """What a loop over rows needs of what its graph uses from outside, and of its inputs; None for other loops."""
     facts, ins = attributes_of(node), [_shape(shapes, word) for word in node.input]
     if node.op_type != "Scan" or None in ins or any(any(facts.get(name) or ()) for name in _OTHER_SCANS):
@@ -88,9 +87,7 @@ def _of_scan(
 _OTHER_SCANS = ("scan_input_axes", "scan_output_axes")
 
 
-def _operands(
-    node: Any, shapes: Mapping[str, Any], values: Mapping[str, Any], wanted: Sequence[Region]
-) -> Sequence[Region]:
+def _operands(node: Any, shapes: Facts, values: Facts, wanted: Regions) -> Regions:
     """What a node needs of its inputs."""
     everything: list[Region] = [WHOLE] * len(node.input)
     rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
@@ -152,14 +149,6 @@ def _attended(each: Asked) -> Iterator[Region]:
     if each.facts.get("is_causal"):
         return needs.attended(each, lambda rows: (0, minimum(rows[1], length), 1))
     return needs.attended(each)
-
-
-def _transposed(each: Asked) -> Iterator[Region]:
-    yield regions.moved(each.region, each.facts.get("perm") or range(len(each.ins[0]))[::-1])
-
-
-def _expanded(each: Asked) -> Iterator[Region]:
-    yield regions.aligned(each.region, each.ins[0], each.outs[0])
 
 
 def _sliced(each: Asked) -> Iterator[Region]:
@@ -342,40 +331,35 @@ def _resampled(each: Asked) -> Iterator[Region]:
     return needs.by_rows(each, [rows(*axis) for axis in zip(own, out, given, strict=True)])
 
 
-def _summed(each: Asked) -> Iterator[Region]:
-    ranks = [len(shape) for shape in each.ins]
-    yield from needs.lettered(each, *operand_letters(each.facts["equation"].decode(), ranks))
-
-
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*NAMES, *OTHERS, "Gelu", "Cast", "Mean", "Sum", "Max", "Min"), needs.alike),
     **dict.fromkeys(("Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Dropout"), needs.reshaped),
-    "Transpose": _transposed, "Expand": _expanded, "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
+    "Transpose": lambda each: [regions.moved(each.region, each.facts.get("perm") or range(len(each.ins[0]))[::-1])],
+    "Expand": lambda each: [regions.aligned(each.region, each.ins[0], each.outs[0])],
+    "Slice": _sliced, "Tile": needs.repeated, "Pad": _padded,
     "Split": lambda each: needs.split(each, _axis(each)), "Concat": lambda each: needs.joined(each, _axis(each)),
     "Gather": _gathered, **dict.fromkeys(REDUCTIONS, _reduced),
     **dict.fromkeys(("Scatter", "ScatterElements"), _scattered), "ScatterND": _scattered_parts,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrent),
     **dict.fromkeys(("Softmax", "LogSoftmax", "TopK", "Hardmax"), lambda each: needs.along(each, [_axis(each, -1)])),
-    **dict.fromkeys(
-        ("LayerNormalization", "RMSNormalization"),
-        lambda each: needs.normed(each, range(_axis(each, -1), len(each.ins[0]))),
-    ),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"),
+                    lambda each: needs.normed(each, range(_axis(each, -1), len(each.ins[0])))),
     **dict.fromkeys(("BatchNormalization", "InstanceNormalization", "GroupNormalization"), _normed_by_channel),
     "Resize": _resampled,
-    **dict.fromkeys(
-        ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
-        lambda each: needs.along(each, range(2, len(each.ins[0]))),
-    ),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"),
+                    lambda each: needs.along(each, range(2, len(each.ins[0])))),
     "LpNormalization": lambda each: needs.along(each, [_axis(each, -1)]),
     "MeanVarianceNormalization": lambda each: needs.along(
         each, [axis % len(each.ins[0]) for axis in each.facts.get("axes", (0, 2, 3))]
     ),
     "CumSum": _running, **dict.fromkeys(("Conv", "ConvTranspose"), _convolved),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pooled),
-    **dict.fromkeys(
-        ("ArgMax", "ArgMin"), lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))
-    ),
+    **dict.fromkeys(("ArgMax", "ArgMin"),
+                    lambda each: needs.along(each, [_axis(each)], bool(each.facts.get("keepdims", 1)))),
     "Where": _chosen, "LRN": _normed_by_neighbours, "Attention": _attended,
-    "Det": lambda each: iter([regions.each(each.region, lambda box: [(*box, *regions.box_of(each.ins[0][-2:]))])]),
-    "MatMul": needs.multiplied, "Gemm": _linear, "Einsum": _summed,
+    "Det": lambda each: [regions.each(each.region, lambda box: [(*box, *regions.box_of(each.ins[0][-2:]))])],
+    "MatMul": needs.multiplied, "Gemm": _linear,
+    "Einsum": lambda each: needs.lettered(
+        each, *operand_letters(each.facts["equation"].decode(), [len(shape) for shape in each.ins])
+    ),
 }  # fmt: skip
