@@ -109,9 +109,8 @@ _NOT_READ = {
 
 def with_every_input(call: Call, ops: Sequence[Op]) -> Sequence[Op]:
     """What a rule prices, which reads every input that is no number of the file: scales and axes too."""
-    held = {
-        t.ident for t, number in zip(call.operands, call.constants, strict=True) if t is not None and number is not None
-    }
+    numbers = zip(call.operands, call.constants, strict=True)
+    held = {t.ident for t, number in numbers if t is not None and number is not None}
     moved = [t.ident for op in ops for t in (*op.reads, *op.writes)]
     read = {*moved, *(ident.partition("[")[0] for ident in moved)}
     shape_only = call.read(*_NOT_READ.get(call.name, ()))

@@ -7,7 +7,7 @@ those of the file's own values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 from onnx import TensorProto, helper
@@ -17,6 +17,9 @@ DOMAIN = "com.microsoft"
 UNOFFICIAL = ("SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipLayerNormalization",
               "GroupNormalization", "MeanVarianceNormalization")  # fmt: skip
 Nodes = list[Any]
+
+#: What adds the standard nodes that stand for one node.
+StandIn: TypeAlias = "Callable[[Builder], object]"
 
 
 class Builder:
@@ -157,34 +160,26 @@ def _is_one(node: Any) -> bool:
     return (node.domain == DOMAIN or node.op_type in UNOFFICIAL) and node.op_type in STANDINS
 
 
-def _same(*outputs: int, of: int = 0) -> Callable[[Builder], None]:
-    """Results with the shape of an input."""
+def _same(*outputs: int) -> StandIn:
+    """Results with the shape of the first input."""
 
     def run(build: Builder) -> None:
         for place in outputs or (0,):
             if place < len(build.node.output) and build.node.output[place]:
-                build.add("Identity", build.given(of), output=place)
+                build.add("Identity", build.given(0), output=place)
 
     return run
 
 
-def _as(kind: str, *places: int) -> Callable[[Builder], None]:
+def _as(kind: str, *places: int) -> StandIn:
     """A standard operator of the inputs at these places."""
-
-    def run(build: Builder) -> None:
-        build.add(kind, *map(build.given, places), output=0)
-
-    return run
+    return lambda build: build.add(kind, *map(build.given, places), output=0)
 
 
 def _fused_matmul(build: Builder) -> None:
     left = "...ji" if build.attributes.get("transA") else "...ij"
     right = "...kj" if build.attributes.get("transB") else "...jk"
     build.add("Einsum", build.given(0), build.given(1), output=0, equation=f"{left},{right}->...ik")
-
-
-def _of_bits(build: Builder) -> None:
-    build.add("MatMul", build.given(0), build.weight(build.attributes["K"], build.attributes["N"]), output=0)
 
 
 def _projected_attention(build: Builder) -> None:
@@ -205,25 +200,24 @@ def _quantised_attention(build: Builder) -> None:
         build.add("Cast", product, output=0, to=build.dtype(3))
 
 
-def _converted(kind: str, like: int, default: int = TensorProto.FLOAT) -> Callable[[Builder], None]:
+def _converted(like: int, kind: str, *places: int, default: int = TensorProto.FLOAT) -> StandIn:
     """A standard operator whose result has the format of another input, of a scale or a zero point."""
 
     def run(build: Builder) -> None:
-        inputs = (0,) if kind == "Identity" else (0, 1)
-        build.add("Cast", build.add(kind, *map(build.given, inputs)), output=0, to=build.dtype(like, default))
+        build.add("Cast", build.add(kind, *map(build.given, places)), output=0, to=build.dtype(like, default))
 
     return run
 
 
-def _multi_head(build: Builder) -> None:
+def _multi_head(build: Builder) -> object:
     """[B, S, D] from queries [B, S, D], or from [B, S, heads, 3, H] where all three are one."""
     if build.given(1):
         return _as("Identity", 0)(build)
     one = build.add("Gather", build.given(0), build.numbers(0), axis=3)
-    build.add("Reshape", one, build.numbers(0, 0, -1), output=0)
+    return build.add("Reshape", one, build.numbers(0, 0, -1), output=0)
 
 
-def _grouped_query(build: Builder) -> None:
+def _grouped_query(build: Builder) -> object:
     """[B, S, heads·H] from queries alone, or from [B, S, (heads + 2·kv heads)·H]."""
     if build.given(1):
         return _as("Identity", 0)(build)
@@ -231,12 +225,7 @@ def _grouped_query(build: Builder) -> None:
     every = heads + 2 * build.attributes["kv_num_heads"]
     split = build.add("Reshape", build.given(0), build.numbers(0, 0, every, -1))
     queries = build.add("Slice", split, build.numbers(0), build.numbers(heads), build.numbers(2))
-    build.add("Reshape", queries, build.numbers(0, 0, -1), output=0)
-
-
-def _joined(build: Builder) -> None:
-    """Inputs are the scale and zero of the result, then tensor, scale and zero of each."""
-    build.add("Concat", *build.node.input[2::3], output=0, axis=build.attributes["axis"])
+    return build.add("Reshape", queries, build.numbers(0, 0, -1), output=0)
 
 
 def _general(build: Builder) -> None:
@@ -251,7 +240,7 @@ def _convolved(build: Builder) -> None:
     build.add("Conv", *build.node.input[:3], output=0, **kept)
 
 
-STANDINS: dict[str, Callable[[Builder], None]] = {
+STANDINS: dict[str, StandIn] = {
     **dict.fromkeys(
         ("Gelu", "FastGelu", "BiasGelu", "QuickGelu", "BiasAdd", "BiasSoftmax", "BiasDropout", "RotaryEmbedding",
          "GemmaRotaryEmbedding", "GroupNorm", "GroupNormalization", "MeanVarianceNormalization",
@@ -261,11 +250,18 @@ STANDINS: dict[str, Callable[[Builder], None]] = {
     ),
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), _same(0, 3)),
     **dict.fromkeys(("QLinearAdd", "QLinearMul"), _as("Add", 0, 3)),
-    "DynamicQuantizeMatMul": _as("MatMul", 0, 1), "MatMulIntegerToFloat": _converted("MatMul", 2),
-    "QuantizeLinear": _converted("Identity", 2, TensorProto.UINT8), "DequantizeLinear": _converted("Identity", 1),
+    "DynamicQuantizeMatMul": _as("MatMul", 0, 1), "MatMulIntegerToFloat": _converted(2, "MatMul", 0, 1),
+    "QuantizeLinear": _converted(2, "Identity", 0, default=TensorProto.UINT8),
+    "DequantizeLinear": _converted(1, "Identity", 0),
     "Attention": _projected_attention, "QAttention": _quantised_attention,
     "QLinearMatMul": _as("MatMul", 0, 3), "FusedMatMul": _fused_matmul, "TransposeMatMul": _fused_matmul,
-    "MatMulNBits": _of_bits, "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
-    "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _as("Gather", 2, 0), "QLinearConcat": _joined,
+    "MatMulNBits": lambda build: build.add(
+        "MatMul", build.given(0), build.weight(build.attributes["K"], build.attributes["N"]), output=0
+    ),
+    "MultiHeadAttention": _multi_head, "DecoderMaskedMultiHeadAttention": _multi_head,
+    "GroupQueryAttention": _grouped_query, "EmbedLayerNormalization": _as("Gather", 2, 0),
+    "QLinearConcat": lambda build: build.add(  # the scale and zero of the result, then tensor, scale and zero of each
+        "Concat", *build.node.input[2::3], output=0, axis=build.attributes["axis"]
+    ),
     "QGemm": _general, "FusedConv": _convolved, "QLinearGlobalAveragePool": _as("GlobalAveragePool", 0),
 }  # fmt: skip

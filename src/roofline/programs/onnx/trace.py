@@ -182,9 +182,8 @@ class GraphWalker:
 
     def _whole(self, softmaxes: Sequence[str], ops: Sequence[Op]) -> None:
         """Say that scores which may be masked are counted whole."""
-        more = (
-            f" and {len(softmaxes) - 1} more ({either('--flat', 'to_dict()')} lists them)" if len(softmaxes) > 1 else ""
-        )
+        several, lists = len(softmaxes) > 1, either("--flat", "to_dict()")
+        more = f" and {len(softmaxes) - 1} more ({lists} lists them)" if several else ""
         note = (
             f"what is added to or chosen in scores before {softmaxes[0]}{more} may be a mask: they are counted whole, "
             f"as the file computes them; a kernel that knows the mask would skip its part of {show(count(ops), 'FLOP')}"
@@ -523,9 +522,8 @@ def _repeat(
         walk.graph(body, scope, repeat * steps, starts, apart)
         carried = [walk.known.get(name) for name in back]
         names = [item.name for item in body.output[inside // 2 + len(given) :]]
-        stacks = {
-            t.ident: word for name, word in zip_longest(names, node.output[len(given) :]) if (t := walk.known.get(name))
-        }
+        pairs = zip_longest(names, node.output[len(given) :])
+        stacks = {t.ident: word for name, word in pairs if (t := walk.known.get(name))}
         if walk.steps is not None:
             walk.ops[first:] = [tensor_parts.first_part(op, PICKING, walk.steps) for op in walk.ops[first:]]
         handed_on = {t.ident for t in carried if t is not None}

@@ -127,9 +127,8 @@ def resized(call: Call) -> Priced:
     each = {"linear": 2, "cubic": 4}.get(call.get("mode"), 1)
     taps = [each if a != b else 1 for a, b in zip(shape, out.dims, strict=True)]
     reached = None if call.get("antialias", 0) else pricing.reached_neighbours(shape, out.dims, taps)
-    return pricing.resample(
-        call.name, call.read(0), call.writes, taps=product(taps), elements=out.elements, reached=reached
-    )
+    sizes = {"taps": product(taps), "elements": out.elements, "reached": reached}
+    return pricing.resample(call.name, call.read(0), call.writes, **sizes)
 
 
 def _pooled(call: Call, window: Any, is_adaptive_mean: bool = False, places: Sequence[Reach] = ()) -> Priced:
@@ -274,10 +273,7 @@ def projected(call: Call) -> Priced:
     heads = call.count("num_heads")
     parts = call.get("qkv_hidden_sizes") or [floor_div(weights[1], 3)] * 3
     made = Tensor(f"{call.writes[0].ident}.qkv", (x[0], x[1], sum(parts)), call.writes[0].dtype)
-    bias = call.read(2)
-    project = pricing.contraction(
-        "projection", (*call.read(0, 1), *bias), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1]
-    )
+    project = pricing.contraction("projection", call.read(0, 1, 2), (made,), m=product(x[:-1]), n=sum(parts), k=x[-1])
     past, rest = (8, (8,)) if quantised else (4, (3, 4, 5))
     h, h_v = call.share(parts[0], "num_heads"), call.share(parts[2], "num_heads")
     sizes = AttentionSizes(x[0], x[1], x[1], heads, heads, h, h_v, 0)

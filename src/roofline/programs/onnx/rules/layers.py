@@ -178,9 +178,7 @@ def few_bits(call: Call) -> Priced:
     Every element of the matrix is brought to that precision first, 2 FLOPs each: (w − zero)·scale.
     """
     k, n = call.count("K"), call.count("N")
-    op = pricing.contraction(
-        call.name, (*call.read(0), *call.read(0)), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k
-    )
+    op = pricing.contraction(call.name, call.read(0, 0), call.writes, m=product(call.shape(0)[:-1]), n=n, k=k)
     unpacked = Work.flops("vector", pricing.arithmetic(call.read(0)), DEQUANTISE * n * k)
     return replace(op, reads=call.reads, work=op.work + unpacked)
 
@@ -189,9 +187,7 @@ def few_bits(call: Call) -> Priced:
 def to_float(call: Call) -> Priced:
     """Multiply in integers, give floating point; the dynamic one brings x to integers first."""
     a, b = call.shape(0), call.shape(1)
-    op = pricing.contraction(
-        call.name, (*call.read(1), *call.read(1)), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1]
-    )
+    op = pricing.contraction(call.name, call.read(1, 1), call.writes, m=product(a[:-1]), n=b[-1], k=a[-1])
     dynamic = QUANTISE * product(a) if call.name == "DynamicQuantizeMatMul" else 0
     scaled = Work.flops("vector", pricing.arithmetic(call.writes), dynamic + op.writes[0].elements)
     return replace(op, reads=call.reads, work=op.work + scaled)
@@ -228,7 +224,7 @@ def experts(call: Call) -> Priced:
     given = [place for place in range(2, len(call.operands)) if call.has(place)]
     held = tuple(t for place in given for t in call.touch(place, met * exact_div(product(call.shape(place)), E)))
     sizes = {"m": tokens * k, "n": exact_div(sum(each), x[-1]), "k": x[-1]}
-    op = pricing.contraction(call.name, (*call.read(0), *call.read(0)), call.writes, **sizes)
+    op = pricing.contraction(call.name, call.read(0, 0), call.writes, **sizes)
     cost = PER_ELEMENT[_ACTIVATIONS[call.get("activation_type", "relu")]]
     between = tokens * k * exact_div(each[1], x[-1]) * cost.flops
     mixed = SOFTMAX_PER_ELEMENT * tokens * E + 2 * tokens * k * x[-1] + (DEQUANTISE * met * sum(each) if packed else 0)

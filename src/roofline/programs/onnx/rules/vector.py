@@ -67,10 +67,8 @@ OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
 rule(*OTHERS)(lambda call: call.for_each("elementwise", call.writes[0].elements, OTHERS[call.name]))
 
 
-@rule("Cast", "CastLike")
-def cast(call: Call) -> Priced:
-    """Convert to another dtype."""
-    return pricing.elementwise("cast", call.read(0), call.writes, name=call.name)
+# Another dtype of the same.
+rule("Cast", "CastLike")(lambda call: pricing.elementwise("cast", call.read(0), call.writes, name=call.name))
 
 
 @rule("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
@@ -106,10 +104,8 @@ REDUCTIONS = {
 @rule(*REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions."""
-    elements, results = product(call.shape(0)), call.writes[0].elements
-    return pricing.reduction(
-        REDUCTIONS[call.name], call.read(0), call.writes, elements=elements, results=results, name=call.name
-    )
+    sizes = {"elements": product(call.shape(0)), "results": call.writes[0].elements}
+    return pricing.reduction(REDUCTIONS[call.name], call.read(0), call.writes, **sizes, name=call.name)
 
 
 @rule("Mean", "Sum", "Max", "Min")
