@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -66,7 +67,6 @@ class LocationFinder:
     def __init__(self, paths: Mapping[int, str]) -> None:
         self._paths = paths
         self._order = {path: number for number, path in enumerate(paths.values())}
-        self._kinds: dict[CodeType, str] = {}
         self._by_node: dict[int, SourceLocation] = {}
 
     def now(self) -> SourceLocation:
@@ -99,27 +99,18 @@ class LocationFinder:
 
     def line(self) -> str:
         """File and line of the user's code that runs now, the file's name in full."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            kind = self._kind(frame.f_code)
-            if kind == "stop":
-                break
-            if kind == "user":
-                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            frame = frame.f_back
-        return ""
+        users = (frame for frame, kind in _frames() if kind == "user")
+        return next((f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in users), "")
 
     def is_user(self, code: CodeType) -> bool:
         """Whether code is the user's: neither torch's nor ours."""
-        return self._kind(code) == "user"
+        return _kind(code) == "user"
 
     def _from_frames(self) -> SourceLocation:
-        frame: FrameType | None = sys._getframe(2)
         where: str | None = None
         source, phase = "", "forward"
-        while frame is not None:
-            kind = self._kind(frame.f_code)
-            if kind == "stop" or (source and where is not None):
+        for frame, kind in _frames():
+            if source and where is not None:
                 break
             if kind == "user":
                 source = source or f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
@@ -127,16 +118,18 @@ class LocationFinder:
                 phase = "optimizer"
             elif kind == "module" and where is None:
                 where = self._paths.get(id(frame.f_locals.get("self")))
-            frame = frame.f_back
         return SourceLocation(where or "", source, phase)
 
-    def _kind(self, code: CodeType) -> str:
-        found = self._kinds.get(code)
-        if found is None:
-            found = self._kinds[code] = _kind(code)
-        return found
+
+def _frames() -> Iterator[tuple[FrameType, str]]:
+    """The frames of what runs now with the kind of their code, the innermost first, up to the caller of ``trace``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (kind := _kind(frame.f_code)) != "stop":
+        yield frame, kind
+        frame = frame.f_back
 
 
+@cache
 def _kind(code: CodeType) -> str:
     if code in _CALLS:
         return "module"
@@ -303,11 +296,9 @@ class Recorder:
     def operand(self, tensor: Any, moved: Tensor | None = None) -> TensorOperand:
         """A tensor as a rule takes it; its values only where they are known."""
         values = tensor if self.known(tensor) else None
-        is_sparse, is_constant = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
+        is_sparse, is_own = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
         layout = None if is_sparse else layout_of(tensor, self.open.plain if self.open else int)
-        return TensorOperand(
-            self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_constant, layout
-        )
+        return TensorOperand(self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_own, layout)
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
         """The shape of a tensor, of open sizes the formulas."""
@@ -389,9 +380,8 @@ class Recorder:
         with outside():
             held = {_address(tensor) for tensor in tensors_in(given)}
             made = sum(tensor.nbytes for tensor in tensors_in(result) if _address(tensor) not in held)
-        if count(self.ops[before:]) > _MOST_WORK or (
-            made > _FEW_BYTES and self._worked_bytes + made > LARGEST_CONSTANT
-        ):
+        is_large = made > _FEW_BYTES and self._worked_bytes + made > LARGEST_CONSTANT
+        if is_large or count(self.ops[before:]) > _MOST_WORK:
             return result
         self._worked_bytes += made
         with suppress(RuntimeError, TypeError, ValueError, NotImplementedError), outside(), torch.no_grad():
@@ -594,9 +584,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
-        if not recorder.constants or not (
-            recorder.float_constants or traits.name == "scalar_tensor" or holds_integers(guess)
-        ):
+        keeps_values = recorder.float_constants or traits.name == "scalar_tensor" or holds_integers(guess)
+        if not recorder.constants or not keeps_values:
             return guess
         if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
             return torch.full(guess.shape, MIDDLES[traits.name](args), dtype=guess.dtype)
@@ -651,15 +640,12 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
 
     def _needs_values(self, traits: OperatorTraits) -> InputError:
         if traits.value_asked:
-            return InputError(
-                f"{self._here()}the program asks for the value of a tensor (item(), bool() or a Python number from it)"
-                f", and only shapes are known",
-                hint="trace the branch that matters as a function of its own, or pass the value as a Python number",
-            )
-        return InputError(
-            f"{self._here()}the shape of the result of {traits.name} depends on values, and only shapes are known",
-            hint="give integer inputs as real tensors, or trace with a function that states the size",
-        )
+            said = "the program asks for the value of a tensor (item(), bool() or a Python number from it)"
+            hint = "trace the branch that matters as a function of its own, or pass the value as a Python number"
+        else:
+            said = f"the shape of the result of {traits.name} depends on values"
+            hint = "give integer inputs as real tensors, or trace with a function that states the size"
+        return InputError(f"{self._here()}{said}, and only shapes are known", hint=hint)
 
     def _failed(self, traits: OperatorTraits, tensors: Sequence[Any], error: Exception) -> Exception:
         opened = self.recorder.open

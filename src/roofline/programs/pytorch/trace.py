@@ -49,13 +49,7 @@ from roofline.progress import stopped
 from roofline.signatures import either
 from roofline.sizes import Size
 
-OPTIMIZERS = {
-    "sgd": torch.optim.SGD,
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "rmsprop": torch.optim.RMSprop,
-    "adagrad": torch.optim.Adagrad,
-}
+OPTIMIZERS = {name.lower(): getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")}
 
 
 def trace(
@@ -172,11 +166,9 @@ def _traced(
             with sending:
                 result = run_program(program, values, named, recorder.outside_gradients if backward else None, stepper)
             tensors = [] if backward else tensors_given_back(result)
-            results = recorder.identities.made_whole(tensors)
-            parts = {
-                name: recorder.open.plain_tensor(t) for name, t in recorder.identities.made_in_part(tensors).items()
-            }
             identities = recorder.identities
+            results = identities.made_whole(tensors)
+            parts = {name: recorder.open.plain_tensor(t) for name, t in identities.made_in_part(tensors).items()}
             needed, given = identities.needed(recorder.ops, recorder.calls, tensors, results)
             recorder.open.check()
         except KeyboardInterrupt:
