@@ -222,14 +222,12 @@ def _as_the_first(call: Call) -> Result:
     return _like(call.operands(0)[0])
 
 
-@_results("_cdist_backward", "nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",
-          "max_pool3d_with_indices_backward", "avg_pool2d_backward", "avg_pool3d_backward",
-          "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward", "_adaptive_avg_pool2d_backward",
-          "_adaptive_avg_pool3d_backward")  # fmt: skip
-def _as_the_second(call: Call) -> Result:
-    """A gradient is like what it is of."""
-    return _like(call.operands(1)[0])
-
+# A gradient is like what it is of.
+_results(
+    "_cdist_backward", "nll_loss_backward", "nll_loss2d_backward", "max_pool2d_with_indices_backward",
+    "max_pool3d_with_indices_backward", "avg_pool2d_backward", "avg_pool3d_backward", "adaptive_max_pool2d_backward",
+    "adaptive_max_pool3d_backward", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward",
+)(lambda call: _like(call.operands(1)[0]))  # fmt: skip
 
 _results("scatter", "scatter_add", "index_add", tensors=4)(lambda call: _like(call.operands(0, 2)[0]))
 _results("dequantize", tensors=1)(lambda call: _like(call.operands(0)[0], dtype="fp32"))
@@ -304,9 +302,9 @@ _LISTS = ("add", "mul", "sub", "div", "sqrt", "addcmul", "addcdiv", "lerp", "neg
           "reciprocal", "abs", "exp", "clamp_min", "clamp_max")  # fmt: skip
 
 
-@_results(*(f"_foreach_{name}" for name in _LISTS))
-def _lists(call: Call) -> Sequence[Result]:
-    return [_like(item, () if call.name == "_foreach_norm" else None) for item in call.tensors(0)]
+_results(*(f"_foreach_{name}" for name in _LISTS))(
+    lambda call: [_like(item, () if call.name == "_foreach_norm" else None) for item in call.tensors(0)]
+)
 
 
 @_results(*registry.OPTIMIZERS)
@@ -345,10 +343,9 @@ def _products_summed(call: Call) -> Result:
 @_results("addmv", tensors=3)
 def _matrix_by_vector(call: Call) -> Result:
     a, x = call.operands(0, 1) if call.name == "mv" else call.operands(1, 2)
-    rows, inner = a.shape
-    if x.shape != (inner,):
+    if x.shape != a.shape[1:]:
         raise InputError("a vector is as long as the rows of its matrix")
-    return _like(a, (rows,))
+    return _like(a, a.shape[:1])
 
 
 _results("dot", "vdot", tensors=2)(lambda call: _like(call.operands(0, 1)[0], ()))

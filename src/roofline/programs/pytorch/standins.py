@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import torch
@@ -21,6 +21,12 @@ from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name, outside
 from roofline.sizes import Size, is_symbol, product
+
+#: What says of a tensor which role it has, and what it is called.
+Declare: TypeAlias = Callable[[Any, str, str], None]
+
+#: What gives the stand-in for a tensor.
+StandIn: TypeAlias = Callable[[Any], Any]
 
 TORCH_DTYPES = {
     "fp64": torch.float64, "fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
@@ -84,7 +90,7 @@ def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = 
 def standing_in(
     roots: Mapping[str, Any],
     optimizers: list[Any],
-    declare: Callable[[Any, str, str], None],
+    declare: Declare,
     made: dict[int, Any],
     leaf_of: Callable[[Any], Any],
 ) -> Iterator[None]:
@@ -110,10 +116,8 @@ def standing_in(
                             )
                         undo.append((table, name, tensor))
                         if id(tensor) not in made:
-                            made[id(tensor)] = (
-                                tensor.clone() if _is_constant(table, module, tensor) else _weight(tensor)
-                            )
-                            standin = made[id(tensor)]
+                            standin = tensor.clone() if _is_constant(table, module, tensor) else _weight(tensor)
+                            made[id(tensor)] = standin
                             for held in (standin, *_held(standin).values(), *_local(standin), *_local(tensor)):
                                 declare(held, role, f"{where}.{name}" if where else name)
                         table[name] = made[id(tensor)]
@@ -126,10 +130,7 @@ def standing_in(
 
 @contextmanager
 def _optimizers_standing_in(
-    optimizers: list[Any],
-    declare: Callable[[Any, str, str], None],
-    made: Mapping[int, Any],
-    leaf_of: Callable[[Any], Any],
+    optimizers: list[Any], declare: Declare, made: Mapping[int, Any], leaf_of: StandIn
 ) -> Iterator[None]:
     """Give optimizers, also those found at their first step, stand-ins; one that a program makes itself has them."""
     met: dict[int, Any] = {}
@@ -186,7 +187,7 @@ def restoring_attributes(roots: Mapping[str, Any]) -> Iterator[None]:
 _FOR_DEVICES = ("fused", "capturable")
 
 
-def prepared(optimizer: Any, declare: Callable[[Any, str, str], None]) -> None:
+def prepared(optimizer: Any, declare: Declare) -> None:
     """Take a step without data, so that the one that is traced finds what an optimizer keeps from step to step."""
     if not type(optimizer).__module__.startswith("torch.optim"):  # what others do in a step is not known
         return
@@ -275,9 +276,7 @@ def _sharded(tensor: Any) -> Any:
     return made
 
 
-def make_input(
-    value: Any, sizes: Mapping[str, Size], opened: OpenSizes, declare: Callable[[Any, str, str], None], label: str
-) -> Any:
+def make_input(value: Any, sizes: Mapping[str, Size], opened: OpenSizes, declare: Declare, label: str) -> Any:
     """Turn an example input into what the program gets: text into a tensor of that shape, data into its shape.
 
     Integers keep their values where they have any. A named size without a number stays open.
@@ -311,9 +310,7 @@ def make_input(
     return value
 
 
-def _from_spec(
-    wanted: Spec, numbers: list[float] | None, opened: OpenSizes, declare: Callable[[Any, str, str], None], label: str
-) -> Any:
+def _from_spec(wanted: Spec, numbers: list[float] | None, opened: OpenSizes, declare: Declare, label: str) -> Any:
     """A tensor of a shape; one with values a program may look at: a mask, an index."""
     if numbers is not None:
         check_values(wanted, numbers)

@@ -31,11 +31,11 @@ from roofline.programs.rule_table import branch_cost
 from roofline.sizes import product
 from roofline.work import Op, Tensor
 
+# Every tensor of a trace is already where it should be.
+function(torch.Tensor.cuda, torch.Tensor.cpu)(lambda recorder, func, args, kwargs: args[0])
 
-@function(torch.Tensor.cuda, torch.Tensor.cpu)
-def to_device(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Return the tensor: every tensor of a trace is already where it should be."""
-    return args[0]
+# The encoder's question whether it may skip padding: it may not, since that needs values.
+function(torch._nested_tensor_from_mask_left_aligned)(lambda recorder, func, args, kwargs: False)
 
 
 @function(F.linear)
@@ -121,9 +121,8 @@ def rms_norm(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[st
         writes = [recorder.wrote(t) for t in made]
         return pricing.norm_backward("rms_norm_backward", reads, writes, elements=x.numel())
 
-    return run_whole(
-        recorder, WholeOperation([(x.shape, dtype)], lambda outs: price(called(outs)), backward, called), tensors
-    )[0]
+    whole = WholeOperation([(x.shape, dtype)], lambda outs: price(called(outs)), backward, called)
+    return run_whole(recorder, whole, tensors)[0]
 
 
 @function(torch.max_pool1d, torch.max_pool2d, torch.max_pool3d, F.max_pool1d, F.max_pool2d, F.max_pool3d,
@@ -194,9 +193,7 @@ def recurrent(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[s
                 writes.append(out[0])
             writes += [replace(out[i], touched=product(saved[i].shape[1:])) for i in range(1, first) if i in out]
             reads = (*above, *(recorder.read(saved[i]) for i in range(place, place + layer.parts)))
-            macs = sum(
-                own[i].elements * (int(wanted[place + i]) + int(below if i == 0 else True)) for i in layer.products()
-            )
+            macs = sum(own[i].elements * (int(wanted[place + i]) + int(below or i > 0)) for i in layer.products())
             cost = layer.cell(f"{layer.kind}_backward[{layer.label(index)}]", own, macs, passes=2)
             both = dict.fromkeys((held[number + 1], held[number]))
             found.append(replace(cost, reads=(*reads, *both), writes=tuple(writes)))
@@ -234,12 +231,6 @@ def pad_packed_sequence(recorder: Recorder, func: Any, args: Sequence[Any], kwar
         lead = (max(total, count), int(sizes[0]))
     shape = (*(reversed(lead) if batch_first else lead), *x.shape[1:])
     return _moved(recorder, "pad_packed_sequence", x, shape, x.numel()), lengths
-
-
-@function(torch._nested_tensor_from_mask_left_aligned)
-def left_aligned(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Answer the encoder's question whether it may skip padding: it may not, since that needs values."""
-    return False
 
 
 def _moved(recorder: Recorder, name: str, x: Any, shape: Sequence[int], amount: int) -> Any:
@@ -354,10 +345,9 @@ def while_loop(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[
     while True:
         more = test(*carried, *others)
         if isinstance(more, torch.Tensor) and not recorder.known(more):
-            raise InputError(
-                f"{recorder.locations.line()}: how often this while_loop runs depends on its data",
-                hint="count its steps in an integer that starts as a constant, or write a for loop",
-            )
+            said = f"{recorder.locations.line()}: how often this while_loop runs depends on its data"
+            hint = "count its steps in an integer that starts as a constant, or write a for loop"
+            raise InputError(said, hint=hint)
         if not more:
             return carried
         carried = tuple(body(*carried, *others))

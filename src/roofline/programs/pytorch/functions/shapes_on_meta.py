@@ -160,10 +160,10 @@ def counted(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return args[0].new_empty(many), args[0].new_empty(many + 1)
 
 
-@shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")
-def counted_in_dimensions(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A count for each bin."""
-    return args[0].new_empty([many if isinstance(many, int) else many.numel() - 1 for many in args[1]])
+# A count for each bin.
+shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")(
+    lambda args, kwargs: args[0].new_empty([n if isinstance(n, int) else n.numel() - 1 for n in args[1]])
+)
 
 
 @shape("multilabel_margin_loss_forward")

@@ -249,12 +249,6 @@ def recurrence_of(call: Call) -> Recurrence:
     return Recurrence(kind, x, state, tuple(operands_in(weights)), layers, 2 if is_both else 1)
 
 
-@rule("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "mkldnn_rnn_layer")
-def recurrent(call: Call) -> Priced:
-    """A recurrent layer over a sequence."""
-    return forward(call, recurrence_of(call))
-
-
 @rule("mkldnn_rnn_layer_backward")
 def onednn_backward(call: Call) -> Priced:
     """The gradients of one layer: of the weights and of what they met, twice the work."""
@@ -280,3 +274,9 @@ def forward(call: Call, layer: Recurrence) -> list[Op]:
         reads = (taken[number], *call.read(*own), *(begun if index == 0 else ()))
         found.append(replace(cost, reads=reads, writes=(layer.half(taken[number + 1]), *last)))
     return found
+
+
+# A recurrent layer over a sequence.
+rule("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn", "mkldnn_rnn_layer")(
+    lambda call: forward(call, recurrence_of(call))
+)

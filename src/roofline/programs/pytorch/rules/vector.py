@@ -93,14 +93,9 @@ def foreach(call: Call) -> Priced:
 
 
 #: FLOPs an element of many tensors: each reduced to a number; gradients times 1/scale, and whether each is finite.
-_OF_LISTS = {
-    "_foreach_norm": 2,
-    "_foreach_powsum": 2,
-    "_foreach_max": 1,
-    "_amp_foreach_non_finite_check_and_unscale": 2,
-}
+_LISTS = {"_foreach_norm": 2, "_foreach_powsum": 2, "_foreach_max": 1, "_amp_foreach_non_finite_check_and_unscale": 2}
 
-rule(*_OF_LISTS)(lambda call: call.for_each("elementwise", _elements(call.tensors(0)), _OF_LISTS[call.name]))
+rule(*_LISTS)(lambda call: call.for_each("elementwise", _elements(call.tensors(0)), _LISTS[call.name]))
 
 # The next scale of gradients: one choice, one product.
 rule("_amp_update_scale")(lambda call: call.for_each("elementwise", 1, 2))
@@ -328,12 +323,13 @@ def batch_norm(call: Call) -> Priced:
     return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
-@rule("native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
-      "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward",
-      "_fused_rms_norm_backward", "rms_norm_backward")  # fmt: skip
-def norm_backward(call: Call) -> Priced:
-    """The gradient of a norm."""
-    return pricing.norm_backward(call.name, call.reads, call.writes, elements=call.operands(0)[0].elements)
+rule(
+    "native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
+    "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward", "_fused_rms_norm_backward",
+    "rms_norm_backward",
+)(
+    lambda call: pricing.norm_backward(call.name, call.reads, call.writes, elements=call.operands(0)[0].elements)
+)  # fmt: skip
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:

@@ -47,13 +47,10 @@ def convolution_backward(call: Call) -> Priced:
     ops: list[Op] = []
     for place, (name, reads) in enumerate((("input", (grad, weight)), ("weight", (grad, x)))):
         if wanted[place] and outs:
-            op = _convolution(call, reads, (outs.pop(0),), x, weight, grad, name=f"conv_backward_{name}")
-            ops.append(op)
+            ops.append(_convolution(call, reads, (outs.pop(0),), x, weight, grad, name=f"conv_backward_{name}"))
     if wanted[2] and outs:
-        elements, results = grad.elements, outs[0].elements
-        ops.append(
-            pricing.reduction("sum", call.read(grad), outs, elements=elements, results=results, name="bias_backward")
-        )
+        sizes = {"elements": grad.elements, "results": outs[0].elements}
+        ops.append(pricing.reduction("sum", call.read(grad), outs, **sizes, name="bias_backward"))
     return ops
 
 
