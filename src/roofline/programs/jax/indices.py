@@ -59,11 +59,8 @@ def held_numbers(value: Any) -> Numbers:
     dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
     if _is_float(dtype) and np.ndim(value) > 1:
         return None
-    return (
-        np.asarray(value)
-        if _is_known(dtype, np.size(value)) and np.size(value) * dtype.itemsize <= _MOST_BYTES
-        else None
-    )
+    is_held = _is_known(dtype, np.size(value)) and np.size(value) * dtype.itemsize <= _MOST_BYTES
+    return np.asarray(value) if is_held else None
 
 
 def _is_known(dtype: Any, count: int) -> bool:
@@ -94,9 +91,8 @@ def worked_out(eqn: Any, operands: Sequence[Numbers]) -> Numbers:
     operands = [x if x.dtype == object else x.astype(atom.aval.dtype, copy=False) for x, atom in pairs]
     alike = tuple(sizes) if all(np.shape(value) in ((), tuple(sizes)) for value in operands) else ()
     kept = [any(value.strides[place] for value in operands if value.shape) for place in range(len(alike))]
-    if (
-        eqn.primitive.name not in (*_VIEWS, "reshape", "concatenate") and alike and not all(kept)
-    ):  # as often as it is repeated, it is worked out once
+    is_repeated = eqn.primitive.name not in (*_VIEWS, "reshape", "concatenate") and alike and not all(kept)
+    if is_repeated:  # however often, it is worked out once
         first = tuple(slice(None) if is_kept else slice(0, 1) for is_kept in kept)
         operands = [value[first] if value.shape else value for value in operands]
     held = np.prod([n for n, is_kept in zip(alike, kept, strict=True) if is_kept]) if alike else np.prod(sizes)
@@ -172,10 +168,8 @@ def _broadcast(params: Mapping[str, Any], x: Any) -> Any:
 
 def _iota(params: Mapping[str, Any]) -> Any:
     shape, axis = params["shape"], params["dimension"]
-    return np.broadcast_to(
-        np.arange(shape[axis], dtype=params["dtype"]).reshape([-1 if d == axis else 1 for d in range(len(shape))]),
-        shape,
-    )
+    numbers = np.arange(shape[axis], dtype=params["dtype"])
+    return np.broadcast_to(numbers.reshape([-1 if d == axis else 1 for d in range(len(shape))]), shape)
 
 
 def _sliced(params: Mapping[str, Any], x: Any) -> Any:

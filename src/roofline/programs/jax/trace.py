@@ -116,9 +116,8 @@ def trace(
         walker.tensor(value_of(var.aval), "weight" if place in held else "activation", label)
         for var, (place, label) in zip(pruned.invars, (names[i] for i in slots), strict=False)
     ]
-    tensors += [
-        walker.tensor(value_of(var.aval), "gradient", "gradient of the result") for var in pruned.invars[len(slots) :]
-    ]
+    for var in pruned.invars[len(slots) :]:
+        tensors.append(walker.tensor(value_of(var.aval), "gradient", "gradient of the result"))
     for tensor, shape in zip(tensors, shapes, strict=False):
         walker.left_to_compiler(automatic(shape.sharding), [tensor], JaxprContext())
     try:
@@ -331,14 +330,11 @@ def _explained(error: Exception) -> InputError:
     """The user's line on which the program failed, and what it said."""
     line, reason = api.failing_line(error, lambda code: is_user(code.co_filename)), api.first_line(error)
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
-        return InputError(
-            f"{line}what is done here depends on the values of an array, which shapes alone do not have",
-            hint="use jax.lax.cond or jnp.where, or pass the value as a Python number",
-        )
+        said = "what is done here depends on the values of an array, which shapes alone do not have"
+        return InputError(line + said, hint="use jax.lax.cond or jnp.where, or pass the value as a Python number")
     if "inconclusive" in str(error).lower() or type(error).__name__ == "InconclusiveDimensionOperation":
-        return InputError(
-            f"{line}a size without a number is not enough here: {reason.partition(': ')[2]}", hint="give it: B=8"
-        )
+        said = f"a size without a number is not enough here: {reason.partition(': ')[2]}"
+        return InputError(line + said, hint="give it: B=8")
     hint = "check the inputs' shapes and dtypes"
     if "must be Tensor, not" in reason:
         hint = "trace PyTorch " + either("without --jax", "with frontend='torch'")
@@ -562,16 +558,14 @@ def shard_map(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: J
     """The program of one device: inside, shapes are its share."""
     params = eqn.params
     body, _ = open_jaxpr(params["jaxpr"])
-    local = [
-        None if t is None else replace(t, dims=value_of(var.aval).shape, touched=None)
-        for t, var in zip(operands, body.invars, strict=True)
-    ]
+
+    def shaped(tensor: Operand, var: Any) -> Operand:
+        return None if tensor is None else replace(tensor, dims=value_of(var.aval).shape, touched=None)
+
+    local = [shaped(*pair) for pair in zip(operands, body.invars, strict=True)]
     walker.assume("inside shard_map everything is what one device does; its inputs lie on the devices as it says")
     found = walker.inline(params["jaxpr"], local, context._replace(axes={**context.axes, **mesh_axes(params["mesh"])}))
-    return [
-        None if t is None else replace(t, dims=value_of(var.aval).shape, touched=None)
-        for t, var in zip(found, eqn.outvars, strict=True)
-    ]
+    return [shaped(*pair) for pair in zip(found, eqn.outvars, strict=True)]
 
 
 @region("sharding_constraint")

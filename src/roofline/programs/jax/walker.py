@@ -27,6 +27,7 @@ from roofline.work import Op, Tensor
 
 #: A tensor, or None for a constant that the program holds itself.
 Operand = Tensor | None
+Operands = Sequence[Operand]
 
 
 class JaxprContext(NamedTuple):
@@ -143,9 +144,7 @@ class JaxprWalker:
         self.numbers |= dict(zip(eqn.outvars, found, strict=True))
         return results
 
-    def price(
-        self, eqn: Any, operands: list[Operand], context: JaxprContext, numbers: Sequence[Numbers]
-    ) -> list[Operand]:
+    def price(self, eqn: Any, operands: Operands, context: JaxprContext, numbers: Sequence[Numbers]) -> list[Operand]:
         """Price one primitive by its rule; without one it is listed as a gap."""
         outs = [value_of(var.aval) for var in eqn.outvars]
         axes = dict(context.axes)
@@ -194,10 +193,8 @@ class JaxprWalker:
             if tensor is not None and is_whole and (tensor.ident in self.written or forwarded):
                 found.append(tensor)
                 continue
-            made = self.tensor(value)
-            reads = () if tensor is None else (tensor,)
-            self.emit(pricing.move("constant" if tensor is None else "copy", reads, (made,)), JaxprContext())
-            found.append(made)
+            found.append(made := self.tensor(value))
+            self._copy(tensor, made, JaxprContext())
         return found
 
     def stack(self, made: Operand, stack: Tensor, fresh: set[str], context: JaxprContext) -> None:
@@ -212,14 +209,14 @@ class JaxprWalker:
             return
         if name in {ident.rpartition("[+")[0] for ident in fresh}:  # a row of what goes in, updated where it lies
             return
-        row = replace(stack, dims=stack.dims[1:])
-        self.emit(
-            pricing.move("constant" if made is None else "copy", () if made is None else (made,), (row,)), context
-        )
+        self._copy(made, replace(stack, dims=stack.dims[1:]), context)
 
-    def left_to_compiler(
-        self, devices: int, tensors: Sequence[Operand], context: JaxprContext, by: str = "automatic"
-    ) -> None:
+    def _copy(self, source: Operand, made: Tensor, context: JaxprContext) -> None:
+        """Write down that a tensor is copied, or that a constant is written."""
+        reads = () if source is None else (source,)
+        self.emit(pricing.move("constant" if source is None else "copy", reads, (made,)), context)
+
+    def left_to_compiler(self, devices: int, tensors: Operands, context: JaxprContext, by: str = "automatic") -> None:
         """List tensors whose sharding is automatic, since what is sent between the devices cannot be known."""
         if devices == 1:
             return
@@ -244,9 +241,7 @@ class JaxprWalker:
             joined[gap.reason] = more
         return (*gaps_of(ops), *joined.values()) if joined else ()
 
-    def branch(
-        self, program: Any, operands: Sequence[Operand], context: JaxprContext
-    ) -> tuple[list[Op], list[Operand]]:
+    def branch(self, program: Any, operands: Operands, context: JaxprContext) -> tuple[list[Op], list[Operand]]:
         """Walk a jaxpr apart; give its operations and results."""
         kept, self.ops = self.ops, []
         try:
