@@ -155,10 +155,8 @@ def guess(program: Any, inputs: tuple[Any, ...]) -> str:
     if type(program).__name__ == "ModelProto":
         return "onnx"
     if not callable(program):
-        raise InputError(
-            f"{a_or_an(type(program).__name__)} cannot be traced",
-            hint="give a module, a function, or the path of a .onnx file",
-        )
+        hint = "give a module, a function, or the path of a .onnx file"
+        raise InputError(f"{a_or_an(type(program).__name__)} cannot be traced", hint=hint)
     libraries = {type(value).__module__.partition(".")[0] for value in _leaves(inputs)}
     kind = program if isinstance(program, type) else type(program)
     libraries |= {cls.__module__.partition(".")[0] for cls in kind.__mro__}
@@ -292,10 +290,8 @@ def spec(text: str, sizes: Mapping[str, Size] | None = None, *, symbolic: bool =
         elif symbolic:
             dims.append(symbol(label))
         else:
-            raise SizeError(
-                f"input {text.strip()} does not say how large {label} is",
-                hint=f"write a number, or give it beside: {label}=…",
-            )
+            hint = f"write a number, or give it beside: {label}=…"
+            raise SizeError(f"input {text.strip()} does not say how large {label} is", hint=hint)
     return Spec(dtype, tuple(dims))
 
 

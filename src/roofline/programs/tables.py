@@ -80,13 +80,8 @@ def module_table(
     ]
     columns = [Column("module", wrap=wrap), Column(wrap=wrap, meaning="class", spare=len(timed) > 1), *figured]
     columns += _timed_columns(timed, "op by op")
-    return Table(
-        columns,
-        rows,
-        "modules",
-        gap=2 if timed else GAP,
-        every=lambda: [row(path, m, path or name) for path, m in sums.items()],
-    )
+    gap = 2 if timed else GAP
+    return Table(columns, rows, "modules", gap=gap, every=lambda: [row(at, m, at or name) for at, m in sums.items()])
 
 
 def _timed_columns(who: Collection[str], time: str) -> list[Column]:
@@ -157,22 +152,10 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     for (name, resource), parts in longest[:most]:
         flops, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
         is_known = parts[0].op.kind != UNKNOWN
-        intensity = Amount(flops / moved, "", format_amount(flops / moved, "", 4)) if moved and is_known else ""
-        time, counted = sum(part.lower for part in parts), _counted(parts[0].op, flops)
-        times = (Amount(time, "s"), share_of(time, whole))
-        rows.append(
-            Row(
-                (
-                    _named(name, parts),
-                    str(sum(part.op.repeat for part in parts)),
-                    counted,
-                    Amount(moved, "B"),
-                    intensity,
-                    *times,
-                    resource,
-                )
-            )
-        )
+        ratio = Amount(flops / moved, "", format_amount(flops / moved, "", 4)) if moved and is_known else ""
+        count, time = sum(part.op.repeat for part in parts), sum(part.lower for part in parts)
+        amounts = (_counted(parts[0].op, flops), Amount(moved, "B"), ratio, Amount(time, "s"), share_of(time, whole))
+        rows.append(Row((_named(name, parts), str(count), *amounts, resource)))
     together, apart = _in_turn(answer)
     by_kernel = "" if together == apart else f"{together} kernel by kernel, what is joined overlapping too; "
     yield BLANK

@@ -88,11 +88,7 @@ def _look(value: Any, name: str, found: dict[str, Any], depth: int, kind: Any = 
 
 @contextmanager
 def standing_in(
-    roots: Mapping[str, Any],
-    optimizers: list[Any],
-    declare: Declare,
-    made: dict[int, Any],
-    leaf_of: Callable[[Any], Any],
+    roots: Mapping[str, Any], optimizers: list[Any], declare: Declare, made: dict[int, Any], leaf_of: StandIn
 ) -> Iterator[None]:
     """Give every module stand-ins for its parameters and buffers; put its own back at the end.
 
