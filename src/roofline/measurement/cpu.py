@@ -72,9 +72,8 @@ def measure(
         found: Measurement = capability("measured_device")(device, quick=quick, progress=progress)
         return found
     if seconds is not None and not 1 <= seconds <= LONGEST:
-        raise InputError(
-            f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}", hint=f"from 1 to {LONGEST:g}"
-        )
+        wrong = f"{seconds:g} seconds of sampling are too {'few' if seconds < 1 else 'many'}"
+        raise InputError(wrong, hint=f"from 1 to {LONGEST:g}")
     with raised_priority() as ahead:
         return _measure(quick, library, seconds, ahead, progress)
 

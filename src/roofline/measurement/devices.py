@@ -37,7 +37,6 @@ LACKING = (RuntimeError, NotImplementedError, ValueError, TypeError, AttributeEr
 #: The least compute capability of NVIDIA's that has TF32.
 TF32_FROM = (8, 0)
 
-
 #: Pieces of work in a graph, at least; fewer are enqueued one by one.
 TURNS = 32
 
@@ -82,9 +81,8 @@ class TorchDevice(Device):
     def __init__(self, index: int = 0) -> None:
         torch = load_extra("torch", "torch")
         if not torch.cuda.is_available():
-            raise InputError(
-                "PyTorch sees no accelerator here", hint=f"leave {spelled('device')} out to measure the processor"
-            )
+            hint = f"leave {spelled('device')} out to measure the processor"
+            raise InputError("PyTorch sees no accelerator here", hint=hint)
         if index >= torch.cuda.device_count():
             raise InputError(f"there is no device {index}", hint=f"PyTorch sees {torch.cuda.device_count()}")
         self.torch: Any = torch
@@ -347,7 +345,6 @@ def _named(text: str) -> Device:
     name, _, index = text.partition(":")
     number = whole_number(index or "0")
     if name not in kinds or number is None:
-        raise InputError(
-            f"{spelled('device', text)} is not one", hint="cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
-        )
+        hint = "cuda (of ROCm's PyTorch too), jax, or one of several: cuda:1"
+        raise InputError(f"{spelled('device', text)} is not one", hint=hint)
     return kinds[name](number)

@@ -199,7 +199,6 @@ FMAS = (("fp64", "double", 64, ""), ("fp32", "float", 32, ""), ("fp16", "half", 
 #: Multiply-adds of one tile instruction: 16 rows of 64 bytes times 16 columns.
 TILE_PRODUCTS = (("bf16", "amx-bf16", "tdpbf16ps", 16 * 16 * 32), ("int8", "amx-int8", "tdpbssd", 16 * 16 * 64))
 
-
 #: FLOP a tile unit does in a cycle: 16 rows of a tile take 16 cycles (Intel optimization manual, chapter on AMX).
 TILES_A_CYCLE = {"bf16": 1024.0, "int8": 2048.0}
 

@@ -34,7 +34,6 @@ WIDTH = 3.9
 #: A level stands on at least this many points; between two levels single points may belong to neither.
 LEAST_POINTS = 2
 
-
 #: Working sets of two kernels within these ratios are the same one: vectors and arrays round them.
 NEAR_LOW, NEAR_HIGH = 0.85, 1.18
 

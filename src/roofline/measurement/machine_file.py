@@ -367,10 +367,9 @@ def _measured_by(**options: str) -> str:
     ('`roofline measure` in a terminal', "roofline.write_machine_file(roofline.measure(), 'mine.toml')")
     """
     words = "".join(f" -{'-' * (len(name) > 1)}{name} {value}" for name, value in options.items())
+    command = f"`roofline measure{words}`"
     written = f"roofline.write_machine_file(roofline.measure(), {options.get('o')!r})"
-    return either(
-        f"`roofline measure{words}`", written if "o" in options else f"`roofline measure{words}` in a terminal"
-    )
+    return either(command, written if "o" in options else f"{command} in a terminal")
 
 
 @takes()

@@ -81,7 +81,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("", "", "a time taken before the device had finished"),
 )
 
-
 #: A doubt about a trace without kernels of a device, under the roof of one.
 OF_CPU = (
     "the trace holds times of a CPU's operations and no kernels of a device: shares of the roof of {0} mean nothing, "

@@ -124,9 +124,8 @@ class Bench:
             self.buffers = [Buffer(size) for _ in team.cores]
         except (OSError, MemoryError):
             wrong = f"measuring takes {memory >> 20} MiB of memory, more than this process is given"
-            raise InputError(
-                wrong, hint=f"raise its limit (ulimit -v, a container's); {spelled('quick', True)} takes half"
-            ) from None
+            hint = f"raise its limit (ulimit -v, a container's); {spelled('quick', True)} takes half"
+            raise InputError(wrong, hint=hint) from None
         team.each([buffer.touch for buffer in self.buffers])
         team.learn(compiler.front_end())
 
