@@ -259,7 +259,7 @@ class _Module:
 def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) -> dict[str, _Module]:
     """What each module adds up to by its path, every module holding what is under it, in the order of the tree."""
     found: dict[str, _Module] = {}
-    parents = {path for op in ops for path in _modules_above(op.where)[:-1]}
+    parents = {path for op in ops for path in modules_above(op.where)[:-1]}
     loads = [load.total("bytes") * op.repeat for op, load in zip(ops, traffic(ops), strict=True)]
     for op, load in zip(ops, loads, strict=True):
         flops, read = count_operation(op), parameters_of(op, weights)
@@ -289,10 +289,10 @@ def parameters_of(op: Op, weights: Mapping[str, Size]) -> dict[str, Size]:
 def _paths(op: Op, parents: Collection[str]) -> list[str]:
     """The modules that an operation is in, the program first; last the row of its own of one that has others in it."""
     own = f"{op.where}.{OWN_OPERATIONS}" if op.where else OWN_OPERATIONS
-    return [*_modules_above(op.where), *[own] * (op.where in parents)]
+    return [*modules_above(op.where), *[own] * (op.where in parents)]
 
 
-def _modules_above(where: str) -> list[str]:
+def modules_above(where: str) -> list[str]:
     """The paths from the program itself down to a module."""
     parts = where.split(".") if where else []
     return [".".join(parts[:level]) for level in range(len(parts) + 1)]
@@ -320,9 +320,5 @@ def _hidden(path: str, alike: Mapping[str, list[str]]) -> bool:
 
 def _in_tree_order(found: dict[str, _Module]) -> dict[str, _Module]:
     """Sort the paths so that what is under a module follows it, siblings in the order they ran."""
-
-    def key(path: str) -> list[int]:
-        parts = path.split(".") if path else []
-        return [found[".".join(parts[:level])].place for level in range(len(parts) + 1)]
-
-    return {path: found[path] for path in sorted(found, key=key)}
+    places = {path: [found[each].place for each in modules_above(path)] for path in found}
+    return {path: found[path] for path in sorted(found, key=places.__getitem__)}

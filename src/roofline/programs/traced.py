@@ -52,6 +52,7 @@ from roofline.programs.tables import (
     added_by_phases,
     kernels_in_words,
     module_table,
+    modules_above,
     operation_table,
     parameters_of,
 )
@@ -252,10 +253,8 @@ class Traced(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """The program under documented, stable keys in SI units (schema ``roofline/trace/1``); formulas are text."""
-        gaps = [
-            {"name": g.name, "count": _plain(g.count), "bytes": _plain(g.bytes), "where": g.where, "reason": g.reason}
-            for g in self.listed_gaps()
-        ]
+        names = ("name", "count", "bytes", "where", "reason")
+        gaps = [{name: _plain(getattr(gap, name)) for name in names} for gap in self.listed_gaps()]
         return {
             "schema": SCHEMA,
             "name": self.name,
@@ -394,9 +393,8 @@ def enter(modules: dict[str, str], path: str) -> None:
     >>> found
     {'layers': 'ModuleList', 'layers.0': ''}
     """
-    parts = path.split(".") if path else []
-    for level in range(len(parts)):
-        modules.setdefault(".".join(parts[: level + 1]), "")
+    for above in modules_above(path)[1:]:
+        modules.setdefault(above, "")
 
 
 def gaps_of(ops: Sequence[Op]) -> tuple[UncountedOperation, ...]:

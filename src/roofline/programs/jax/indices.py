@@ -222,7 +222,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "broadcast_in_dim": _broadcast, "iota": _iota, "slice": _sliced, "dynamic_slice": _part,
 }  # fmt: skip
 
-
 #: Primitives whose results repeat or show what they are given, and take no memory.
 _VIEWS = ("broadcast_in_dim", "iota", "slice", "dynamic_slice", "transpose", "rev", "squeeze", "expand_dims")
 

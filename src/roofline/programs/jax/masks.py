@@ -10,13 +10,14 @@ between scores and a constant, and the exponential after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from roofline.frozen import NamedTuple
 from roofline.ops.masks import BandMask
 from roofline.programs.jax.registry import scanned, size_of, value_of
+from roofline.programs.jax.walker import called_program, open_jaxpr, source_line
 from roofline.sizes import Size, exact_div, is_symbol, product
 
 
@@ -85,9 +86,6 @@ def constant(value: Any) -> Known:
 class MaskFinder:
     """The matmuls met so far, and which of them a mask hides part of."""
 
-    open_jaxpr: Callable[[Any], tuple[Any, Any]]
-    inside: Callable[[Any], Any]
-    line: Callable[[Any], str]
     matmuls: list[tuple[str, Size]] = field(default_factory=list)
     hidden: dict[int, Mask] = field(default_factory=dict)
 
@@ -105,7 +103,7 @@ class MaskFinder:
 
     def walk(self, program: Any, given: Sequence[Known], times: Size = 1) -> list[Known]:
         """Follow a jaxpr that happens so many times; give what is known of its results."""
-        jaxpr, held = self.open_jaxpr(program)
+        jaxpr, held = open_jaxpr(program)
         places = [*jaxpr.constvars, *jaxpr.invars]
         known: dict[Any, Known] = dict(zip(places[len(places) - len(given) :], given, strict=True))
         known |= {var: constant(value) for var, value in zip(jaxpr.constvars, held or (), strict=False)}
@@ -120,7 +118,7 @@ class MaskFinder:
         name, params = eqn.primitive.name, eqn.params
         if name == "scan":
             return self._scan(params, facts, times)
-        inside = self.inside(eqn)
+        inside = called_program(eqn)
         if inside is not None:
             return self.walk(inside, facts, times)
         nothing: list[Known] = [None] * len(eqn.outvars)
@@ -148,7 +146,7 @@ class MaskFinder:
     def _matmul(self, eqn: Any, facts: list[Known], out: tuple[Size, ...], times: Size) -> Known:
         (left, _), _ = eqn.params["dimension_numbers"]
         shape = value_of(eqn.invars[0].aval).shape
-        self.matmuls.append((self.line(eqn), 2 * times * product(out) * product(shape[d] for d in left)))
+        self.matmuls.append((source_line(eqn), 2 * times * product(out) * product(shape[d] for d in left)))
         for fact in facts:
             if isinstance(fact, Scores) and fact.mask is not None and fact.soft:
                 self.hidden[len(self.matmuls) - 1] = fact.mask

@@ -50,10 +50,8 @@ from roofline.programs.jax.walker import (
     JaxprWalker,
     Operand,
     Region,
-    called_program,
     is_user,
     open_jaxpr,
-    source_line,
 )
 from roofline.programs.regions import WHOLE, as_named, counted_from, elements_of, needed_at_most, picked_together
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
@@ -164,7 +162,7 @@ def _amounts(jaxpr: Any, held: Sequence[Any], tensors: Sequence[Tensor]) -> dict
 
 def masked(jaxpr: Any, held: Sequence[Any]) -> str:
     """Say how much of the matmuls of attention a mask hides, since all of it is counted; nothing where none is."""
-    masks = MaskFinder(open_jaxpr, called_program, source_line)
+    masks = MaskFinder()
     masks.walk(jaxpr, [*map(constant, held), *(None for _ in jaxpr.invars)])
     lines = masks.lines()
     if not lines:
