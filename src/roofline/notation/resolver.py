@@ -62,7 +62,6 @@ from roofline.signatures import takes
 #: Bits of formats in which sums are seldom kept: a result has them where nothing else is written.
 NARROW = 8
 
-
 #: Axes of a result, contracted labels, and labels that the written result renames.
 _Product: TypeAlias = tuple[tuple[TensorDim, ...], tuple[str, ...], dict[str, str]]
 

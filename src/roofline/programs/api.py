@@ -65,7 +65,6 @@ FRONT_ENDS: dict[str, FrontEnd] = {
     "onnx": FrontEnd("onnx", "onnx", "roofline.programs.onnx.trace"),
 }
 
-
 #: Words for inputs, which stand after the program.
 _INPUTS = ("input", "inputs", "args", "example_inputs")
 

@@ -366,13 +366,7 @@ def steady(step: Step, shared: int, carried: Regions, others: Regions) -> tuple[
 
 
 def of_scan(
-    step: Step,
-    shared: int,
-    results: Regions,
-    stacks: Regions,
-    ins: Sequence[Any],
-    length: Any,
-    backwards: bool = False,
+    step: Step, shared: int, results: Regions, stacks: Regions, ins: Sequence[Any], length: Any, backwards: bool = False
 ) -> list[Region]:
     """What a loop needs of its operands, for what it hands on at last and what its steps' results are stacked to.
 

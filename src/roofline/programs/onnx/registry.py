@@ -99,7 +99,6 @@ _TABLE: RuleTable[Rule] = RuleTable("roofline.programs.onnx.rules")
 
 rule, find, known_names = _TABLE.rule, _TABLE.find, _TABLE.names
 
-
 #: Inputs of which the shape or the dtype alone is looked at, and those that say the sizes of the result.
 _NOT_READ = {
     **dict.fromkeys(("EyeLike", "RandomNormalLike", "RandomUniformLike"), (0,)), "CastLike": (1,),

@@ -628,7 +628,6 @@ REGIONS = {
     "SplitToSequence": _cut, "ConcatFromSequence": _joined, "SequenceMap": _mapped,
 }  # fmt: skip
 
-
 #: What Python says in its own words where a node lacks an attribute that its operator's definition demands.
 _MISSING = "one is missing, or of another kind than the definition says"
 

@@ -112,7 +112,6 @@ SIGNATURES: dict[str, str] = {
     "_fused_adagrad": "self grads state_sums state_steps lr lr_decay weight_decay eps maximize grad_scale",
 }  # fmt: skip
 
-
 _RESULTS: dict[str, tuple[ResultRule, int | None, str]] = {}
 
 
@@ -203,12 +202,9 @@ def _together(operands: Sequence[TensorOperand], dtype: str | None = None) -> Re
     return _broadcast([item.shape for item in operands]), dtype or _widest(operands)
 
 
-# ------------------------------------------------------------------------------------------------- like an operand
-
 #: Functions of two operands.
 _OF_TWO = frozenset(("add", "subtract", "multiply", "divide", "maximum", "minimum", "compare", "power"))
 _TWO = [name for name, function in registry.FUNCTIONS.items() if function in _OF_TWO or name in ("atan2", "copysign")]
-
 
 _QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
 
@@ -240,9 +236,6 @@ _INTEGERS = {12: "int8", 13: "uint8", 14: "int32"}
 def _quantised(call: Call) -> Result:
     """Integers of the format that stands last."""
     return _like(call.operands(0)[0], dtype=_INTEGERS[_told(call, 4 if call.name == "quantize_per_channel" else 3)])
-
-
-# ------------------------------------------------------------------------------------------------- element by element
 
 
 @_results(*_TWO, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
@@ -301,7 +294,6 @@ def _as_the_largest(call: Call) -> Sequence[Result]:
 _LISTS = ("add", "mul", "sub", "div", "sqrt", "addcmul", "addcdiv", "lerp", "neg", "pow", "norm", "maximum",
           "reciprocal", "abs", "exp", "clamp_min", "clamp_max")  # fmt: skip
 
-
 _results(*(f"_foreach_{name}" for name in _LISTS))(
     lambda call: [_like(item, () if call.name == "_foreach_norm" else None) for item in call.tensors(0)]
 )
@@ -314,9 +306,6 @@ def _updated(call: Call) -> Sequence[Result]:
     scaled = call.operand("grad_scale") is not None
     places = [place for place in range(states) if place != 1 or scaled]
     return [_like(item) for place in places for item in operands_in(call.args[place])]
-
-
-# ------------------------------------------------------------------------------------------------- products
 
 
 #: Formats of products whose results have one of their own.
@@ -373,9 +362,6 @@ def _pairs(call: Call) -> Result:
     return _like(x, (*_broadcast([x.shape[:-2], y.shape[:-2]]), x.shape[-2], y.shape[-2]))
 
 
-# ------------------------------------------------------------------------------------------------- attention
-
-
 @_results("scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
           "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
           "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
@@ -390,9 +376,6 @@ def _attended_backward(call: Call) -> Sequence[Result]:
     wanted, bias = call.get("grad_input_mask"), call.operand("attn_bias")
     has_bias = isinstance(wanted, list | tuple) and wanted[-1] and bias is not None and bias.shape
     return _all_like([*call.operands(1, 2, 3), *([bias] if has_bias and bias is not None else [])])
-
-
-# ------------------------------------------------------------------------------------------------- windows
 
 
 @_results("convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution",
@@ -478,9 +461,6 @@ def _resampled(call: Call) -> Result:
     return _like(x, sizes if backward else (*x.shape[:2], *sizes))
 
 
-# ------------------------------------------------------------------------------------------------- norms
-
-
 @_results("native_layer_norm", "_fused_rms_norm", "native_group_norm", tensors=4, gradient="{}_backward")
 def _normed_in_rows(call: Call) -> Sequence[Result]:
     (x,) = call.operands(0)
@@ -509,9 +489,6 @@ def _normed_backward(call: Call) -> Sequence[Result]:
     scales = {"native_layer_norm_backward": (5, 6), "_fused_rms_norm_backward": (4,),
               "native_group_norm_backward": (4, 4)}.get(call.name, (2, 2))  # fmt: skip
     return _all_like([x, *_given(call, *scales)])
-
-
-# ------------------------------------------------------------------------------------------------- reductions
 
 
 #: Reductions that give a place or a count alone, a value and its place, or two values.
@@ -565,9 +542,6 @@ def _lost(call: Call) -> Result:
     return _like(x, None if backward or reduction == 0 else ())
 
 
-# ------------------------------------------------------------------------------------------------- moving
-
-
 @_results("cat", "stack")
 def _joined(call: Call) -> Result:
     parts = call.tensors(0)
@@ -608,9 +582,6 @@ def _gathered(call: Call) -> Result:
     if call.name == "gather":
         return _like(x, index.shape)
     return _like(x, [index.elements if place == dim % x.rank else size for place, size in enumerate(x.shape)])
-
-
-# ------------------------------------------------------------------------------------------------- recurrent layers
 
 
 _results("lstm", "gru", "rnn_tanh", "rnn_relu", "_cudnn_rnn")(lambda call: recurrence_of(call).results())

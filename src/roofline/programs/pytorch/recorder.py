@@ -275,8 +275,6 @@ class Recorder:
             self.identities.declare(gradient, "gradient", "gradient of the result")
         return [torch.ones_like(result) if g is None else g for g, result in zip(found, results, strict=True)]
 
-    # ------------------------------------------------------------------------------------- what a call says
-
     def call(self, name: str, args: Sequence[Any], outs: Sequence[Any] = (), names: Sequence[str] = ()) -> Call:
         """A function that the user called as the call that its rule takes; without results nothing is read yet."""
         operands = tuple(self.argument(value, is_read=bool(outs)) for value in args)
@@ -315,8 +313,6 @@ class Recorder:
         window = packed_window(pack) if hasattr(pack, "stride") else {}
         added = None if bias is None else held(bias, f"pack{id(pack)}.bias")
         return PackedWeights(held(weight, f"pack{id(pack)}"), added, window)
-
-    # ------------------------------------------------------------------------------------- values and shapes
 
     def known(self, tensor: Any) -> bool:
         """Whether a tensor has values: it is not data, and nothing unknown was written into it."""

@@ -65,9 +65,8 @@ def _convolved(call: Call) -> Op:
     added = 8 if call.name == "QLinearConv" else 2
     bias = call.name != "ConvInteger" and call.has(added)
     call.share(weight[0], "group", 1)  # a kernel that the groups do not divide is an error
-    sizes = pricing.ConvolutionSizes.of_kernel(
-        weight, batch=x[0], positions=product(slid), groups=groups, transposed=transposed
-    )
+    counts = {"batch": x[0], "positions": product(slid), "groups": groups}
+    sizes = pricing.ConvolutionSizes.of_kernel(weight, **counts, transposed=transposed)
     return pricing.convolution(
         call.name,
         (*call.read(0, place), *(call.read(added) if bias else ())),

@@ -109,7 +109,6 @@ def windows(call: Call) -> Priced:
 #: FLOPs an element: the place in the window 2, a cosine and its share 3, two of them for a Blackman window.
 _WINDOWS = {"HannWindow": 5, "HammingWindow": 5, "BlackmanWindow": 8}
 
-
 # Cosines over a window.
 rule(*_WINDOWS)(lambda call: call.for_each("elementwise", call.writes[0].elements, _WINDOWS[call.name], reads=()))
 

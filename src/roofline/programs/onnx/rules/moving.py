@@ -141,7 +141,6 @@ rule(
     "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
 )(lambda call: call.move(reads=(), note="the arithmetic of random numbers is not counted"))  # fmt: skip
 
-
 #: Elements mixed by a grid sample in one dimension.
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 

@@ -29,7 +29,6 @@ NAMES = {
     "QuickGelu": "silu", "Binarizer": "compare",
 }  # fmt: skip
 
-
 #: Powers that are another function.
 _POWERS: dict[Any, str] = {2: "square", 0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
@@ -65,7 +64,6 @@ rule("Gelu")(lambda call: call.elementwise("gelu_tanh" if call.get("approximate"
 OTHERS = {"Shrink": 3, "HardSigmoid": 4, "Softsign": 3}
 
 rule(*OTHERS)(lambda call: call.for_each("elementwise", call.writes[0].elements, OTHERS[call.name]))
-
 
 # Another dtype of the same.
 rule("Cast", "CastLike")(lambda call: pricing.elementwise("cast", call.read(0), call.writes, name=call.name))
@@ -164,7 +162,6 @@ def batch_norm(call: Call) -> Priced:
 
 #: FLOPs an element of x/‖x‖: a square, a sum, a quotient; and of x/(k + α·Σ x²)^β, whose window is added as it moves.
 NORMS = {"LpNormalization": 3, "LRN": 5}
-
 
 rule(*NORMS)(
     lambda call: call.for_each("norm", call.writes[0].elements, NORMS[call.name], dims={"statistics": 1, "affine": 0})

@@ -99,7 +99,6 @@ def _averaged(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 for _name in ("mean", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
     shape(_name)(partial(_averaged, _name))
 
-
 #: The plain integers that quantised tensors stand for.
 _INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 

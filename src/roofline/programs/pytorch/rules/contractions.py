@@ -191,7 +191,6 @@ _OF_ONE: dict[str, Callable[[Size, Size], Size]] = {
     **dict.fromkeys(("geqrf", "linalg_householder_product", "ormqr"), linear_algebra.qr),  # or a column each reflection
 }
 
-
 #: Those that read one triangle of their matrix, which is symmetric or its factor.
 ONE_TRIANGLE = ("linalg_cholesky_ex", "cholesky", "linalg_ldl_factor_ex", "cholesky_inverse")
 

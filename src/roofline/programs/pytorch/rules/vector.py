@@ -327,9 +327,9 @@ rule(
     "native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
     "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward", "_fused_rms_norm_backward",
     "rms_norm_backward",
-)(
-    lambda call: pricing.norm_backward(call.name, call.reads, call.writes, elements=call.operands(0)[0].elements)
-)  # fmt: skip
+)(lambda call: pricing.norm_backward(
+    call.name, call.reads, call.writes, elements=call.operands(0)[0].elements
+))  # fmt: skip
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:

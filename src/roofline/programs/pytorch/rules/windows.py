@@ -17,7 +17,6 @@ MIXED = 2 * 4
 #: Options of a convolution, and what they are where the operation has none.
 _WINDOW = (("stride", 1), ("padding", 0), ("dilation", 1))
 
-
 CONVOLUTIONS = (
     "convolution", "_convolution", "convolution_overrideable", "cudnn_convolution", "mkldnn_convolution", "conv1d",
     "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
