@@ -19,12 +19,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from roofline.answers import open_as_null
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
-from roofline.bounds.conventions import Conventions
 from roofline.errors import HardwareError, InputError, NotationError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.axes import Mesh
@@ -32,7 +31,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.notation import program
 from roofline.notation.scope import is_unnamed
-from roofline.notation.structure import Program, Step, TensorDim
+from roofline.notation.structure import Program, TensorDim
 from roofline.ops.collectives.choice import Chooser
 from roofline.ops.rules import arithmetic_dtype, label_sizes, sizes_of_results
 from roofline.ops.sharding.layout import Fit, Windows, axis_hint, check_uneven, divides, local_size
@@ -44,12 +43,15 @@ from roofline.ops.sharding.local import (
     operations_and_splits,
     sizes_of_all,
 )
-from roofline.ops.sharding.plans import Costs, Found, MaySplit, Plan, assumes_any_axis_order, plans
+from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
 from roofline.quantity import format_amount, whole_number
 from roofline.signatures import call
 from roofline.sizes import Size, is_array, is_symbol, product
 from roofline.statements import Assumption
 from roofline.work import Op, Work
+
+if TYPE_CHECKING:
+    from roofline.bounds.question import Question
 
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
@@ -63,50 +65,6 @@ FEWEST = "fewest"
 
 #: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
 BY_PART = ("each-op", "tiled")
-
-
-class Sharded(Protocol):
-    """What plans are made for: a question about a program on a mesh."""
-
-    @property
-    def text(self) -> str:
-        """The line."""
-
-    @property
-    def sizes(self) -> Mapping[str, Any]:
-        """Sizes by name."""
-
-    @property
-    def conventions(self) -> Conventions:
-        """What is counted, and how."""
-
-    @property
-    def plan_of_all(self) -> Plan | None:
-        """The plan that was chosen for all sizes together."""
-
-    @property
-    def is_sharded(self) -> bool:
-        """Whether it is about several chips."""
-
-    @property
-    def mesh_names(self) -> tuple[str, ...]:
-        """Names in the sizes of mesh axes."""
-
-    @property
-    def parsed(self) -> Program:
-        """Its line as a program."""
-
-    def on_mesh(self) -> Machine:
-        """The machine with its mesh."""
-
-    def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        """Operations as they are priced."""
-
-    def price(self, ops: tuple[Op, ...], machine: Machine) -> Bound:
-        """The bound of operations."""
-
-    def written_as(self, parsed: Program) -> str:
-        """The line of a program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,7 +193,7 @@ class LaidOut:
     splits: tuple[OpenSplit, ...] = ()
 
 
-def lay_out(asked: Sharded) -> LaidOut:
+def lay_out(asked: Question) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
     if asked.plan_of_all is not None and not asked.plan_of_all.axes & search.mesh.single:
@@ -255,7 +213,7 @@ def lay_out(asked: Sharded) -> LaidOut:
     return search.laid_out(listed[at - 1].plan, listed)
 
 
-def first_plan(asked: Sharded) -> Plan:
+def first_plan(asked: Question) -> Plan:
     """The plan that sends over the fewest mesh axes, of those that every size of the question allows.
 
     >>> from roofline.bounds.api import question
@@ -266,7 +224,7 @@ def first_plan(asked: Sharded) -> Plan:
     return _Search.of(asked).first()
 
 
-def ranked(asked: Sharded) -> Sequence[RankedPlan]:
+def ranked(asked: Question) -> Sequence[RankedPlan]:
     """List every plan, best first; with open sizes or arrays list them, the least to send first."""
     if not asked.is_sharded:
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
@@ -285,7 +243,7 @@ def _first_of_open(text: str, compute: str | None, single: frozenset[str], also:
 class _Search:
     """The plans of one question."""
 
-    asked: Sharded
+    asked: Question
     parsed: Program
     machine: Machine
     mesh: Mesh
@@ -294,7 +252,7 @@ class _Search:
     derived: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: Sharded) -> _Search:
+    def of(cls, asked: Question) -> _Search:
         check_uneven(asked.conventions.uneven)
         parsed = asked.parsed
         machine = asked.on_mesh()
@@ -306,9 +264,8 @@ class _Search:
             raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared: {machine.name} is one chip", hint)
         for axis in (*parsed.axes, *asked.conventions.use):
             if axis not in machine.mesh.sizes:
-                names = ", ".join(machine.mesh.sizes) or "none"
-                hint = axis_hint(axis)
-                raise _at_axis(parsed, axis, f"mesh axis {axis} is not declared; the axes are: {names}", hint)
+                wrong = f"mesh axis {axis} is not declared; the axes are: {', '.join(machine.mesh.sizes) or 'none'}"
+                raise _at_axis(parsed, axis, wrong, axis_hint(axis))
         beside = {*asked.mesh_names, *machine.mesh.sizes} - set(parsed.labels)
         sizes = {name: value for name, value in asked.sizes.items() if name not in beside}
         found = cls(asked, parsed, machine, machine.mesh, label_sizes(parsed, sizes, machine.mesh.sizes))
@@ -317,14 +274,10 @@ class _Search:
 
     def check_written(self) -> None:
         """Refuse sizes that do not divide over the axes they are written with."""
-        for axis in (
-            axis for step in self.parsed.steps for shape in (*step.inputs, step.output) for axis in shape.axes
-        ):
-            if axis.shard and axis.label in self.sizes:
-                ways = product(self.mesh.sizes[name] for name in axis.shard)
-                local_size(
-                    self.sizes[axis.label], ways, label=self.show(axis.label), uneven=self.asked.conventions.uneven
-                )
+        shapes = (shape for step in self.parsed.steps for shape in (*step.inputs, step.output))
+        for axis in (axis for shape in shapes for axis in shape.axes if axis.shard and axis.label in self.sizes):
+            size, ways = self.sizes[axis.label], product(self.mesh.sizes[name] for name in axis.shard)
+            local_size(size, ways, label=self.show(axis.label), uneven=self.asked.conventions.uneven)
 
     @property
     def plain(self) -> bool:
@@ -383,10 +336,9 @@ class _Search:
         matching = exact or [plan for plan in found if plain in "".join(plan.name.lower().split())]
         if matching:
             return matching[0]
-        listed = "; or ".join(f"'{plan.name}'" for plan in found[:4]) + (
-            f" …; {call('shard')} lists all" if len(found) > 4 else ""
-        )
-        raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}")
+        more = f" …; {call('shard')} lists all" if len(found) > 4 else ""
+        listed = "; or ".join(f"'{plan.name}'" for plan in found[:4])
+        raise InputError(f"no plan with {wanted!r}", hint=f"plans are: {listed}{more}")
 
     def may_split(self, label: str | int | Windows, axes: tuple[str, ...], fit: Fit = "padded", /) -> bool:
         """Say whether mesh axes fit a size, every one of an array; of windows no array does."""
@@ -398,8 +350,7 @@ class _Search:
                 return bool(label.reach(image, taps, ways)[1] > 0)
             even = self.asked.conventions.uneven == "pad" and not label.is_transposed
             return label.scale(image, taps, ways) and (even or divides(image, ways))
-        may_pad = fit == "padded" and self.asked.conventions.uneven == "pad"
-        if may_pad:
+        if fit == "padded" and self.asked.conventions.uneven == "pad":
             return True
         sizes = self.sizes if label in self.sizes else self.sizes_of_results()
         size = sizes[label] if isinstance(label, str) else label
@@ -444,16 +395,38 @@ class _Search:
         """List plans by the times that plain numbers give, best first."""
         first = self.first()
         axes = [axis for axis in (*self.parsed.axes, *self.asked.conventions.use) if self.mesh.sizes[axis] != 1]
-        costs = _time_costs(
-            self.asked, self.machine, self.parsed.steps, first, self.sizes, self.place, axes, self.may_split
-        )
-        found = enumerate(islice(self.plans(costs), MOST), 1)
+        found = enumerate(islice(self.plans(self.time_costs(first, axes)), MOST), 1)
         listed = PlanList(RankedPlan(rank, plan, partial(self.price, plan), self.result(plan)) for rank, plan in found)
         if self.asked.conventions.policy in BY_PART:
             return listed
         overlap = self.asked.conventions.overlap is not None or self.asked.conventions.overhead is not None
         exact = sorted(listed, key=lambda each: _merit(each.bound, overlap))
         return [replace(each, rank=rank) for rank, each in enumerate(exact, 1)]
+
+    def time_costs(self, first: Plan, axes: Sequence[str]) -> TimeCosts:
+        """Make the costs of the program's choices; ``first`` is any plan, ``axes`` the mesh axes that may be used.
+
+        Under a policy in which bytes depend on all operations together they are left out: what is searched by is then
+        less than what a plan takes.
+        """
+        quiet = self.place._replace(algorithm=replace(self.place.algorithm, compares=False))
+        sizes = sizes_of_all(self.parsed.steps, first, self.sizes, quiet)
+        return TimeCosts(self.parsed.steps, sizes, quiet, axes, self.may_split, self.spent)
+
+    def spent(self, ops: Sequence[Op]) -> PlanTime:
+        """The time of operations that run one after the other, as it adds up to that of a plan."""
+        conventions, ops = self.asked.conventions, self.asked.finished(tuple(ops))
+        moved = None if conventions.policy in BY_PART else [Work()] * len(ops)
+        times: dict[str, float] = {}
+        op_by_op = upper = sent = 0.0
+        for part in Case(ops, self.machine, conventions, moved=moved).prices():
+            for name, time in part.times.items():
+                times[name] = times.get(name, 0) + time
+            op_by_op, upper = op_by_op + part.lower, upper + part.upper
+            sent += sum(use.amount for use in part.uses if use.quantity == "wire")
+        more = (conventions.overhead or 0) * sum(op.repeat for op in ops)
+        apart = 0.0 if conventions.overlap is None else 1 - conventions.overlap
+        return PlanTime(times, op_by_op, upper, sent, more, apart)
 
     def laid_out(self, plan: Plan, others: Sequence[RankedPlan]) -> LaidOut:
         """Build the operations of a plan; say what was chosen, and what of the mesh is assumed."""
@@ -498,40 +471,6 @@ class _Search:
             output = step.output._replace(axes=axes, unreduced=made.unreduced, written=written)
             steps.append(step._replace(output=output, laid_out=True))
         return self.parsed._replace(steps=tuple(steps))
-
-
-def _time_costs(
-    asked: Sharded,
-    machine: Machine,
-    steps: Sequence[Step],
-    first: Plan,
-    sizes: Mapping[str, Size],
-    place: MeshPlacement,
-    axes: Sequence[str],
-    may_split: MaySplit,
-) -> TimeCosts:
-    """Make the costs of a program's choices; ``first`` is any plan, ``axes`` the mesh axes that may be used.
-
-    Under a policy in which bytes depend on all operations together they are left out: what is searched by is then
-    less than what a plan takes.
-    """
-    quiet = place._replace(algorithm=replace(place.algorithm, compares=False))
-    apart = 0.0 if asked.conventions.overlap is None else 1 - asked.conventions.overlap
-
-    def price(ops: Sequence[Op]) -> PlanTime:
-        ops = asked.finished(tuple(ops))
-        moved = None if asked.conventions.policy in BY_PART else [Work()] * len(ops)
-        times: dict[str, float] = {}
-        op_by_op = upper = sent = 0.0
-        for part in Case(ops, machine, asked.conventions, moved=moved).prices():
-            for name, time in part.times.items():
-                times[name] = times.get(name, 0) + time
-            op_by_op, upper = op_by_op + part.lower, upper + part.upper
-            sent += sum(use.amount for use in part.uses if use.quantity == "wire")
-        more = (asked.conventions.overhead or 0) * sum(op.repeat for op in ops)
-        return PlanTime(times, op_by_op, upper, sent, more, apart)
-
-    return TimeCosts(steps, sizes_of_all(steps, first, sizes, quiet), quiet, axes, may_split, price)
 
 
 def _merit(found: Bound | None, estimated: bool) -> tuple[Any, ...]:
