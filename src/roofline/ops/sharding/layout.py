@@ -192,9 +192,8 @@ def _uneven(size: Size, ways: Size, label: str) -> SizeError:
         rows = rest != 0
         ways = int(chips[rows][0])
         shown = [int(each) for each in np.unique(sizes[rows & (chips == ways)])]
-    listed = [str(each) for each in shown[:_MOST_NAMED]] + (
-        [f"{len(shown) - _MOST_NAMED} more"] if shown[_MOST_NAMED:] else []
-    )
+    more = [f"{len(shown) - _MOST_NAMED} more"] if shown[_MOST_NAMED:] else []
+    listed = [*map(str, shown[:_MOST_NAMED]), *more]
     label = "" if label.isdigit() else label  # a number has no name
     name = f" {label}" if label else ""
     who = f"size{name}" if label else "a size"
@@ -433,13 +432,10 @@ def _apart(step: Step) -> list[Loop]:
 
     The labels it works along are loops too where an exchange of statistics is enough.
     """
-    loops = _named(step, [x for x in step.output.labels if x not in step.over and _stands(step, x)])
+    given = {label for shape in step.inputs for label in shape.labels}
+    loops = _named(step, [x for x in step.output.labels if x in given and x not in step.over])
     statistics = len(STATISTICS.get(step.function, ()))
     return [*loops, *(_named(step, step.over, statistics=statistics) if statistics else ())]
-
-
-def _stands(step: Step, label: str) -> bool:
-    return any(label in shape.labels for shape in step.inputs)
 
 
 def _reduction(step: Step) -> list[Loop]:

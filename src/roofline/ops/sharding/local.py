@@ -116,7 +116,7 @@ def moves_alone(
 ) -> list[Op]:
     """Build the collectives that moving one tensor takes."""
     build = _Build(place, dict(sizes))
-    build.move(x, HeldTensor(x.ident, layout, layout), moves, f"{x.ident} moved", "activation", build.word(x))
+    build.move(x, HeldTensor(x.ident, layout, layout), moves, f"{x.ident} moved", "activation", plans.word_of(x))
     return build.ops
 
 
@@ -163,7 +163,7 @@ class _Build:
         roles = {tensor.ident: tensor.role for tensor in op.reads}
         parts: dict[str, HeldTensor] = {}
         for x, h, moves, name in zip(step.inputs, held, choice.before, names, strict=True):
-            end = self.move(x, h, moves, name, roles.get(name, "activation"), self.word(x))
+            end = self.move(x, h, moves, name, roles.get(name, "activation"), plans.word_of(x))
             self.held[x.ident, key_of(end.layout)] = end
             parts[end.name] = end
         image = parts[names[0]]
@@ -184,7 +184,8 @@ class _Build:
         for label, size in zip(step.output.labels, op.writes[0].dims, strict=True):
             self.sizes.setdefault(label, size * choice.raw.ways(label, self.place.mesh.sizes))
         raw = HeldTensor(raw_name, choice.raw, choice.raw)
-        end = self.move(step.output, raw, choice.after, step.output.ident, "activation", self.word(step.output))
+        word = plans.word_of(step.output)
+        end = self.move(step.output, raw, choice.after, step.output.ident, "activation", word)
         self.held[step.output.ident, key_of(choice.result)] = end
         return end
 
@@ -247,16 +248,9 @@ class _Build:
         if step.function == "topk":
             entry = dtypes.get(step.inputs[0].dtype).bits + dtypes.get("int32").bits
             width, dtype = exact_div(entry, 8), "uint8"
-        dims = (*rows, *(() if is_one(groups) else (groups,)), width)
-        self.ops.append(
-            collective(
-                "AllReduce",
-                Tensor(f"statistics of {result.ident}", dims, dtype),
-                self.place.mesh.select(choice.exchanged),
-                algorithm=self.place.algorithm,
-                name=choice.exchange(),
-            )
-        )
+        sent = Tensor(f"statistics of {result.ident}", (*rows, *(() if is_one(groups) else (groups,)), width), dtype)
+        over, name = self.place.mesh.select(choice.exchanged), choice.exchange()
+        self.ops.append(collective("AllReduce", sent, over, algorithm=self.place.algorithm, name=name))
 
     def routed(self, axis: str, part: Tensor, name: str = "indices sent to their rows") -> Op:
         """Send indices to the chips that have their rows of a table, or the rows back, as many to each."""
@@ -445,9 +439,8 @@ class _Build:
                 said.append(f"{op.name}: of {results} results along {self.show(windows.label)} the last chip has fewer")
         if images := split_images(step, [*choice.given, choice.result], choice.raw):
             shown = " and ".join(dict.fromkeys(map(self.show, images)))
-            said.append(
-                f"{op.name}: made with all of {shown} on every chip; an exchange of borders, not tried, sends less"
-            )
+            made = f"made with all of {shown} on every chip"
+            said.append(f"{op.name}: {made}; an exchange of borders, not tried, sends less")
         return replace(op, note="; ".join(said)) if said else op
 
     def named(self, name: str, moves: Sequence[Move]) -> str:
@@ -461,10 +454,6 @@ class _Build:
     def raw_name(ident: str, moves: Sequence[Move]) -> str:
         """Name of the result before its moves; the last move gives it its own name."""
         return f"{ident} before {moves[-1].kind}" if any(move.sends for move in moves) else ident
-
-    @staticmethod
-    def word(x: Shape) -> str:
-        return x.dtype if x.ident[0] == "%" else x.ident
 
     def show(self, label: str) -> str:
         """A label as text; a number in place of a label that stands for one."""
@@ -546,14 +535,11 @@ class TimeCosts:
             return self._once(at, lambda: operations((step,), Plan((None,), ()), self.sizes, self.place))
         key = (at, choice)
         if key not in self._known:
-            self._known[key] = self._whole(at, step, choice)
+            total = self._alone(at, choice).plus(PlanTime(score=choice.score))
+            for shape, layout, moves in zip(step.inputs, choice.given, choice.before, strict=True):
+                total = total.plus(self._moved(shape, layout, moves))
+            self._known[key] = total.plus(self._moved(step.output, choice.raw, choice.after))
         return self._known[key]
-
-    def _whole(self, at: int, step: Step, choice: Choice) -> PlanTime:
-        total = self._alone(at, choice).plus(PlanTime(score=choice.score))
-        for shape, layout, moves in zip(step.inputs, choice.given, choice.before, strict=True):
-            total = total.plus(self._moved(shape, layout, moves))
-        return total.plus(self._moved(step.output, choice.raw, choice.after))
 
     def least(self, at: int) -> PlanTime:
         """Add up, from step ``at`` on, the least time of each step on every resource, with nothing sent."""
@@ -585,9 +571,8 @@ class TimeCosts:
     def _moved(self, x: Shape, layout: Layout, moves: Sequence[Move]) -> PlanTime:
         if not any(move.sends for move in moves):
             return PlanTime()
-        return self._once(
-            (x.ident, layout, tuple(moves)), lambda: moves_alone(x, layout, moves, self.sizes, self.place)
-        )
+        key = (x.ident, layout, tuple(moves))
+        return self._once(key, lambda: moves_alone(x, layout, moves, self.sizes, self.place))
 
     def _once(self, key: Any, build: Callable[[], Sequence[Op]]) -> PlanTime:
         if key not in self._known:

@@ -47,7 +47,7 @@ from itertools import count, islice, product
 from typing import Any, Protocol, TypeAlias
 
 from roofline.frozen import NamedTuple
-from roofline.notation.structure import Step
+from roofline.notation.structure import Shape, Step
 from roofline.ops.sharding.layout import (
     NO_SUMS,
     UNREDUCED,
@@ -119,12 +119,6 @@ class Choice(NamedTuple):
     def result(self) -> Layout:
         """The layout the result ends in."""
         return moved(self.raw, self.after)
-
-    @property
-    def sums_by_moves(self) -> tuple[str, ...]:
-        """Axes that operands are moved over and over which the raw result is then a partial sum."""
-        made = {axis for steps in self.before for move in steps for axis in move.axes}
-        return tuple(axis for axis in self.raw.unreduced if axis in made)
 
     @property
     def collectives(self) -> set[str]:
@@ -263,14 +257,14 @@ class _Ways:
         raw, after = self.after[ends]
         if after is None:
             return None
-        sharing = {
-            axis: loop.statistics for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.statistics
-        }
         repeated = tuple(axis for axis, loop in zip(self.axes, roles, strict=True) if loop is None)
-        shared = [(axis, loop) for axis, loop in zip(self.axes, roles, strict=True) if loop and loop.borders]
-        taken = [loop for loop in roles if loop]
+        taken = [(axis, loop) for axis, loop in zip(self.axes, roles, strict=True) if loop]
+        sharing = {axis: loop.statistics for axis, loop in taken if loop.statistics}
+        shared = [(axis, loop) for axis, loop in taken if loop.borders]
         inner = {loop: axis for axis, loop in shared}  # windows of keys reach one side, on the inner axis mostly
-        if any(other != loop and _meet(loop, other) for _, loop in shared for other in taken):  # borders of other parts
+        if any(
+            other != loop and _meet(loop, other) for _, loop in shared for _, other in taken
+        ):  # borders of other parts
             return None
         bordered = tuple(
             (axis, str(loop.labels[at]), at)
@@ -281,11 +275,7 @@ class _Ways:
             and (loop.windows is None or self.may_split(loop.windows, split[loop.windows, "strides"], "reach"))
         )
         statistics = max(sharing.values(), default=0)
-        routed = tuple(
-            (axis, self.inputs[1].state(axis) == loop.labels[1])
-            for axis, loop in zip(self.axes, roles, strict=True)
-            if loop and loop.routed
-        )
+        routed = tuple((a, self.inputs[1].state(a) == loop.labels[1]) for a, loop in taken if loop.routed)
         return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered, routed)
 
     def finished(self, states: Mapping[str, State]) -> tuple[Layout, tuple[Move, ...] | None]:
@@ -487,8 +477,7 @@ class _Search:
             if choice is None:
                 said.append(step.text.partition(" -> ")[0])
                 continue
-            names = [self.name_of(x.ident, x.dtype) for x in step.inputs]
-            said += choice.words(names, self.name_of(step.output.ident, step.output.dtype), self.show)
+            said += choice.words([word_of(x) for x in step.inputs], word_of(step.output), self.show)
         return tuple(said)
 
     def choices(self, at: int, step: Step, inputs: Sequence[Layout]) -> tuple[Choice, ...]:
@@ -510,7 +499,8 @@ class _Search:
         They are scattered into the first dimension that the axes divide, else each chip gets the whole: alone, or with
         the sums that no move made, which may stay.
         """
-        raw, made = choice.raw, choice.sums_by_moves
+        raw, over = choice.raw, {axis for steps in choice.before for move in steps for axis in move.axes}
+        made = tuple(axis for axis in raw.unreduced if axis in over)
         if not made:
             yield choice
             return
@@ -522,10 +512,10 @@ class _Search:
             if after is not None:
                 yield choice._replace(after=after)
 
-    @staticmethod
-    def name_of(ident: str, dtype: str) -> str:
-        """Name of a tensor in the words of a plan: its own, or its format where it has none."""
-        return dtype if ident[0] == "%" else ident
+
+def word_of(x: Shape) -> str:
+    """Name of a tensor in the words of a plan: its own, or its format where it has none."""
+    return x.dtype if x.ident[0] == "%" else x.ident
 
 
 def _reuse(names: Sequence[str], choice: Choice, held: HeldLayouts) -> Choice:
@@ -570,9 +560,8 @@ def assumes_any_axis_order(steps: Sequence[Step], plan: Plan) -> bool:
     >>> first("A[I_XY, J] * B[J, K] -> C[I_X, K]"), first("A[I_XY, J] * B[J, K] -> C[I_Y, K]")  # inner axis, outer axis
     (False, True)
     """
-    return any(
-        choice is not None and _assumes_order(step, choice) for step, choice in zip(steps, plan.choices, strict=True)
-    )
+    pairs = zip(steps, plan.choices, strict=True)
+    return any(choice is not None and _assumes_order(step, choice) for step, choice in pairs)
 
 
 def _assumes_order(step: Step, choice: Choice) -> bool:
