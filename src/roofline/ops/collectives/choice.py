@@ -251,9 +251,8 @@ def _of_each_size(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
     if _is_number(nbytes) or len(by_size) == 1:
         at = max(0, bisect_right(starts, nbytes) - 1) if _is_number(nbytes) else 0
         taken = asked.cost(nbytes, by_size[at].algorithm)
-        fastest = "the fastest at this size" if _is_number(nbytes) else "the fastest at every size"
-        known = _hops_known(taken.work, machine)
-        said = fastest if known else "the least bytes: no hop latency is known"
+        said = "the fastest at this size" if _is_number(nbytes) else "the fastest at every size"
+        said = said if _hops_known(taken.work, machine) else "the least bytes: no hop latency is known"
         return replace(taken, note=f"{taken.note}; {said}")
     costs = [asked.cost(nbytes, regime.algorithm) for regime in by_size]
     if is_array(nbytes):
@@ -434,9 +433,8 @@ def _picked(costs: Sequence[CollectiveCost], chosen: Any) -> CollectiveCost:
     taken = [i for i in range(len(costs)) if bool((chosen == i).any())]
     keys = dict.fromkeys(key for i in taken for key in costs[i].work)
     shape = chosen.shape
-    work = {
-        key: np.choose(chosen, np.stack([np.broadcast_to(each.work[key], shape) for each in costs])) for key in keys
-    }
+    stacked = {key: np.stack([np.broadcast_to(each.work[key], shape) for each in costs]) for key in keys}
+    work = {key: np.choose(chosen, each) for key, each in stacked.items()}
     where = [f"{costs[i].algorithm} {_range(np.broadcast_to(costs[i].nbytes, shape)[chosen == i])}" for i in taken]
     first = costs[taken[0]]
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size: {'; '.join(where)}"
@@ -455,9 +453,7 @@ def _times(work: Work, machine: Machine) -> tuple[Size, Size, Size]:
         found = rate(machine, key)
         if found is not None:
             by_resource[found.resource] = by_resource.get(found.resource, 0) + amount / found.value
-    times = list(by_resource.values())
-    if not times:
-        return 0, 0, work.total("hops")
+    times = list(by_resource.values()) or [0]
     return (maximum(*times) if len(times) > 1 else times[0]), sum(times[1:], times[0]), work.total("hops")
 
 

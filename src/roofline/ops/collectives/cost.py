@@ -28,7 +28,7 @@ Without ``algorithm``, the one that is the fastest for large arrays is taken (:f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
@@ -40,6 +40,9 @@ from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, Collectiv
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
+
+if TYPE_CHECKING:
+    from roofline.ops.collectives.choice import Chooser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +66,6 @@ class CollectiveCost:
         return f"CollectiveCost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
 
 
-class ChoosesAlgorithm(Protocol):
-    """Chooses the algorithm of a collective and counts it (:class:`~roofline.ops.collectives.choice.Chooser`)."""
-
-    def cost(
-        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
-    ) -> CollectiveCost:
-        """Count a collective by the algorithm chosen for it."""
-
-
 def algorithm_names() -> tuple[str, ...]:
     """The algorithms of collectives.
 
@@ -86,7 +80,7 @@ def cost(
     axes: Sequence[MeshAxis],
     nbytes: Size,
     *,
-    algorithm: str | ChoosesAlgorithm | None = None,
+    algorithm: str | Chooser | None = None,
     density: Density = 1,
     dtype: str = "",
 ) -> CollectiveCost:
@@ -117,14 +111,12 @@ def cost(
         raise InputError("rows that go to several chips each are counted on a number of chips", hint=hint)
     name = default_algorithm(kind, axes, density, dtype) if algorithm is None else _known(algorithm, call, axes)
     chosen = ALGORITHMS[name]
-    over = tuple(axis.name for axis in axes)
-    short = chosen.limit(call)
+    over, short = tuple(axis.name for axis in axes), chosen.limit(call)
     how = describe_algorithm(kind, name, len(call.groups))
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {how}"
     note += f" ({short})" if short else ""
     note += _reducing(call) if name == "in-switch" else ""
-    if kind == "AllToAll":
-        note += _part(call)
+    note += _part(call) if kind == "AllToAll" else ""
     return CollectiveCost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
 
@@ -135,7 +127,7 @@ def collective(
     *,
     out: Tensor | None = None,
     sent: Tensor | None = None,
-    algorithm: str | ChoosesAlgorithm | None = None,
+    algorithm: str | Chooser | None = None,
     density: Density = 1,
     name: str = "",
 ) -> Op:
@@ -159,9 +151,8 @@ def collective(
     out = out or _result(kind, x, chips)
     if kind == "AllToAll" and (isinstance(density, TopKRouting) or not is_one(density)):
         one_of = (1 / density.chosen, density.sent_share(chips)) if isinstance(density, TopKRouting) else (density,) * 2
-        x, out = (
-            replace(t, touched=t.elements * share, average=True) for t, share in zip((x, out), one_of, strict=True)
-        )
+        pairs = zip((x, out), one_of, strict=True)
+        x, out = (replace(t, touched=t.elements * share, average=True) for t, share in pairs)
     return price_collective(
         name, (x,), (out,), kind=kind, axes=axes, nbytes=nbytes, algorithm=algorithm, density=density
     )
@@ -175,22 +166,15 @@ def price_collective(
     kind: str,
     axes: Sequence[MeshAxis],
     nbytes: Size,
-    algorithm: str | ChoosesAlgorithm | None = None,
+    algorithm: str | Chooser | None = None,
     density: Density = 1,
 ) -> Op:
     """Make the operation of a collective of an array of ``nbytes``; in place, it reads and writes nothing."""
     dtype = next((tensor.dtype for tensor in (*reads, *writes)), "")
     found = cost(kind, axes, nbytes, algorithm=algorithm, density=density, dtype=dtype)
-    return Op(
-        name=name,
-        kind="collective",
-        work=found.work,
-        reads=tuple(reads),
-        writes=tuple(writes),
-        dims={"bytes": nbytes, "chips": found.chips},
-        note=found.note,
-        options={"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density},
-    )
+    dims = {"bytes": nbytes, "chips": found.chips}
+    options = {"collective": kind, "algorithm": found.algorithm, "axes": found.axes, "density": density}
+    return Op(name, "collective", found.work, tuple(reads), tuple(writes), dims, note=found.note, options=options)
 
 
 def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1, dtype: str = "") -> str:
@@ -309,7 +293,7 @@ def latency_crossover(
             times[found.resource] = times.get(found.resource, 0) + amount / found.value
     if not times:
         return None
-    longest = maximum(*times.values()) if len(times) > 1 else next(iter(times.values()))
+    longest = maximum(*times.values())
     if is_array(longest):
         import numpy as np
 
@@ -368,21 +352,19 @@ def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
     if chosen is None:
         hint = suggest(name.strip().lower(), [*ALGORITHMS, "auto"], what="algorithms", limit=20)
         raise InputError(f"unknown algorithm {name!r}", hint=hint)
-    found = chosen.name
     reason = chosen.unfit(call) if call.kind in chosen.kinds else f"it does {', '.join(chosen.kinds)}"
     if reason:
         over = ", ".join(axis.name for axis in axes)
         hint = f"those that do: {', '.join(algorithms(call.kind, axes, call.dtype))}"
-        raise InputError(f"{found} does not do {call.kind} over {over}: {reason}", hint=hint)
-    return found
+        raise InputError(f"{chosen.name} does not do {call.kind} over {over}: {reason}", hint=hint)
+    return chosen.name
 
 
 def _result(kind: str, x: Tensor, chips: Size) -> Tensor:
     first, *rest = x.dims or (1,)
     scaled = {"AllGather": first * chips, "ReduceScatter": first / chips if is_symbol(chips) else first // chips}
-    return Tensor(
-        f"{kind}({x.ident})", (scaled.get(LIKE.get(kind, kind), first), *rest) if x.dims else (), x.dtype, x.role
-    )
+    dims = (scaled.get(LIKE.get(kind, kind), first), *rest) if x.dims else ()
+    return Tensor(f"{kind}({x.ident})", dims, x.dtype, x.role)
 
 
 def _chips(count: Size) -> str:

@@ -99,9 +99,8 @@ def _grouped(axes: tuple[MeshAxis, ...]) -> tuple[LinkGroup, ...]:
             segments = _rejoined(segments)
         elif len(segments) > 1:
             segments = (replace(segments[0], size=size),)
-        found.append(
-            LinkGroup(segments, size, product(_below(axis, tier) for axis in axes), size * outer if nested else size)
-        )
+        below = product(_below(axis, tier) for axis in axes)
+        found.append(LinkGroup(segments, size, below, size * outer if nested else size))
         outer = outer * size if nested else 1
     return tuple(reversed(found))
 
