@@ -98,16 +98,8 @@ def attention(
     if keys is not None:
         q, k, v, *rest = reads
         reads = (q, _seen(k, keys, kv_length), _seen(v, keys, kv_length), *rest)
-    return Op(
-        name=name,
-        kind="attention",
-        work=Work.flops("matrix", dtype, matrix) + Work.flops("vector", vector_compute or dtype, vector),
-        reads=tuple(reads),
-        writes=tuple(writes),
-        dims=dims,
-        note=note,
-        options=options,
-    )
+    work = Work.flops("matrix", dtype, matrix) + Work.flops("vector", vector_compute or dtype, vector)
+    return Op(name, "attention", work, tuple(reads), tuple(writes), dims, note=note, options=options)
 
 
 def index_scores(
@@ -314,9 +306,8 @@ def _order(N: Size, T: Size) -> str:
 def _note(causal: bool, window: Size | None, unfused: bool) -> str:
     mask = "causal attention, aligned at the bottom right" if causal else "full attention"
     if window is not None:
-        mask += f", a window of {show_size(window)} keys" + (
-            "" if causal else " for every query, those at the edges too"
-        )
+        edges = "" if causal else " for every query, those at the edges too"
+        mask += f", a window of {show_size(window)} keys{edges}"
     if unfused:
         return f"{mask}; unfused: every score is computed, written and read, masked or not, and so is every probability"
     return f"{mask}; fused: scores never leave the chip"

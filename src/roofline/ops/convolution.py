@@ -141,10 +141,8 @@ def require_results(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor]
         return
     empty = next((tensor for tensor in writes if is_number(tensor.elements) and tensor.elements <= 0), None)
     if empty is not None:
-        raise SizeError(
-            f"{name} has no results: its output is [{', '.join(map(str, empty.dims))}]",
-            hint="a window fits its padded input, and sizes are at least 1",
-        )
+        wrong = f"{name} has no results: its output is [{', '.join(map(str, empty.dims))}]"
+        raise SizeError(wrong, hint="a window fits its padded input, and sizes are at least 1")
 
 
 def convolve(
@@ -303,15 +301,11 @@ class Window(NamedTuple):
         if self.pad == 0:
             return R * self.k
         if not isinstance(self.k, int):
-            raise SizeError(
-                f"which taps of a window of {show_size(self.k)} meet padding is counted for a number only",
-                hint="give the size of the kernel, or count padded positions",
-            )
+            wrong = f"which taps of a window of {show_size(self.k)} meet padding is counted for a number only"
+            raise SizeError(wrong, hint="give the size of the kernel, or count padded positions")
         if self.k > MOST_TAPS and not isinstance(L, int):
-            raise SizeError(
-                f"with an open size at most {MOST_TAPS} taps of a window are counted, not {self.k}",
-                hint="give the size, or count padded positions",
-            )
+            wrong = f"with an open size at most {MOST_TAPS} taps of a window are counted, not {self.k}"
+            raise SizeError(wrong, hint="give the size, or count padded positions")
         return valid_taps(L, R, self.k, stride=self.stride, low=self._low(L, R), dilation=self.dilation)
 
     def reached(self, L: Size, R: Size) -> Size:

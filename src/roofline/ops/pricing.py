@@ -72,13 +72,6 @@ def least_collective(
     sent = least_sent(does, nbytes, devices)
     if is_zero(sent):
         return Op(name, "collective", Work(), tuple(reads), tuple(writes), {"devices": devices})
-    return Op(
-        name=name,
-        kind="collective",
-        work=Work.wire("link", sent),
-        reads=tuple(reads),
-        writes=tuple(writes),
-        dims={"devices": devices, "bytes": nbytes},
-        note=LEAST_SENT_NOTE,
-        options={"collective": does, "groups": tuple(groups)},
-    )
+    work, dims = Work.wire("link", sent), {"devices": devices, "bytes": nbytes}
+    options = {"collective": does, "groups": tuple(groups)}
+    return Op(name, "collective", work, tuple(reads), tuple(writes), dims, note=LEAST_SENT_NOTE, options=options)

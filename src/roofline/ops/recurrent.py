@@ -76,15 +76,8 @@ def recurrent(
     work = Work.flops("matrix", dtype, 2 * steps * macs)
     work += Work.flops("vector", dtype, passes * kind.element * steps * hidden)
     dims = {"m": steps, "n": kind.gates * hidden, "k": inner, "batch": 1}
-    return Op(
-        name,
-        "contraction",
-        work,
-        tuple(reads),
-        tuple(writes),
-        dims,
-        options={"macs": steps * macs, "is_recurrent": True},
-    )
+    options = {"macs": steps * macs, "is_recurrent": True}
+    return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, options=options)
 
 
 # ---- state-space layers and linear attention

@@ -36,12 +36,7 @@ from roofline.work import Op, Tensor
 
 #: FLOPs of one result over n elements; :func:`reduction` has the list of steps.
 PER_RESULT: dict[str, Callable[[Size], Size]] = {
-    "sum": lambda n: n - 1,
-    "prod": lambda n: n - 1,
-    "max": lambda n: n - 1,
-    "min": lambda n: n - 1,
-    "argmax": lambda n: n - 1,
-    "argmin": lambda n: n - 1,
+    **dict.fromkeys(("sum", "prod", "max", "min", "argmax", "argmin"), lambda n: n - 1),
     "mean": lambda n: n,
     "norm": lambda n: 2 * n,
     "variance": lambda n: 4 * n,
@@ -180,8 +175,7 @@ def scan(
     That is the work of the sequential scan, the least there is; parallel scans do up to twice as much (G. Blelloch,
     "Prefix sums and their applications", 1990). A running log-sum-exp has 4 FLOPs a step.
     """
-    flops = each * (elements - rows)
-    dims = {"rows": rows}
+    flops, dims = each * (elements - rows), {"rows": rows}
     return vector(
         name, "scan", reads, writes, flops=flops, elements=elements, dims=dims, one_each=flops, compute=compute
     )
@@ -233,11 +227,8 @@ def top_rule(step: Step, context: Context) -> Op:
     dims = [k if label in step.over else size for label, size in zip(step.inputs[0].labels, x.dims, strict=True)]
     found = Tensor(step.output.ident, tuple(dims), step.output.dtype, label=step.output.written)
     places = Tensor(f"places of {step.output.ident}", tuple(dims), "int32", "index")
-    compute = context.arithmetic(step)
-    name = step.text or step.function
-    return vector(
-        name, "sort", [x], [found, places], flops=x.elements, elements=x.elements, one_each=x.elements, compute=compute
-    )
+    name, each, compute = step.text or step.function, x.elements, context.arithmetic(step)
+    return vector(name, "sort", [x], [found, places], flops=each, elements=each, one_each=each, compute=compute)
 
 
 class Cost(NamedTuple):
