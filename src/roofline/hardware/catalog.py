@@ -245,9 +245,7 @@ def read_index() -> Index:
     """Read the shipped index, once."""
     with open(os.path.join(CATALOG, INDEX), encoding="utf-8") as handle:
         data: dict[str, Any] = json.load(handle)
-    return Index(
-        data["chips"], data["aliases"], data["match"], data["systems"], data["system_aliases"], data["summaries"]
-    )
+    return Index(*(data[field] for field in Index._fields))
 
 
 def machine_template() -> str:
@@ -525,9 +523,8 @@ _HERE = ("cpu", "local", "localhost", "here", "host")
 def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareError:
     """Make the error for an unknown name. Its hint is the nearest name, or how several chips are written."""
     if os.path.isdir(os.path.expanduser(name)):
-        return HardwareError(
-            f"{name!r} is a folder", hint=f"lay its files over the catalog with {either('--chips', 'files=')}"
-        )
+        hint = f"lay its files over the catalog with {either('--chips', 'files=')}"
+        return HardwareError(f"{name!r} is a folder", hint=hint)
     if name.lower().endswith((".json", ".yaml", ".yml", ".txt", ".csv", ".py")):
         return HardwareError(f"{name!r} is no machine file", hint="one is TOML, and its name ends in .toml")
     count, named = re.fullmatch(r"(?:(\d+) x )?(.*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
@@ -546,11 +543,9 @@ def unknown_chip(name: str, layers: Sequence[CatalogLayer] = ()) -> HardwareErro
     squashed, every = normalise(name), [*own, *read_index().aliases]
     begin = re.match(r"[a-z]{2,}", squashed)
     alike = [alias for alias in every if (alias.startswith(begin[0]) if begin else alias.isdigit())]
-    near = did_you_mean(squashed, alike) or did_you_mean(
-        squashed, every, least=0.6 if re.search(r"\d", squashed) else 0.7
-    )
-    family = chips_of_family(squashed)
-    called = chips_called(name)
+    least = 0.6 if re.search(r"\d", squashed) else 0.7
+    near = did_you_mean(squashed, alike) or did_you_mean(squashed, every, least=least)
+    family, called = chips_of_family(squashed), chips_called(name)
     if squashed in _HERE:
         measured = either("`roofline measure`", "`roofline measure` in a terminal")
         hint = f"measure this machine with {measured}, then {spelled('on', 'this')}; {call('chips')} lists data sheets"
@@ -683,7 +678,7 @@ def described_machine(
     if "inherits" not in own:
         links = {name: figures.pop(name) for name in _JOINED if name in figures}
         if links:
-            named = [{"name": name, **_JOINED[name], **_link_of(each)} for name, each in links.items()]
+            named = [{"name": name, **_JOINED[name], **_table_of(each)} for name, each in links.items()]
             own["link"] = [*own.get("link", ()), *named]
         if "unit" not in own:
             peaks = {name: figures.pop(name) for name in [*figures] if dtypes.is_dtype(name)}
@@ -693,10 +688,7 @@ def described_machine(
         if "memory" not in own:
             tables = {n: figures.pop(n) for n in [*figures] if n not in TDP_WORDS and not dtypes.is_dtype(n)}
             _check_levels(tables)
-            own["memory"] = [
-                {"level": name, **(each if isinstance(each, Mapping) else {"bandwidth": each})}
-                for name, each in tables.items()
-            ]
+            own["memory"] = [{"level": name, **_table_of(each)} for name, each in tables.items()]
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath(DESCRIBED, "", {}), "", {})
     return _build(key, layer, [*layers, layer], ()), figures
@@ -709,8 +701,7 @@ def _with_main(figures: dict[str, Any], said: Mapping[str, Any]) -> dict[str, An
     own = {name: name.lower() for name, held in figures.items() if _is_own_level(name, held)}
     cached = next((name for name, known in own.items() if known == "sram"), "hbm")
     main = next((name for name, known in own.items() if known != "sram"), cached)
-    held = figures.get(main, {})
-    table = dict(held) if isinstance(held, Mapping) else {"bandwidth": held}
+    table = _table_of(figures.get(main, {}))
     for word, value in said.items():
         part = MAIN_WORDS[word]
         if part in table:
@@ -750,7 +741,8 @@ def _check_levels(tables: Mapping[str, Any]) -> None:
         raise HardwareError(f"chip({{…}}): unknown key {name!r}", hint=hint)
 
 
-def _link_of(said: Any) -> dict[str, Any]:
+def _table_of(said: Any) -> dict[str, Any]:
+    """A level or a link as a table; a figure alone is its bandwidth."""
     return dict(said) if isinstance(said, Mapping) else {"bandwidth": said}
 
 
@@ -776,10 +768,7 @@ def _nested(figures: Mapping[str, Any]) -> dict[str, Any]:
         if not dot and name not in found:
             found[name] = value
             continue
-        held = found.get(level, {})
-        table = dict(held) if isinstance(held, Mapping) else {"bandwidth": held}
-        more = {part: value} if dot else dict(value) if isinstance(value, Mapping) else {"bandwidth": value}
-        found[level] = table | more
+        found[level] = _table_of(found.get(level, {})) | ({part: value} if dot else _table_of(value))
     return found
 
 
@@ -818,16 +807,13 @@ def _parent(name: str, key: str, place: FieldPath, layers: Sequence[CatalogLayer
 
 def read_chips(folder: str) -> list[Machine]:
     """Build every chip of the catalog files in a folder, file by file, in order."""
-    machines = []
-    for file in _inside(folder):
-        layer = read_layer(file)
-        machines += [_build(key, layer, [layer], ()) for key in layer.chips]
-    return machines
+    layers = map(read_layer, _inside(folder))
+    return [_build(key, layer, [layer], ()) for layer in layers for key in layer.chips]
 
 
 def read_systems(folder: str) -> list[Machine]:
     """Build every system of the catalog files in a folder, file by file, in order."""
-    layers = [read_layer(os.path.join(folder, name)) for name in sorted(os.listdir(folder)) if name.endswith(".toml")]
+    layers = list(map(read_layer, _inside(folder)))
     return [_build_system(key, layer, layers) for layer in layers for key in layer.systems]
 
 

@@ -29,6 +29,7 @@ Mesh(X=64 nvlink switch 8, ib switch 8)
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -93,12 +94,11 @@ class FieldPath:
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Raise with the file and the path in front."""
-        raise HardwareError(
-            f"{self.file}: {self.path}: {message}" if self.path else f"{self.file}: {message}", hint=hint
-        )
+        where = f"{self.file}: {self.path}" if self.path else self.file
+        raise HardwareError(f"{where}: {message}", hint=hint)
 
 
-def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *, most: float | None = None) -> Figure:
+def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *, most: float = math.inf) -> Figure:
     """Read one figure: a number, text with a unit, or a table around either.
 
     >>> place = FieldPath("my.toml", "chip.x", {})
@@ -112,15 +112,14 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
     if isinstance(raw, dict):
         known_keys(raw, FIGURE_KEYS, place)
         if "value" not in raw:
-            place.fail(
-                "has no value", f"write {{ value = …, source = … }} or just the figure; {quantity.UNITS[unit][1]!r}"
-            )
+            hint = f"write {{ value = …, source = … }} or just the figure; {quantity.UNITS[unit][1]!r}"
+            place.fail("has no value", hint)
         raw, extra = raw["value"], raw
     try:
         value = quantity.parse(raw, unit)
     except QuantityError as error:
         place.fail(error.message, error.hint)
-    if most is not None and value > most:
+    if value > most:
         place.fail(f"is {value:g}", f"a fraction is above 0 and at most {most:g}")
     source = text_of(extra, "source", place)
     basis = text_of(extra, "basis", place) or defaults.get("basis") or place.basis(source or defaults.get("source", ""))
@@ -137,31 +136,18 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
 
 
 def figure_of(
-    raw: Mapping[str, Any],
-    key: str,
-    unit: str,
-    place: FieldPath,
-    defaults: Mapping[str, str],
-    *,
-    most: float | None = None,
+    raw: Mapping[str, Any], key: str, unit: str, place: FieldPath, defaults: Mapping[str, str], most: float = math.inf
 ) -> Figure | None:
     """Read the figure under ``key``, or None where there is none."""
     return figure(raw[key], unit, place.at(key), defaults, most=most) if key in raw else None
 
 
 def by_dtype(
-    raw: Mapping[str, Any],
-    key: str,
-    unit: str,
-    place: FieldPath,
-    defaults: Mapping[str, str],
-    *,
-    most: float | None = None,
+    raw: Mapping[str, Any], key: str, unit: str, place: FieldPath, defaults: Mapping[str, str], most: float = math.inf
 ) -> Mapping[str, Figure]:
     """Read a table of figures by dtype, such as ``peak``."""
-    table = table_of(raw, key, place)
     found: dict[str, Figure] = {}
-    for written, value in table.items():
+    for written, value in table_of(raw, key, place).items():
         here = place.at(key, written)
         name = dtypes.peak_name(written)
         if name is None:
@@ -231,12 +217,6 @@ def date_of(raw: Mapping[str, Any], place: FieldPath) -> str:
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     return str(expect(value, str, "text or a date", place.at("date")))
-
-
-def plain_name(name: str, place: FieldPath) -> None:
-    """Stop at a name that could not be typed on a command line."""
-    if not name.replace("_", "").replace("-", "").isalnum():
-        place.fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
 
 
 def expect(value: Any, kind: type | tuple[type, ...], what: str, place: FieldPath) -> Any:
@@ -422,8 +402,7 @@ def build_chip(
         _check_names("link", "name", links, parent.links, place)
         machine = merge(parent, machine)
     machine = with_derived_figures(machine, parent)
-    timed = any(u.peaks or u.per_clock for u in machine.units) or any(m.bandwidth for m in machine.memories)
-    if not timed:
+    if not (any(u.peaks or u.per_clock for u in machine.units) or any(m.bandwidth for m in machine.memories)):
         hint = f"add a peak to [chip.{key}.unit.NAME] or a bandwidth to [[chip.{key}.memory]]"
         place.fail("has neither a peak nor a bandwidth", hint)
     return machine
@@ -453,9 +432,10 @@ def _unit(name: str, raw: Mapping[str, Any], place: FieldPath, kinds: Mapping[st
 
 
 def _name_of(raw: Mapping[str, Any], field: str, what: str, place: FieldPath) -> str:
-    """Read the name of a level or a link, in lower case."""
+    """Read the name of a level or a link, in lower case; one that could not be typed on a command line is refused."""
     name = text_of(raw, field, place, f"name {what}").lower()
-    plain_name(name, place.at(field))
+    if not name.replace("_", "").replace("-", "").isalnum():
+        place.at(field).fail(f"is {name!r}", "a name is letters, digits, '_' and '-'")
     return name
 
 
@@ -486,9 +466,7 @@ def _link(raw: Mapping[str, Any], place: FieldPath) -> Link:
     return Link(name=_name_of(raw, "name", "the link: 'nvlink', 'ici', 'nic' …", place), **found)
 
 
-def _reduction(
-    raw: Mapping[str, Any], key: str, place: FieldPath, defaults: Mapping[str, str]
-) -> Reduction | None:  # fmt: skip
+def _reduction(raw: Mapping[str, Any], key: str, place: FieldPath, defaults: Mapping[str, str]) -> Reduction | None:
     """Read what the switches add up: true for every format, or a table of the formats and their source."""
     given = raw.get(key, False)
     if not isinstance(given, dict):
@@ -497,9 +475,8 @@ def _reduction(
     known_keys(given, _REDUCTION_KEYS, here)
     named = texts_of(given, "dtypes", here)
     if not named:
-        here.at("dtypes").fail(
-            "is missing", 'list what the switches add up, such as ["bf16", "fp32"]; or write reduces = true'
-        )
+        hint = 'list what the switches add up, such as ["bf16", "fp32"]; or write reduces = true'
+        here.at("dtypes").fail("is missing", hint)
     unknown = next((name for name in named if dtypes.peak_name(name) is None), None)
     if unknown is not None:
         here.at("dtypes").fail(f"unknown dtype {unknown!r}", suggest(unknown, dtypes.names(), what="dtypes"))
@@ -518,20 +495,9 @@ def _sizes(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[int, ...
     return tuple(sizes)
 
 
-def _rule(raw: Mapping[str, Any], key: str, known: Iterable[str], what: str, place: FieldPath) -> str:
-    rule = text_of(raw, key, place)
-    if rule and rule not in known:
-        place.at(key).fail(f"is {rule!r}", suggest(rule, known, what=what))
-    return rule
-
-
 def _prices(raw: Mapping[str, Any], place: FieldPath) -> Mapping[str, Figure]:
-    prices = {}
-    for name in table_of(raw, "price", place):
-        figure = figure_of(table_of(raw, "price", place), name, "USD/h", place.at("price"), {})
-        if figure is not None:
-            prices[name] = figure
-    return Frozen(prices)
+    table = table_of(raw, "price", place)
+    return Frozen({name: figure(each, "USD/h", place.at("price", name), {}) for name, each in table.items()})
 
 
 def _alternates(raw: Mapping[str, Any], place: FieldPath) -> tuple[Alternate, ...]:
@@ -555,11 +521,11 @@ def _tile(raw: Mapping[str, Any], key: str, place: FieldPath) -> tuple[int, int]
     return tile[0], tile[1]
 
 
-def _figure(unit: str, most: float | None = None) -> Reader:
+def _figure(unit: str, most: float = math.inf) -> Reader:
     return lambda raw, key, place, defaults: figure_of(raw, key, unit, place, defaults, most=most)
 
 
-def _figures(unit: str, most: float | None = None) -> Reader:
+def _figures(unit: str, most: float = math.inf) -> Reader:
     return lambda raw, key, place, defaults: by_dtype(raw, key, unit, place, defaults, most=most)
 
 
@@ -568,7 +534,13 @@ def _plain(read: Callable[[Mapping[str, Any], str, FieldPath], Any]) -> Reader:
 
 
 def _one_of(known: Iterable[str], what: str = "rules") -> Reader:
-    return lambda raw, key, place, defaults: _rule(raw, key, known, what, place)
+    def read(raw: Mapping[str, Any], key: str, place: FieldPath, defaults: Mapping[str, str]) -> str:
+        rule = text_of(raw, key, place)
+        if rule and rule not in known:
+            place.at(key).fail(f"is {rule!r}", suggest(rule, known, what=what))
+        return rule
+
+    return read
 
 
 #: What the keys of each table hold. Each is a field of the part, ``peak`` that of its peaks.
