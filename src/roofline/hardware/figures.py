@@ -45,7 +45,10 @@ def named_figure(machine: Machine, name: str) -> Figure:
     head, _, part = name.strip().partition(".")
     head = head if dtypes.is_dtype(head) else head.lower()
     if (head, part) == ("price", ""):
-        return listed_price(machine)
+        if LISTED_PRICE not in machine.prices:
+            hint = f"listed are those of {', '.join(listed_prices())}"
+            raise HardwareError(f"no price of {machine.key} is listed", hint=hint)
+        return machine.prices[LISTED_PRICE]
     figure = next((each for finder in _FINDERS if (each := finder(machine, head, part)) is not None), None)
     if figure is None:
         known = [*readable(machine), *["price"] * (LISTED_PRICE in machine.prices), *["power"] * bool(machine.tdp)]
@@ -61,14 +64,6 @@ LISTED_PRICE = "on_demand"
 
 #: The word for the price that the catalog lists.
 TABLE = "table"
-
-
-def listed_price(machine: Machine) -> Figure:
-    """The price of an hour on demand that the catalog has of a chip; an error where it has none."""
-    if LISTED_PRICE not in machine.prices:
-        hint = f"listed are those of {', '.join(listed_prices())}"
-        raise HardwareError(f"no price of {machine.key} is listed", hint=hint)
-    return machine.prices[LISTED_PRICE]
 
 
 def listed_prices() -> dict[str, Figure]:
@@ -97,9 +92,8 @@ def hourly_price(machine: Machine, price: Any) -> Any:
     is_one = isinstance(dollars, int | float)
     known = 0 <= dollars <= LARGEST if is_one else dollars is None or is_array(dollars) or is_symbol(dollars)
     if not known:
-        raise InputError(
-            f"price is {dollars if is_one else quoted(dollars)}", hint="dollars for a chip-hour, as in 2.5"
-        )
+        said = dollars if is_one else quoted(dollars)
+        raise InputError(f"price is {said}", hint="dollars for a chip-hour, as in 2.5")
     return float(dollars) if isinstance(dollars, int) else dollars
 
 
@@ -332,9 +326,8 @@ def labels(machine: Machine) -> dict[str, float]:
     for path, taken in _taken(machine).items():
         values = [each.value for each in _credible(machine, path, taken)]
         nearest = min(values, key=lambda value: abs(value / taken.value - 1), default=taken.value)
-        if _verdict(machine, path, taken) == "confirmed" and _AGREES[""] < abs(nearest / taken.value - 1) <= _near(
-            path
-        ):
+        is_rounded = _AGREES[""] < abs(nearest / taken.value - 1) <= _near(path)
+        if is_rounded and _verdict(machine, path, taken) == "confirmed":
             found[path] = nearest
     return found
 

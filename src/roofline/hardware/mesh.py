@@ -340,9 +340,8 @@ def _across(machine: Machine, whole: Mapping[str, Size]) -> str | None:
 def _between(machine: Machine, links: Sequence[Link], name: str, size: Size) -> AxisSegment:
     tier = next((i for i, link in enumerate(links) if link.topology == "network"), None)
     if tier is None:
-        raise HardwareError(
-            f"no network between slices of {machine.name} is known", hint="give one, as in dcn='6 GB/s'"
-        )
+        wrong = f"no network between slices of {machine.name} is known"
+        raise HardwareError(wrong, hint="give one, as in dcn='6 GB/s'")
     return segment_over(links[tier], tier, name, size, topology="switch")
 
 
@@ -357,26 +356,22 @@ def _check_shape(machine: Machine, links: Sequence[Link], shape: Sequence[Size])
             hint = "a machine file says both, as in links = 4 and the bandwidth of one; or name a system with its tiers"
             raise HardwareError(said, hint=hint)
     if len(shape) > dimensions:
-        raise HardwareError(
-            f"{what}: it has {len(shape)} axes", hint=f"it is a torus of {dimensions}, as in {machine.key}:4x4"
-        )
+        hint = f"it is a torus of {dimensions}, as in {machine.key}:4x4"
+        raise HardwareError(f"{what}: it has {len(shape)} axes", hint=hint)
     longest = sorted((n for link in links for n in link.axes), reverse=True)
     largest = "x".join(str(n) for link in links for n in link.axes)
     numbers = sorted((n for n in shape if isinstance(n, int)), reverse=True)
     if longest and any(n > most for n, most in zip(numbers, longest, strict=False)):
-        whole = (
-            _even_slice(product(numbers), longest, SLICE_RULES[links[0].slices][0])
-            if len(numbers) == len(shape) < dimensions
-            else ()
-        )
+        whole: tuple[int, ...] = ()
+        if len(numbers) == len(shape) < dimensions:
+            whole = _even_slice(product(numbers), longest, SLICE_RULES[links[0].slices][0])
         shaped = f"write all its axes, as in {machine.key}:{'x'.join(map(str, whole))}"
         hint = shaped if whole else f"take several slices, as in {machine.key}:{largest}:2"
         raise HardwareError(f"{what}: its largest is {largest}", hint=hint)
     for n in shape:
         if is_array(n) and longest and bool((n > longest[0]).any()):
-            raise HardwareError(
-                f"{what}: an axis of {int(n.max())} is longer than {longest[0]}", hint=f"its largest is {largest}"
-            )
+            wrong = f"an axis of {int(n.max())} is longer than {longest[0]}"
+            raise HardwareError(f"{what}: {wrong}", hint=f"its largest is {largest}")
     domain = links[-1].domain
     if domain is not None and product(numbers) > domain:
         raise HardwareError(f"{what}: it joins at most {domain} chips", hint="take a smaller slice")

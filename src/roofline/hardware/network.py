@@ -182,9 +182,6 @@ def bisection_bandwidth(machine: Machine) -> float | None:
     return min(cuts, default=None)
 
 
-_NESTED = ("fat-tree",)
-
-
 def switch_axes(
     machine: Machine, links: Sequence[Link], sizes: Mapping[str, Size], wrap: bool | None
 ) -> tuple[tuple[MeshAxis, ...], tuple[str, ...]]:
@@ -201,9 +198,8 @@ def switch_axes(
         segments = _segments(links, name, size, before)
         if is_symbol(size) and not segments:
             hint = "give the axes inside it numbers, or name a system with a network between its nodes"
-            raise HardwareError(
-                f"axis {name} of {size} chips has no link on {machine.key} beside those inside it", hint=hint
-            )
+            wrong = f"axis {name} of {size} chips has no link on {machine.key} beside those inside it"
+            raise HardwareError(wrong, hint=hint)
         if is_symbol(size) and not chip_counts(size):
             notes.append(_said(name, size, segments))
         made[name] = MeshAxis(name, size, segments)
@@ -226,18 +222,10 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
         elif is_symbol(left) and tier + 1 < len(links) and _fills(left, room):
             outer, here = left / room, room
         if not is_one(here):
-            segments.append(
-                segment_over(
-                    link,
-                    tier,
-                    f"{name}.{link.name}",
-                    here,
-                    topology="mesh" if link.topology == "mesh" and link.links is not None else "switch",
-                    below=below,
-                    nested=link.topology in _NESTED,
-                    lanes=1 if link.topology == "mesh" or link.links is None else link.links,
-                )
-            )
+            facts: dict[str, Any] = {"below": below, "nested": link.topology == "fat-tree"}
+            facts["topology"] = "mesh" if link.topology == "mesh" and link.links is not None else "switch"
+            facts["lanes"] = 1 if link.topology == "mesh" or link.links is None else link.links
+            segments.append(segment_over(link, tier, f"{name}.{link.name}", here, **facts))
         below = below * (here if is_symbol(left) else floor_div(left, outer))
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
@@ -300,6 +288,5 @@ def _about(link: Link) -> list[str]:
 
 def segment_over(link: Link, tier: int, place: str, size: Size, **facts: Any) -> AxisSegment:
     """Make the part of an axis that runs over ``link``; what the link says of itself comes along."""
-    return AxisSegment(
-        place, facts.pop("resource", link.name), link.name, tier, size=size, reduces=link.reduces, **facts
-    )
+    resource = facts.pop("resource", link.name)
+    return AxisSegment(place, resource, link.name, tier, size=size, reduces=link.reduces, **facts)

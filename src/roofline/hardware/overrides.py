@@ -167,10 +167,8 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     changed = level._replace(**{part: figure})  # type: ignore[arg-type]
     if part == "per_core" and machine.cores is not None:
         changed = changed._replace(capacity=capacity_of(machine.cores, figure))
-    if found is None and head in _OUTERMOST:
-        memories: tuple[Memory, ...] = (changed, *machine.memories)
-    else:
-        memories = _put(machine.memories, level, changed)
+    is_first = found is None and head in _OUTERMOST
+    memories = (changed, *machine.memories) if is_first else _put(machine.memories, level, changed)
     links = machine.links
     if part == "bandwidth":  # cards of one host send each other data over the same bus
         links = tuple(link._replace(bandwidth=figure) if link.name == level.name else link for link in links)
@@ -187,10 +185,8 @@ def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
 def _set_link(machine: Machine, head: str, part: str, key: str, value: Any) -> Machine | None:
     head, part = ("link", "latency") if head in _HOP_WORDS and not part else (head, part)
     found = find_link(machine, head)
-    creatable = (
-        NETWORK_LINKS if any(link.topology != "network" for link in machine.links) else NETWORK_LINKS + SCALE_UP_LINKS
-    )
-    if found is None and head not in creatable:
+    has_inner = any(link.topology != "network" for link in machine.links)
+    if found is None and head not in (NETWORK_LINKS if has_inner else NETWORK_LINKS + SCALE_UP_LINKS):
         return None
     part = _known_part(head, "latency" if part in _HOP_WORDS else part or "bandwidth", _LINK_PARTS)
     link = found or Link(head, topology="network" if head in NETWORK_LINKS else "")
@@ -260,10 +256,10 @@ def _set_peak(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) ->
 def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any) -> Machine:
     """Set the fraction of a peak that is reached, or of all peaks of a unit where no dtype is said."""
     names = [_peak_name(unit, dtype)] if dtype else list(unit.peaks)
-    figure = _given(machine, f"{unit.name}.achievable.{dtype}".rstrip("."), key, value, "")
+    path = f"{unit.name}.achievable.{dtype}".rstrip(".")
+    figure = _given(machine, path, key, value, "")
     changed = unit._replace(achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
     units = _put(machine.units, unit, changed)
-    path = f"{unit.name}.achievable.{dtype}" if dtype else f"{unit.name}.achievable"
     return _noted(replace(machine, units=units), path, None, figure)
 
 
@@ -289,14 +285,8 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
 
 
 _FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = (
-    _set_main,
-    _set_peaks,
-    _set_dtype,
-    _set_level,
-    _set_unit,
-    _set_link,
-    _set_tdp,
-)
+    _set_main, _set_peaks, _set_dtype, _set_level, _set_unit, _set_link, _set_tdp,
+)  # fmt: skip
 
 
 def _main_unit(machine: Machine) -> Unit:

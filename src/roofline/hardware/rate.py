@@ -26,7 +26,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
-from roofline.sizes import is_array, is_symbol, maximum
+from roofline.sizes import is_array, is_number, is_symbol, maximum
 from roofline.work import Key, Op
 
 #: Levels that answer to another name where the machine has none of the name asked for.
@@ -144,7 +144,8 @@ def _exceeded(machine: Machine, unit: Unit, dtype: str) -> str:
 
 
 def _memory_rate(machine: Machine, place: str) -> Rate | None:
-    memory = _main_or_chosen(machine) if place == "main" else find_level(machine, place)
+    name = place if place != "main" or machine.over is None or machine.over == WARM else machine.over
+    memory = find_level(machine, name)
     if memory is None or memory.bandwidth is None:
         return None
     return _rate(machine, memory.name, memory.bandwidth, memory.achievable, memory.name)
@@ -194,21 +195,19 @@ def _rate(
     machine: Machine, resource: str, figure: Figure, fraction: Figure | None, what: str, dtype: str = "", note: str = ""
 ) -> Rate:
     """Make the Rate of a figure, multiplied by the measured fraction where that is asked for and known."""
-    value = figure.value
+    value, notes = figure.value, [note]
     if machine.use_achievable:
         if fraction is None:
             which = "measured" if figure.basis == "measured" else "data-sheet"
-            said = f"no measured fraction for {what}: the {which} figure stands"
+            notes.append(f"no measured fraction for {what}: the {which} figure stands")
         else:
             value = value * fraction.value
             how = "given" if fraction.basis == "given" else "measured"
-            said = f"{what}: {fraction.value:.3g} of the data-sheet figure, as {how}"
-        note = f"{note}; {said}" if note else said
+            notes.append(f"{what}: {fraction.value:.3g} of the data-sheet figure, as {how}")
     doubt = figure.doubt or (fraction.doubt if fraction is not None and machine.use_achievable else "")
     if doubt:
-        said = f"the rate of {what} is {doubt}"
-        note = f"{note}; {said}" if note else said
-    return Rate(resource, value, dtype, figure, note)
+        notes.append(f"the rate of {what} is {doubt}")
+    return Rate(resource, value, dtype, figure, "; ".join(filter(None, notes)))
 
 
 def figure_value(machine: Machine, found: Rate) -> float:
@@ -280,11 +279,11 @@ def _faster_in_wider(machine: Machine, place: str, choice: UnitChoice, units: Se
     """The choice, or a wider float with a higher peak, unless the caller gave the narrower one's."""
     own = choice.unit.peaks[choice.dtype].value
     is_float = dtypes.get(choice.dtype.partition("_acc")[0]).family == "float"
-    if not (is_float and _is_number(own)) or f"{choice.unit.name}.{choice.dtype}" in machine.given:
+    if not (is_float and is_number(own)) or f"{choice.unit.name}.{choice.dtype}" in machine.given:
         return choice
     names = {name for group in _wider(choice.dtype) for name in group}
     able = [(unit.peaks[name].value, unit, name) for unit in units for name in names & unit.peaks.keys()]
-    able = [item for item in able if _is_number(item[0]) and item[0] > own]
+    able = [item for item in able if is_number(item[0]) and item[0] > own]
     if not able:
         return choice
     _, unit, name = max(able, key=lambda item: item[0])
@@ -292,10 +291,6 @@ def _faster_in_wider(machine: Machine, place: str, choice: UnitChoice, units: Se
     slow = f"{choice.dtype} on {choice.unit.name} has {format_quantity(own, 'FLOP/s')}"
     note = f"{missing}{slow}: {_RUNS.get(place, 'it runs')} as {name} on {unit.name}"
     return UnitChoice(unit, name, note)
-
-
-def _is_number(peak: Any) -> bool:
-    return not (is_symbol(peak) or is_array(peak))
 
 
 def _units_for(machine: Machine, place: str) -> Sequence[Unit]:
@@ -373,12 +368,6 @@ def _own_outermost(machine: Machine) -> Memory | None:
     return next((memory for memory in machine.memories if not memory.link), None)
 
 
-def _main_or_chosen(machine: Machine) -> Memory | None:
-    if machine.over is None or machine.over == WARM:
-        return _own_outermost(machine)
-    return find_level(machine, machine.over)
-
-
 def data_level(machine: Machine) -> Memory:
     """Return the level that data comes from: the chosen one, else the main memory, which also has to hold warm data.
 
@@ -430,9 +419,8 @@ def level(machine: Machine, name: str) -> Memory:
     found = find_level(machine, name)
     if found is None:
         names = [memory.name for memory in machine.memories]
-        raise HardwareError(
-            f"{machine.name} has no memory level {name!r}", hint=suggest(name, names, what="its levels")
-        )
+        hint = suggest(name, names, what="its levels")
+        raise HardwareError(f"{machine.name} has no memory level {name!r}", hint=hint)
     return found
 
 
@@ -494,9 +482,8 @@ def with_choices(
     elif over is not None:
         chosen = level(machine, over)
         if chosen.bandwidth is None:
-            raise HardwareError(
-                f"no bandwidth is known for {chosen.name} of {machine.name}", hint=f"give one: {chosen.name}='… B/s'"
-            )
+            hint = f"give one: {chosen.name}='… B/s'"
+            raise HardwareError(f"no bandwidth is known for {chosen.name} of {machine.name}", hint=hint)
         changes["over"] = chosen.name
     if achievable is not None:
         changes["use_achievable"] = achievable
@@ -520,10 +507,7 @@ def unit_words(units: Iterable[Unit]) -> list[str]:
 def working_set(op: Op) -> Any:
     """Bytes an operation touches: every tensor once, all its repeats together; None where it names no tensors."""
     tensors = {tensor.ident: tensor for tensor in (*op.reads, *op.writes)}
-    if not tensors:
-        return None
-    sizes = [tensor.capacity_bytes for tensor in tensors.values()]
-    return sum(sizes) * op.repeat
+    return sum(tensor.capacity_bytes for tensor in tensors.values()) * op.repeat if tensors else None
 
 
 def resting_level(machine: Machine, main: Memory, touched: float) -> Memory:
