@@ -137,7 +137,8 @@ class SideBySide(Answer):
         What follows from a time has no value where some of the work has no rate there: see :attr:`partial`.
         """
         pairs = zip(self.answers, self.untimed, strict=True)
-        return aligned([map(_without_time, answer.facts()) if gaps else answer.facts() for answer, gaps in pairs])
+        said = ([f._replace(value=None) if gaps and f.timed else f for f in answer.facts()] for answer, gaps in pairs)
+        return aligned(list(said))
 
     @once
     def partial(self) -> dict[str, tuple[Fact | None, ...]]:
@@ -268,8 +269,7 @@ class SideBySide(Answer):
     def times_the_best(self) -> list[float | None]:
         """How many times the least time of those that can be run each takes; None where it has no such figure."""
         least = self._least
-        over = (time if time is None or least is None else _times(time, least) for time in self.ranked)
-        return list(over)
+        return [time if time is None or least is None else _times(time, least) for time in self.ranked]
 
     @property
     def _least(self) -> float | None:
@@ -382,10 +382,10 @@ class SideBySide(Answer):
     def fact_cells(self) -> dict[str, Sequence[Cell]]:
         """What every answer says of each fact that is shown, the best marked where all are about as much work."""
         one = self.is_one_work
-        shown = self.facts if one else dict(zip(self.facts, map(_unranked, self.facts.values()), strict=True))
         runs = [f"no: it {each[0]}" if each else "yes" for each in self.obstacles]
         found: dict[str, Sequence[Cell]] = {} if self.all_by_room else {"runs": runs}
-        for name, facts in shown.items():
+        for name, said in self.facts.items():
+            facts = said if one else tuple(fact and fact._replace(better="") for fact in said)
             if any(fact is not None and fact.is_shown for fact in facts):
                 best, part = self.best(name) if one else (), self.partial.get(name, ())
                 found[name] = fact_row(self.names, name, facts, best, part).cells[1:]
@@ -453,10 +453,7 @@ class SideBySide(Answer):
             kept = [at for at, each in enumerate(self.policies) if each == policy]
             if len(kept) > 1:
                 names = (self.names[at].removesuffix(f" policy {policy}") for at in kept)
-                yield (
-                    f"by policy {policy} ",
-                    SideBySide(tuple(names), tuple(self.answers[at] for at in kept)),
-                )
+                yield f"by policy {policy} ", SideBySide(tuple(names), tuple(self.answers[at] for at in kept))
 
     def verdicts(self) -> list[str]:
         """Who has the best of the headline, by how much, and why; by each policy where there are several."""
@@ -950,16 +947,6 @@ def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]
     return {name: tuple(each.get(name) for each in found) for name in names}
 
 
-def _without_time(fact: Fact) -> Fact:
-    """A fact without its value, where that is worked out of a time of the work."""
-    return fact._replace(value=None) if fact.timed else fact
-
-
-def _unranked(facts: Sequence[Fact | None]) -> tuple[Fact | None, ...]:
-    """Facts of which none is better: those of another amount of work."""
-    return tuple(fact and fact._replace(better="") for fact in facts)
-
-
 def _side(fact: Fact) -> str:
     """The sign before what a part of the work takes: all of it takes that or more, and is that fast or less."""
     return LEAST if fact.better == "less" else MOST
@@ -1122,11 +1109,8 @@ class SideBySideBySize(Answer):
             yield from (BLANK, Sentences([name], "strong"), self._table(name))
             if name == self.each[0].headline and all(one.ranked and one.is_one_work for one in self.each):
                 rows = [self._row(sizes, one.ratio_cells()) for sizes, one in zip(self.sizes, self.each, strict=True)]
-                yield from (
-                    BLANK,
-                    Sentences([TIMES_THE_LEAST], "strong"),
-                    Table(self._columns(), rows, TIMES_THE_LEAST),
-                )
+                table = Table(self._columns(), rows, TIMES_THE_LEAST)
+                yield from (BLANK, Sentences([TIMES_THE_LEAST], "strong"), table)
 
     def _verdict(self) -> list[str]:
         """Who has the lowest floor and who is the cheapest, from which size on, in runs; and where nothing fits."""
@@ -1196,9 +1180,8 @@ class SideBySideBySize(Answer):
         ([1, 1, 8, 8], ['h100 kv bf16', 'h100 kv fp8'])
         """
         tables = [one.plain_table(table) for one in self.each]
-        rows = [
-            [*sizes.values(), *row] for sizes, (_, found, _) in zip(self.sizes, tables, strict=True) for row in found
-        ]
+        pairs = zip(self.sizes, tables, strict=True)
+        rows = [[*sizes.values(), *row] for sizes, (_, found, _) in pairs for row in found]
         return [*self.sizes[0], *tables[0][0]], rows, tables[0][2]
 
     def to_dict(self) -> dict[str, Any]:
@@ -1234,12 +1217,9 @@ def _with_obstacle(cell: Cell, obstacle: tuple[str, str] | None) -> Cell:
     """A figure of what cannot be run: that of a chip on which it could, where there is one."""
     if obstacle is None:
         return cell
-    does_not = obstacle[0]
-    return (
-        Amount(cell.value, cell.unit, f"{does_not}: {cell}".rstrip(MARK))
-        if isinstance(cell, Amount)
-        else Words(does_not)
-    )
+    if isinstance(cell, Amount):
+        return Amount(cell.value, cell.unit, f"{obstacle[0]}: {cell}".rstrip(MARK))
+    return Words(obstacle[0])
 
 
 def _named(sizes: Mapping[str, int]) -> str:
