@@ -83,9 +83,8 @@ def detail(machine: Machine, *, sources: bool = False) -> Iterator[Section]:
         yield from (BLANK, Sentences(tuple(_verdicts(machine))))
     if cited:
         yield from (BLANK, Sentences(("sources",)))
-        yield Sentences(
-            [f"[{at}] {source}" for at, source in enumerate(cited, 1)], indent=4, name="sources", whole=True
-        )
+        listed = [f"[{at}] {source}" for at, source in enumerate(cited, 1)]
+        yield Sentences(listed, indent=4, name="sources", whole=True)
     if (sums := slice_sums(machine)) is not None:
         shown = ", ".join(f"{name} {_show(value, unit)}" for name, value, unit in sums if value is not None)
         yield from (BLANK, Sentences((f"{machine.target} together: {shown}",)))
@@ -158,21 +157,8 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
 
 #: What stands above what, side by side.
 _ORDER = (
-    "matrix",
-    "vector",
-    "scalar",
-    "main",
-    "link",
-    "network",
-    "power",
-    "l",
-    "v",
-    "s",
-    "p",
-    "ridge",
-    "crit",
-    "width",
-)
+    "matrix", "vector", "scalar", "main", "link", "network", "power", "l", "v", "s", "p", "ridge", "crit", "width",
+)  # fmt: skip
 
 
 def _place(fact: Fact) -> tuple[int, bool, str, int]:
@@ -366,6 +352,8 @@ def _cores(machine: Machine) -> str:
 def _show(value: float | None, unit: str) -> str:
     if value is None:
         return ""
+    if unit == "USD/h":
+        return f"${format_number(value)}/h"
     return format_quantity(value, unit) if unit not in ("tokens", "elements", "") else format_number(value)
 
 
@@ -485,11 +473,11 @@ class RatioList(Answer):
 
     def sections(self) -> Iterator[Section]:
         """A line for each chip that has both."""
-        known = [(key, Amount(value, self.unit)) for key, value in self.ratios.items() if value is not None]
-        rows = [
-            Row((key, self.names.get(key, ""), *map(Amount, self.parts.get(key, ()), self.units), value))
-            for key, value in known
-        ]
+        rows = []
+        for key, value in self.ratios.items():
+            if value is not None:
+                parts = map(Amount, self.parts.get(key, ()), self.units)
+                rows.append(Row((key, self.names.get(key, ""), *parts, Amount(value, self.unit))))
         numbers = figures(self.figure, self.over, f"{self.figure} over {self.over}")
         yield Table((Column("chip"), Column("name", wrap="words", spare=1), *numbers), rows, "ratios", indent=0)
         left = [key for key in self.ratios if self.ratios[key] is None]
@@ -718,9 +706,8 @@ def listing(
     for machine in machines:
         row = row_figures(machine, dtype, order)
         used = rate(machine, Key("flops", "matrix", dtype))
-        stand_in = f" {used.dtype}" if used is not None and used.dtype != dtype else ""
-        texts = {name: _dollars(row[name]) if name == "price" else _show(row[name], _UNITS[name]) for name in row}
-        texts["peak"] += stand_in
+        texts = {name: _show(row[name], _UNITS[name]) for name in row}
+        texts["peak"] += f" {used.dtype}" if used is not None and used.dtype != dtype else ""
         shown = ("peak", "bandwidth", "capacity", "ridge", *more)
         cells = ["" if row[name] is None else Amount(row[name], _UNITS[name], texts[name]) for name in shown]
         rows.append(Row((machine.key, machine.name, *cells)))
@@ -728,17 +715,10 @@ def listing(
     figured = figures(*names, wrap="words")
     yield Table((*named, *figured[:3], figured[3]._replace(spare=1), *figured[4:]), rows, "chips", indent=0)
     yield BLANK
-    priced = ""
-    if "price" in more:
-        known = ", ".join(listed_prices())
-        priced = f"; prices of an hour on demand; listed are those of {known}"
+    known = ", ".join(listed_prices())
+    priced = f"; prices of an hour on demand; listed are those of {known}" if "price" in more else ""
     note = (
         f"{_many(machines)}; dense peaks, one-way bandwidths; blank: no source; another dtype: what it runs as{priced}"
-        "; a chip that is not here: "
-        f"{either('`roofline chips --template`', 'roofline.chip({…})')}."
+        f"; a chip that is not here: {either('`roofline chips --template`', 'roofline.chip({…})')}."
     )
     yield Sentences((*said, note), indent=0)
-
-
-def _dollars(value: float | None) -> str:
-    return "" if value is None else f"${format_number(value)}/h"
