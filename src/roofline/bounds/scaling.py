@@ -36,7 +36,7 @@ from roofline.bounds.crossing import free_symbols, hidden_from, positive_number,
 from roofline.bounds.evaluate import values_of
 from roofline.bounds.question import Question, has_arrays, names_in, refuse_idle, refuse_idle_on_plan
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.frozen import NamedTuple, dataclass, field, replace
+from roofline.frozen import NamedTuple, dataclass, field, fields, replace
 from roofline.hardware.axes import SLICE_AXIS
 from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
@@ -243,8 +243,7 @@ class Batch:
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name, in tokens and chips."""
-        names = ("chips", "least", "tokens", "per", "holds", "margin", "most", "pods", "ratio")
-        return attributes(self, *names)
+        return attributes(self, *(each.name for each in fields(self)))
 
     def pairs(self, what: str) -> list[tuple[str, str]]:
         """What a reader sees: all chips together, the batch that is given, the most chips for it."""
@@ -361,9 +360,8 @@ class Scaling(NoTime):
             lines.append(("take", ": ".join(filter(None, (taken, ", ".join(parts))))))
         if self.whole:
             tokens = _number(math.ceil(self.whole["B"] * (1 - 1e-12)))
-            lines.append(
-                ("whole ways", f"X = {self.whole['X']:,}, Y = {self.whole['Y']:,} scales from {tokens} tokens")
-            )
+            split = f"X = {self.whole['X']:,}, Y = {self.whole['Y']:,}"
+            lines.append(("whole ways", f"{split} scales from {tokens} tokens"))
         lines.append(("line", self.question.text))
         if self.question.conventions.plan is not None:
             lines.append(("plan", str(self.question.conventions.plan)))
@@ -455,14 +453,14 @@ def scaling(
         raise InputError(f"torus_axes are of open axes, and {asked.machine.target} has a shape", hint=hint)
     wanted = unknown or condition.unknown
     asked, beside = _beside(asked, condition, wanted)
-    _has_slices(asked.machine, condition, mesh is not None)
+    if condition.link and asked.machine.mesh is not None and asked.machine.slices == 1 and mesh is None:
+        raise _one_slice(asked.machine)
     axes = named_axes(mesh) if mesh is not None else _axes(asked.machine, _all(condition.mesh, several))
     opened = _open_axes(axes, wanted, condition, asked.machine)
     unit = chips_inside(asked.machine, network) if len(opened) == 1 and opened[0] not in asked.sizes else 1
     asked = asked.vary(mesh={axis: axis if size is None else size for axis, size in axes.items()})
-    sizes = _sizes(
-        asked, wanted, list(dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.conventions.mesh)]))
-    )
+    names = dict.fromkeys([*program(asked.text).labels, *opened, *names_in(asked.conventions.mesh)])
+    sizes = _sizes(asked, wanted, list(names))
     if unit > 1:
         asked = asked.vary(mesh={**axes, opened[0]: f"{unit}*{_UNITS}"})
     kept = _sizes_of_axes(sizes, axes)
@@ -474,9 +472,11 @@ def scaling(
     held, links = _sides(symbolic, condition, network)
     ways = _ways(asked, condition.per)
     if unit > 1:
-        held, ways, *links = _of_chips((held, ways, *links), opened[0], unit)
+        whole_units = {symbol(_UNITS): symbol(opened[0]) / unit}
+        held, ways, *links = (each.subs(whole_units) if is_symbol(each) else each for each in (held, ways, *links))
     form = _together(_crossing(held, links, x, known), several)
-    most = _at_most(held, links, x)
+    # where the ratio of arithmetic to communication falls as x grows, scaling holds below the crossing
+    most = any(not rises(held / link, x) for link in links)
     if wanted == condition.unknown and condition.per:
         form = form / ways
     routed = _routed(form, condition, wanted, beside, ways, asked)
@@ -562,6 +562,7 @@ def _routed(
     picks = beside.get("k")
     chips = beside.get("N", ways if isinstance(ways, int) and condition.per else None)
     counted = wanted == condition.unknown and (condition.per or condition.hides == "weights")
+    counted = counted and not (condition.routed and picks is None)
     if picks is not None:
         known[symbol("k")] = check_experts_per_token(picks, asked.sizes.get("E"))
     if picks is not None and condition.routed:
@@ -570,8 +571,6 @@ def _routed(
         mesh = asked.on_mesh().mesh
         chips = chips or (mesh["X"].size if mesh is not None else None)
         form, said = _sent_once(form, picks, chips, asked.machine)
-    if counted and condition.routed and picks is None:
-        counted = False
     tokens = check("B", beside["B"]) if "B" in beside else None
     alone = condition.hides == "weights"
     return _Routed(form, what, known, said, chips if counted else _NO_BATCH, tokens, alone, bool(condition.link))
@@ -615,9 +614,8 @@ class _SplitQuestion(NamedTuple):
 
     def line(self, text: str, several: Mapping[str, tuple[str, ...]], axes: tuple[str, ...] = ("X", "Y")) -> Question:
         """A line over these axes, each over ``several`` of a torus."""
-        asked = question(
-            _spread(text.format(*self.formats), several), on=self.on, algorithm=self.algorithm, **self.given
-        )
+        line = _spread(text.format(*self.formats), several)
+        asked = question(line, on=self.on, algorithm=self.algorithm, **self.given)
         return asked.vary(mesh={axis: axis for axis in _all(axes, several)})
 
 
@@ -649,8 +647,9 @@ def _mixed(request: _SplitQuestion) -> Scaling:
     found = evaluate_form(
         form / n if batch_wanted else form, known, symbolic, {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)},
         name="mixed", says=says, what=what if batch_wanted else wanted,
-        question=asked.vary(plan=symbolic.plan), algorithm=request.algorithm, at_most=_falls(equation, symbol(wanted)),
-        take=best_whole_split(sympy.Max(*over.values()).subs(least), known), sizes=sizes,
+        question=asked.vary(plan=symbolic.plan), algorithm=request.algorithm, sizes=sizes,
+        at_most=not rises(equation, symbol(wanted)),
+        take=best_whole_split(sympy.Max(*over.values()).subs(least), known),
         whole=least_whole_split([time - math for time in over.values()], known) if batch_wanted else {},
         assumptions=(
             *best_split_limit(best.subs(least), known, asked.machine), *_assumed(symbolic, several, None),
@@ -695,7 +694,7 @@ def _two_dimensions(request: _SplitQuestion) -> Scaling:
         _root(equation, wanted, {name: size for name, size in sizes.items() if name != "N"}), known, symbolic,
         {"X": sympy.simplify(best), "Y": sympy.simplify(n / best)}, name="2d", says=says,
         what=what if wanted == "N" else wanted, question=asked.vary(plan=symbolic.plan), algorithm=request.algorithm,
-        at_most=_falls(equation, symbol(wanted)), take=best_whole_split(sent[1], known),
+        at_most=not rises(equation, symbol(wanted)), take=best_whole_split(sent[1], known),
         sizes={name: size for name, size in sizes.items() if name == "F"},
         assumptions=(*best_split_limit(best, known, asked.machine), *_assumed(symbolic, several, None)),
     )  # fmt: skip
@@ -753,22 +752,11 @@ def _does_not_decide(wanted: Any) -> InputError:
     return InputError(f"{wanted} does not decide whether this scales", hint=hint)
 
 
-def _falls(ratio: Any, x: Any) -> bool:
-    """Whether the ratio of arithmetic to communication falls as ``x`` grows: then scaling holds below the crossing."""
-    return not rises(ratio, x)
-
-
-def _has_slices(machine: Machine, condition: Condition, given: bool) -> None:
-    """A condition on what crosses slices needs a target of several, or a mesh of the caller's own."""
-    if condition.link and machine.mesh is not None and machine.slices == 1 and not given:
-        raise _one_slice(machine)
-
-
 def _crosses_slices(asked: Question, condition: Condition) -> None:
     """A condition on what crosses slices needs an axis that does."""
     mesh = asked.on_mesh().mesh
     if condition.link and mesh is not None:
-        axis = next((axis for axis in mesh.select([condition.link])), None)
+        axis = next(iter(mesh.select([condition.link])), None)
         if axis is not None and all(level.topology == "torus" for level in axis.segments):
             raise _one_slice(asked.machine)
 
@@ -876,13 +864,8 @@ def _crossing(held: Any, links: list[Any], x: Any, known: Mapping[Any, Any]) -> 
     return found
 
 
-def _at_most(held: Any, links: list[Any], x: Any) -> bool:
-    return any(_falls(held / link, x) for link in links)
-
-
 def _time(symbolic: Bound, quantity: str) -> Any:
-    times = [use.time for use in symbolic.uses if use.quantity == quantity]
-    return sum(times)
+    return sum(use.time for use in symbolic.uses if use.quantity == quantity)
 
 
 def _weights(symbolic: Bound, named: str = "") -> Any:
@@ -894,14 +877,7 @@ def _weights(symbolic: Bound, named: str = "") -> Any:
 
 def _over(symbolic: Bound, axis: str) -> Any:
     """The time of the busiest link of one mesh axis."""
-    times = [u.time for u in symbolic.uses if u.quantity == "wire" and u.place.partition(".")[0] == axis]
-    return times[0]
-
-
-def _of_chips(forms: Iterable[Any], axis: str, unit: int) -> list[Any]:
-    """Let an axis of whole units count chips."""
-    whole = {symbol(_UNITS): symbol(axis) / unit}
-    return [form.subs(whole) if is_symbol(form) else form for form in forms]
+    return next(u.time for u in symbolic.uses if u.quantity == "wire" and u.place.partition(".")[0] == axis)
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:
