@@ -79,10 +79,8 @@ def question(
     flops, bytes, intensity, link = map(plain_number, (flops, bytes, intensity, link))
     raw = _raw(flops, bytes, intensity, dtype)
     if (expression is None) == (not raw):
-        raise InputError(
-            "ask about either an expression or raw work",
-            hint=f"'bf16[B, D] * bf16[D, F]', or {spelled('flops')} and {spelled('bytes')}, or an intensity",
-        )
+        hint = f"'bf16[B, D] * bf16[D, F]', or {spelled('flops')} and {spelled('bytes')}, or an intensity"
+        raise InputError("ask about either an expression or raw work", hint=hint)
     if raw and sum(v is not None for v in (flops, bytes, intensity)) > 1 and intensity is not None:
         hint = f"give {spelled('intensity')}, or {spelled('flops')} and {spelled('bytes')}"
         raise InputError("an intensity stands alone", hint=hint)
@@ -103,8 +101,7 @@ def question(
     wrong = wrong_kind(given, {}, "Size | Sequence | None")
     if wrong is not None:
         raise wrong
-    known = resolve_sizes(given, names)
-    known = without_helpers(known, given, names)
+    known = without_helpers(resolve_sizes(given, names), given, names)
     if raw:
         stand_somewhere(named if names else known, raw, given)
     tied = {name: value for name, value in given.items() if isinstance(value, str) or name not in known}
@@ -249,9 +246,8 @@ def target(
         raise InputError(f"{quoted(on)} is not a machine", hint=hint)
     for what, word in (("unit", unit), ("over", over)):
         if word is not None and not isinstance(word, str):
-            raise InputError(
-                f"{what} is {word!r}", hint=f"give the name of {'a unit' if what == 'unit' else 'a level'}"
-            )
+            hint = f"give the name of {'a unit' if what == 'unit' else 'a level'}"
+            raise InputError(f"{what} is {word!r}", hint=hint)
     if set is not None and not isinstance(set, Mapping):
         raise InputError(f"set is {set!r}", hint="give figures by name, as in set={'hbm': '8.1e11 B/s'}")
     if isinstance(on, str | Mapping):
@@ -292,9 +288,8 @@ def _no_slip(named: Mapping[str, Any], names: Sequence[str], given: Mapping[str,
         if said:
             raise InputError(f"there is no argument {word!r}", hint=said)
         if isinstance(given[word], str):
-            raise SizeError(
-                f"size {word} stands nowhere in the question", hint=suggest(word, dict.fromkeys(names), what="sizes")
-            )
+            hint = suggest(word, dict.fromkeys(names), what="sizes")
+            raise SizeError(f"size {word} stands nowhere in the question", hint=hint)
 
 
 def stand_somewhere(sizes: Mapping[str, Any], raw: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import stacked
-from roofline.frozen import replace
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import WARM
 from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only
 from roofline.statements import Assumption, kind_of, without
@@ -309,13 +309,11 @@ class _Column:
         self.slot.__set__(found, value)
 
 
-class _Pending:
+class _Pending(NamedTuple):
     """What a field is worked out from: columns, and the same field of a bound of one row."""
 
-    __slots__ = ("columns", "sample")
-
-    def __init__(self, columns: Evaluated, sample: Any) -> None:
-        self.columns, self.sample = columns, sample
+    columns: Evaluated
+    sample: Any
 
 
 class _Table(Mapping[str, Any]):

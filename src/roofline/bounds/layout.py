@@ -142,11 +142,8 @@ class TensorLayout(Comparable):
     @property
     def padding(self) -> Size:
         """Elements of padding, added over the dimensions; each is padded to a multiple of its axes."""
-        over = [here * self._ways(i) - size for i, (size, here) in enumerate(zip(self.dims, self.local, strict=True))]
-        return sum(over)
-
-    def _ways(self, position: int) -> Size:
-        return product(self.mesh[axis] for axis in self.layout.shards[position])
+        parts = zip(self.dims, self.local, self.layout.shards, strict=True)
+        return sum(here * product(self.mesh[axis] for axis in shard) - size for size, here, shard in parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/layout/1``); formulas as text."""
@@ -244,18 +241,16 @@ def layout(
         hint = suggest(unknown, labels, what="sizes")
         raise SizeError(f"size {unknown} stands nowhere in the tensor", hint=hint)
     known = {name: check(name, given[name]) if name in given else symbol(name) for name in labels}
-    where = Layout(
-        tuple(dim.name or f"#{i}" for i, dim in enumerate(node.dims or ())),
-        tuple(dim.axes for dim in node.dims or ()),
-        node.unreduced,
-    )
-    dims = tuple(known[dim.name] if dim.name else dim.size for dim in node.dims or ())
-    ways = [product(axes[axis] for axis in dim.axes) for dim in node.dims or ()]
+    given_dims = node.dims or ()
+    names = tuple(dim.name or f"#{i}" for i, dim in enumerate(given_dims))
+    where = Layout(names, tuple(dim.axes for dim in given_dims), node.unreduced)
+    dims = tuple(known[dim.name] if dim.name else dim.size for dim in given_dims)
+    ways = [product(axes[axis] for axis in dim.axes) for dim in given_dims]
     if local:
         dims = tuple(size * way for size, way in zip(dims, ways, strict=True))
     parts = tuple(
         local_size(size, way, label=dim.name or "", uneven=uneven)
-        for size, way, dim in zip(dims, ways, node.dims or (), strict=True)
+        for size, way, dim in zip(dims, ways, given_dims, strict=True)
     )
     dtype = dtypes.get(node.dtype or DEFAULT_DTYPE).name
     said = [] if node.dtype else [f"default dtype {DEFAULT_DTYPE}"]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import Comparable
@@ -123,20 +124,17 @@ class Question:
         self, ops: tuple[Op, ...], machine: Machine, *, symbolic: bool = False, said: Sequence[Assumption] = ()
     ) -> Bound:
         """Price operations on the machine, in the conventions of the question."""
+        read_as = [] if self.raw else assume("notation", self.parsed.assumptions)  # where the line leaves a choice
         return Case(
             ops,
             machine,
             self.conventions,
             name=self.expression,
             sizes=self.sizes,
-            assumptions=[*self._read_as(), *said, *self._not_sharded(), *self._particulars(ops), *notes_of(ops)],
+            assumptions=[*read_as, *said, *self._not_sharded(), *self._particulars(ops), *notes_of(ops)],
             request=self.changes(),
             question=self,
         ).answer(symbolic=symbolic or None)
-
-    def _read_as(self) -> list[Assumption]:
-        """How the line was read where it leaves a choice."""
-        return [] if self.raw else assume("notation", self.parsed.assumptions)
 
     def _not_sharded(self) -> list[Assumption]:
         """Say where there are several chips, and nothing is sharded over them."""
@@ -260,8 +258,7 @@ class Question:
 
     def _raw_op(self) -> Op:
         given = {k: v for k, v in self.raw.items() if v is not None}
-        dtype = given.pop("dtype", "bf16")
-        unit = given.pop("unit", "matrix")
+        dtype, unit = given.pop("dtype", "bf16"), given.pop("unit", "matrix")
         amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
         common_shape(amounts)
         return raw(dtype=dtype, unit=unit, **amounts)
@@ -280,10 +277,8 @@ class Question:
         unit = unit_for(self.machine, "matrix", dtype)
         if unit is None or unit.tile is None:
             what = f"for {unit.name}, on which this runs" if unit and unit.kind == "vector" else "for its matrix unit"
-            raise InputError(
-                f"{self.machine.name} has no tile size {what}",
-                hint="padding is known for TPUs' matrix units; give tile figures in a machine file",
-            )
+            hint = "padding is known for TPUs' matrix units; give tile figures in a machine file"
+            raise InputError(f"{self.machine.name} has no tile size {what}", hint=hint)
         return unit.tile
 
     def particular(self, assumptions: Sequence[str]) -> list[str]:
@@ -324,9 +319,8 @@ def resolve_sizes(given: Mapping[str, Any], names: Collection[str] = ()) -> dict
         if name in done:
             return done[name]
         raw_value = plain_number(given[name])
-        if isinstance(raw_value, float) and raw_value.is_integer():
-            raw_value = check(name, raw_value)
-        if isinstance(raw_value, list | tuple | range) or is_array(raw_value):
+        whole = isinstance(raw_value, float) and raw_value.is_integer()
+        if whole or isinstance(raw_value, list | tuple | range) or is_array(raw_value):
             raw_value = check(name, raw_value)
         if isinstance(raw_value, str):
             if name in within:
@@ -395,8 +389,7 @@ def axis_size(size: Any, sizes: Mapping[str, Any]) -> Any:
     if not isinstance(size, str):
         return size
     found = formula(size, {name: value for name, value in sizes.items() if value is not None})
-    whole = isinstance(found, float) and found.is_integer()
-    return int(found) if whole else found
+    return int(found) if isinstance(found, float) and found.is_integer() else found
 
 
 def written(amount: Any) -> str:
@@ -470,10 +463,6 @@ class ConventionUse(NamedTuple):
     hint: str = _LEFT_OUT
 
 
-def _is_sharded(asked: Question) -> bool:
-    return asked.is_sharded
-
-
 def _chooses(asked: Question) -> bool:
     """Whether an algorithm is of collectives that its plan has, or one of all plans; one word is of all kinds."""
     wanted = asked.conventions.algorithm
@@ -521,7 +510,7 @@ def _of_families(*families: str) -> Callable[[Question], bool]:
 #: In the order in which they are refused.
 USES: tuple[ConventionUse, ...] = (
     *(
-        ConventionUse(name, _is_sharded, _SHARDED, _SHARD_ONE)
+        ConventionUse(name, attrgetter("is_sharded"), _SHARDED, _SHARD_ONE)
         for name in ("plan", "density", "algorithm", "wrap", "uneven")
     ),
     ConventionUse("algorithm", _chooses, "no collective here is of that kind"),
@@ -539,7 +528,7 @@ OF_ONE_LINE = (*USES, *(ConventionUse(name, _computes, "a collective alone has o
 #: Where nothing is sharded a mesh and a link's own figure are said in an answer's assumptions, which advice and
 #: pictures do not repeat.
 NOT_REPEATED = (
-    ConventionUse("mesh", _is_sharded, _SHARDED, _SHARD_ONE),
+    ConventionUse("mesh", attrgetter("is_sharded"), _SHARDED, _SHARD_ONE),
     ConventionUse("link", _uses_a_link, _SHARDED, _SHARD_ONE),
 )
 
