@@ -60,9 +60,7 @@ class Case:
 
     def answer(self, *, symbolic: bool | None = None) -> Bound:
         """Price the operations. Rates are symbols (``P_bf16``, ``W_hbm``) where amounts are, or where ``symbolic``."""
-        rates_of: Any = rates
-        if symbolic or (symbolic is None and has_symbols(self.ops)):
-            rates_of = symbolic_rates
+        is_open = symbolic or (symbolic is None and has_symbols(self.ops))
         needed = self.footprint()
         return bound_of_work(
             self.ops,
@@ -77,15 +75,15 @@ class Case:
             gaps=self.gaps,
             request=self.conventions.changes() if self.request is None else self.request,
             question=self.question,
-            rates_of=rates_of,
+            rates_of=symbolic_rates if is_open else rates,
             kernels=kernels(self.ops, self.conventions.policy),
         )
 
     def loads(self) -> Sequence[Work]:
         """The bytes each operation moves."""
-        return (
-            self.moved if self.moved is not None else traffic(self.ops, self.conventions.policy, self.conventions.tile)
-        )
+        if self.moved is not None:
+            return self.moved
+        return traffic(self.ops, self.conventions.policy, self.conventions.tile)
 
     def prices(self) -> list[OpBound]:
         """Each operation with its times alone, without what is said about them; amounts without a rate are left out."""
@@ -125,13 +123,8 @@ class Case:
                 said.insert(1, Assumption("counting", f"{format_quantity(float(amount), 'B')} {text}"))
         if measured_of(self.machine) == "bandwidth":
             said.append(Assumption("machine", f"the bandwidth of {data_level(self.machine).name} is a measured one"))
-        said += own
-        said += _conversions_said(self.ops)
-        said += describe_given(self.machine)
-        said += self.machine.warnings
-        said += self.conventions.estimate_said()
-        said += [] if needed is None else _fit_said(needed)
-        said += self._tile_said()
+        said += [*own, *_conversions_said(self.ops), *describe_given(self.machine), *self.machine.warnings]
+        said += [*self.conventions.estimate_said(), *([] if needed is None else _fit_said(needed)), *self._tile_said()]
         return list(dict.fromkeys(said))
 
     def _tile_said(self) -> list[Assumption]:

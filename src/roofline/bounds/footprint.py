@@ -43,10 +43,7 @@ class Footprint:
     @property
     def total(self) -> Size:
         """Bytes needed at once."""
-        if self.whole is not None:
-            return self.whole
-        values = list(self.parts.values())
-        return sum(values)
+        return sum(self.parts.values()) if self.whole is None else self.whole
 
     @property
     def fits(self) -> Any:
@@ -136,13 +133,8 @@ class Footprint:
 
     def amounts(self) -> dict[str, Any]:
         """The same as a part of an answer, whose formulas stand under paths of its own."""
-        return {
-            "level": self.level,
-            "parts": dict(self.parts),
-            "total": self.total,
-            "capacity": self.capacity,
-            "fits": self.fits,
-        }
+        fields = {"level": self.level, "parts": dict(self.parts), "total": self.total}
+        return {**fields, "capacity": self.capacity, "fits": self.fits}
 
 
 def only_where(runs: Any, value: Size | None) -> Any:
@@ -161,10 +153,9 @@ def footprint(ops: Sequence[Op]) -> Footprint:
     """
     memories: dict[str, _Memory] = {}
     for index, op in enumerate(ops):
-        for tensor in op.reads:
-            memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).read(tensor, index)
-        for tensor in op.writes:
-            memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).write(tensor, index)
+        for tensors, made in ((op.reads, False), (op.writes, True)):
+            for tensor in tensors:
+                memories.setdefault(tensor.storage or tensor.ident, _Memory(tensor.role)).hold(tensor, index, made=made)
     parts: dict[str, Size] = {}
     lives: list[tuple[Size, int, int]] = []
     for memory in memories.values():
@@ -212,15 +203,14 @@ class _Memory:
         self.needed = self.made = self.last = -1
         self._sizes: dict[str, Size] = {}
 
-    def read(self, tensor: Tensor, index: int) -> None:
-        """Note that an operation reads a tensor in it."""
-        self.needed = index if self.needed < 0 else self.needed
-        self._hold(tensor, index)
-
-    def write(self, tensor: Tensor, index: int) -> None:
-        """Note that an operation writes a tensor in it."""
-        self.made = index if self.made < 0 else self.made
-        self._hold(tensor, index)
+    def hold(self, tensor: Tensor, index: int, *, made: bool) -> None:
+        """Note that an operation reads a tensor in it, or writes one."""
+        if made:
+            self.made = index if self.made < 0 else self.made
+        else:
+            self.needed = index if self.needed < 0 else self.needed
+        self.last = index
+        self._sizes[tensor.ident] = tensor.capacity_bytes
 
     @property
     def stays(self) -> bool:
@@ -231,10 +221,6 @@ class _Memory:
     def size(self) -> Size:
         """Bytes of the largest tensor in it."""
         return maximum(*self._sizes.values())
-
-    def _hold(self, tensor: Tensor, index: int) -> None:
-        self.last = index
-        self._sizes[tensor.ident] = tensor.capacity_bytes
 
 
 def _most_at_once(lives: Sequence[tuple[Size, int, int]], length: int) -> Size:

@@ -68,9 +68,8 @@ def _is_empty(tensor: Tensor) -> bool:
 def check_policy(policy: str) -> None:
     """Refuse a byte policy that there is none of."""
     if policy not in BYTE_POLICIES:
-        raise InputError(
-            f"unknown byte policy {policy!r}", hint=suggest(str(policy), BYTE_POLICIES, what="byte policies")
-        )
+        hint = suggest(str(policy), BYTE_POLICIES, what="byte policies")
+        raise InputError(f"unknown byte policy {policy!r}", hint=hint)
 
 
 #: Roles of what stays after the program: written for good, whoever reads it before.
@@ -133,7 +132,9 @@ def _joins(op: Op) -> bool:
 
 
 def _minimal(ops: Sequence[Op]) -> Keep:
-    producer, consumers, whole = _producers(ops), _consumers(ops), _written_whole(ops)
+    producer, consumers = _producers(ops), _consumers(ops)
+    # the last that writes all of a tensor: what others write is a part of that
+    whole = {t.ident: index for index, op in enumerate(ops) for t in op.writes if t.touched is None}
     ops = _moving_what_is_read(ops, consumers)
     payer = {ident: _largest_read(ops, ident, users) for ident, users in consumers.items() if ident not in producer}
 
@@ -202,11 +203,6 @@ def _given(tensor: Tensor) -> Tensor:
 def _needed(tensor: Tensor) -> Tensor:
     """The tensor with so much of it moved as a floor counts of what is read."""
     return tensor if tensor.needed is None else replace(tensor, touched=tensor.needed)
-
-
-def _written_whole(ops: Sequence[Op]) -> dict[str, int]:
-    """Of the operations that write a tensor, the last that writes all of it: what others write is a part of that."""
-    return {t.ident: index for index, op in enumerate(ops) for t in op.writes if t.touched is None}
 
 
 def _adds(op: Op, ident: str) -> bool:
