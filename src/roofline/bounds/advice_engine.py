@@ -193,10 +193,8 @@ def operands(asked: Question) -> list[Operand]:
     """List the distinct tensors an expression reads from memory, in order of appearance."""
     roles = {t.ident: t.role for op in asked.one_plan().ops() for t in op.reads}
     shapes: dict[str, Shape] = {}
-    for step in asked.parsed.steps:
-        for shape in step.inputs:
-            if shape.source == "input":
-                shapes.setdefault(shape.ident, shape)
+    for shape in (shape for step in asked.parsed.steps for shape in step.inputs if shape.source == "input"):
+        shapes.setdefault(shape.ident, shape)
     return [
         Operand(i, ident, roles.get(ident, "activation"), shape.dtype, shape.written)
         for i, (ident, shape) in enumerate(shapes.items())

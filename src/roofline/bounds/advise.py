@@ -126,17 +126,14 @@ class Advice(BeforeAndAfter):
             return None
         sizes = {name: size for name, size in asked.sizes.items() if isinstance(size, int | float)}
         now, then = (
-            {each.name: getattr(q.conventions, each.name) for each in fields(q.conventions)} for q in (asked, was)
+            {each.name: getattr(q.conventions, each.name) for each in fields(q.conventions)}
+            | {"over": q.machine.over or "main", "unit": q.machine.unit or "auto"}
+            for q in (asked, was)
         )
-        for which, of in ((asked, now), (was, then)):
-            of |= {"over": which.machine.over or "main", "unit": which.machine.unit or "auto"}
         figures_set = changed_figures(asked.machine, was.machine)
         options = changed_words(then, {**now, "set": figures_set} if figures_set else now)
-        return (
-            None
-            if options is None
-            else {"expression": asked.text, "sizes": sizes, "on": asked.machine.target, "options": options}
-        )
+        said = {"expression": asked.text, "sizes": sizes, "on": asked.machine.target, "options": options}
+        return None if options is None else said
 
     def __repr__(self) -> str:
         before, after = format_quantity(self.before.lower, "s"), format_quantity(self.after.lower, "s")

@@ -110,9 +110,8 @@ class ResourceUse:
     def __repr__(self) -> str:
         unit = "FLOP" if self.quantity == "flops" else "" if self.quantity == "hops" else "B"
         of = f" {self.dtype}" if self.dtype else ""
-        return (
-            f"<ResourceUse {self.resource}{of}: {format_amount(self.amount, unit)} in {format_amount(self.time, 's')}>"
-        )
+        amount, time = format_amount(self.amount, unit), format_amount(self.time, "s")
+        return f"<ResourceUse {self.resource}{of}: {amount} in {time}>"
 
 
 def decoded(binding: Any) -> Any:
@@ -410,9 +409,8 @@ class Bound(Measurable, Comparable):
         (1.48, True)
         """
         if is_array(self.lower) or is_symbol(self.lower):
-            rows = either(
-                "`roofline profile runs.csv`", 'roofline.profile([{"m": 64, "n": 8192, "k": 8192, "us": 96}, …])'
-            )
+            python = 'roofline.profile([{"m": 64, "n": 8192, "k": 8192, "us": 96}, …])'
+            rows = either("`roofline profile runs.csv`", python)
             hint = f"give each size one number; {rows} takes many runs"
             raise InputError("a measured time is of one configuration", hint=hint)
         if self.is_rate_only:
@@ -624,9 +622,8 @@ class Bound(Measurable, Comparable):
 
         sizes = {name: value for name, value in self.sizes.items() if is_array(value)}
         times = {"lower": self.lower, "op_by_op": self.op_by_op, "upper": self.upper}
-        expected = self.expectation
-        found = {} if expected is None else {"expected": expected.value, "low": expected.low, "high": expected.high}
-        times |= found
+        if (expected := self.expectation) is not None:
+            times |= {"expected": expected.value, "low": expected.low, "high": expected.high}
         columns = {**sizes, **times, "bound_by": self.bound_by.as_names()}
         entries = zip(columns, np.broadcast_arrays(*columns.values()), strict=True)
         rows = zip(*(whole(each) if name in sizes else each.ravel().tolist() for name, each in entries), strict=True)
@@ -1155,20 +1152,13 @@ def _record(answer: Bound) -> dict[str, Any]:
 
 
 def _operation_record(part: OpBound) -> dict[str, Any]:
+    op, binds = part.op, part.bound_by
     return {
-        "name": part.op.name,
-        "kind": part.op.kind,
-        "where": part.op.where or None,
-        "repeat": plain_data(part.op.repeat),
-        "dims": plain_data(dict(part.op.dims)),
-        "flops": part.flops,
-        "bytes": part.bytes,
-        "intensity": part.intensity,
-        "times": dict(part.times),
-        "lower": part.lower,
-        "upper": part.upper,
-        "bound_by": part.bound_by if isinstance(part.bound_by, str) else None,
-    }
+        "name": op.name, "kind": op.kind, "where": op.where or None, "repeat": plain_data(op.repeat),
+        "dims": plain_data(dict(op.dims)), "flops": part.flops, "bytes": part.bytes, "intensity": part.intensity,
+        "times": dict(part.times), "lower": part.lower, "upper": part.upper,
+        "bound_by": binds if isinstance(binds, str) else None,
+    }  # fmt: skip
 
 
 def _rate_record(use: ResourceUse) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
@@ -63,7 +63,6 @@ from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
-    Cell,
     Column,
     Headline,
     Row,
@@ -590,30 +589,23 @@ def _figures(found: Communication, *, as_data: bool = False) -> Table:
         says = f"{row.says} ({row.limit})" if row.limit else row.says
         sent = [row.sent_by_link.get(link, 0) for link in links] or [row.sent]
         amounts = (*(Amount(each, "B") for each in sent), Amount(row.hops), Amount(row.wire_time, "s"))
-        more = _more_data(row, found) if as_data else ()
+        crossing = row.crossing(found.nbytes)
+        half = "" if crossing is None else Amount(crossing, "B")
+        more = (Amount(row.time, "s"), Amount(found.nbytes, "B"), half) if as_data else ()
         rows.append(Row((row.algorithm, *amounts, hop_time, *more, says), _tone(row, found)))
     names += ("time", "bytes", "latency_bound_below") if as_data else ()
-    return Table(
-        (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how")),
-        rows,
-        _ALGORITHMS,
-    )
+    columns = (Column("algorithm", wrap="words"), *figures(*names), Column(wrap="anywhere", meaning="how"))
+    return Table(columns, rows, _ALGORITHMS)
 
 
-def _more_data(row: AlgorithmCost, found: Communication) -> list[Cell]:
-    """The time of an algorithm, the bytes of the array, and n½."""
-    crossing = row.crossing(found.nbytes)
-    return [Amount(row.time, "s"), Amount(found.nbytes, "B"), "" if crossing is None else Amount(crossing, "B")]
-
-
-def _fastest_first(found: Communication) -> list[AlgorithmCost]:
+def _fastest_first(found: Communication) -> Sequence[AlgorithmCost]:
     """The algorithm taken, then the others by their times: those that could run before the limits of others."""
-    rows = list(found.algorithms)
-    if not all(is_number(row.time) for row in rows):
-        return rows
-    return sorted(
-        rows, key=lambda row: (row.algorithm != found.algorithm, bool(row.limit), float(row.time), float(row.hops))
-    )
+
+    def place(row: AlgorithmCost) -> tuple[bool, bool, float, float]:
+        return row.algorithm != found.algorithm, bool(row.limit), float(row.time), float(row.hops)
+
+    are_numbers = all(is_number(row.time) for row in found.algorithms)
+    return sorted(found.algorithms, key=place) if are_numbers else found.algorithms
 
 
 def _formulas(found: Communication) -> Table:
@@ -823,14 +815,17 @@ def comm(
     if is_symbol(op.dims["bytes"]) and asked.conventions.algorithm is None:
         chosen = default_algorithm(kind, over, density, op.writes[0].dtype)
     dtype = op.writes[0].dtype
-    names = algorithms(kind, over, dtype)
-    tiers = len(link_groups(over))
+    names, tiers = algorithms(kind, over, dtype), len(link_groups(over))
     rows = [
         _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name, tiers), limit_reason(kind, over, name))
         for name in names
     ]
-    if chosen not in names:
+    crossing = None
+    if chosen in names:
+        crossing = latency_crossover(kind, over, laid.machine, algorithm=chosen, density=density, dtype=dtype)
+    else:
         rows.append(_row(asked, chosen, "the fastest at each size"))
+        crossing = rows[-1].crossing(op.dims["bytes"]) if is_array(rows[-1].wire_time) else None
     answer = asked.answer()
     return Communication(
         replace(answer, assumptions=(*answer.assumptions, *rounding)),
@@ -839,11 +834,7 @@ def comm(
         chosen,
         op.dims["bytes"],
         tuple(rows),
-        latency_crossover(kind, over, laid.machine, algorithm=chosen, density=density, dtype=dtype)
-        if chosen in names
-        else rows[-1].crossing(op.dims["bytes"])
-        if is_array(rows[-1].wire_time)
-        else None,
+        crossing,
         regimes(kind, over, laid.machine, density=density, dtype=dtype),
         op.dims["chips"],
         density,
@@ -858,14 +849,11 @@ def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -
     if not sharp:
         return {kind: algorithm} if isinstance(algorithm, str) else algorithm
     if kind != "AllReduce":
-        raise InputError(f"the switches add up an AllReduce, and this is {_an(kind)}", hint="leave sharp out")
+        article = "an" if kind[0] in "AEIOU" else "a"
+        raise InputError(f"the switches add up an AllReduce, and this is {article} {kind}", hint="leave sharp out")
     if isinstance(algorithm, str):
         raise InputError(f"sharp and the algorithm {algorithm} are both asked for", hint="leave one of them out")
     return {**(algorithm or {}), "AllReduce": "in-switch"}
-
-
-def _an(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "AEIOU" else f"a {kind}"
 
 
 def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCost:
@@ -874,8 +862,6 @@ def _row(asked: Question, name: str, says: str, limit: str = "") -> AlgorithmCos
     wire = {resource: time for resource, time in answer.times.items() if resource in answer.wire}
     work = sum((part.op.work * part.op.repeat for part in answer.ops if part.op.kind == "collective"), Work())
     known = all(rate(answer.machine, key) is not None for key in work if key.quantity == "hops")
-    hop_time = sum(use.time for use in answer.uses if use.quantity == "hops")
-    busiest = maximum(*wire.values())
-    sent = maximum(*answer.wire.values())
-    hop_time = hop_time if known else None
+    hop_time = sum(use.time for use in answer.uses if use.quantity == "hops") if known else None
+    busiest, sent = maximum(*wire.values()), maximum(*answer.wire.values())
     return AlgorithmCost(name, says, sent, work.total("hops"), busiest, hop_time, limit, dict(answer.wire))

@@ -184,9 +184,8 @@ def power_asked(machine: Machine, power: Any) -> tuple[float | None, list[str]]:
         return None, []
     watts = chip_power(machine, power)
     if watts is None:
-        raise InputError(
-            f"no power of {machine.name} is known", hint=f"give it in watts, as in {spelled('power', 700)}"
-        )
+        hint = f"give it in watts, as in {spelled('power', 700)}"
+        raise InputError(f"no power of {machine.name} is known", hint=hint)
     if not is_tdp(power):
         return watts, []
     return watts, [f"power: the data sheet's {watts:g} W, an upper bound, hosts and cooling not in it"]
@@ -208,9 +207,8 @@ def check_amounts(**amounts: Size) -> None:
             continue
         several = value.ravel() if is_array(value) else [value]
         if not all(is_number(each) and LEAST <= each <= MOST for each in several):
-            raise InputError(
-                f"{name} is {quoted(value)}", hint=f"a number above 0, an array or a symbol; {LEAST:g} to {MOST:g}"
-            )
+            hint = f"a number above 0, an array or a symbol; {LEAST:g} to {MOST:g}"
+            raise InputError(f"{name} is {quoted(value)}", hint=hint)
 
 
 @takes()
@@ -224,7 +222,6 @@ def token_cost(
     check_amounts(time=time, tokens=tokens, chips=chips)
     for name, value in (("price", price), ("power", power)):
         if value is not None and not (isinstance(value, int | float) and 0 <= value < float("inf")):
-            raise InputError(
-                f"{name} is {quoted(value)}", hint="dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
-            )
+            hint = "dollars a chip-hour, as in 2.5; watts of a chip, as in 700"
+            raise InputError(f"{name} is {quoted(value)}", hint=hint)
     return MillionCost(chip_hours(time * chips / tokens), price, power)

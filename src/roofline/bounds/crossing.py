@@ -291,9 +291,10 @@ def by_algorithm(asked: Question, unknown: str, x: Any, known: Mapping[Any, Any]
             answer = asked.vary(algorithm=name).answer(symbolic=True)
         except InputError:
             continue
-        crossing = _crossing(answer, name, unknown, x, {**_rates(answer), **known})
-        if crossing is not None:
-            found.append(crossing)
+        numbers = {use.rate.value: use.rate.plain for use in answer.uses if use.rate.plain is not None} | {**known}
+        form = busiest_crossing(answer, x, numbers)
+        if form is not None:
+            found.append(Crossing(name, unknown, form, positive_number(put_numbers(form, numbers))))
     return tuple(found)
 
 
@@ -314,21 +315,8 @@ def _algorithms(asked: Question) -> list[str]:
     sent: list[Op] = [op for op in laid.ops if op.kind == "collective"]
     if mesh is None:
         return []
-    names = (
-        name
-        for op in sent
-        for name in algorithms(op.options["collective"], mesh.select(op.options["axes"]), op.writes[0].dtype)
-    )
-    return list(dict.fromkeys(names))
-
-
-def _rates(answer: Bound) -> dict[Any, float]:
-    return {use.rate.value: use.rate.plain for use in answer.uses if use.rate.plain is not None}
-
-
-def _crossing(answer: Bound, name: str, unknown: str, x: Any, known: Mapping[Any, Any]) -> Crossing | None:
-    form = busiest_crossing(answer, x, known)
-    return None if form is None else Crossing(name, unknown, form, positive_number(put_numbers(form, known)))
+    each = ((op.options["collective"], mesh.select(op.options["axes"]), op.writes[0].dtype) for op in sent)
+    return list(dict.fromkeys(name for one in each for name in algorithms(*one)))
 
 
 def busiest_crossing(answer: Bound, x: Any, known: Mapping[Any, Any]) -> Any:

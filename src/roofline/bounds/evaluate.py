@@ -105,7 +105,7 @@ def bound_of_work(
         part = price_op(op, (op.work + load) * op.repeat, machine, rates_of, missing, kernel)
         parts.append(part)
         notes.update(dict.fromkeys(Assumption("rates", use.rate.note) for use in part.uses if use.rate.note))
-    times = _total({}, (part.times for part in parts))
+    times = _total(part.times for part in parts)
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
     lower, upper = maximum(*times.values()), sum(times.values())
@@ -123,7 +123,7 @@ def bound_of_work(
         machine=machine,
         sizes=dict(sizes or {}),
         flops=flops,
-        flops_by=_total({}, [{f"{u.resource}/{u.dtype}": u.amount} for u in uses if u.quantity == "flops"]),
+        flops_by=_total([{f"{u.resource}/{u.dtype}": u.amount} for u in uses if u.quantity == "flops"]),
         bytes=loaded,
         wire=_amounts(uses, "wire"),
         intensity=intensity,
@@ -153,7 +153,7 @@ def one_after_another(parts: Sequence[OpBound]) -> Size:
         if part.times:
             kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
     return sum(
-        inside[0].lower if len(inside) == 1 else maximum(*_total({}, (part.times for part in inside)).values())
+        inside[0].lower if len(inside) == 1 else maximum(*_total(part.times for part in inside).values())
         for inside in kernels.values()
     )
 
@@ -178,11 +178,12 @@ def price_op(
     return OpBound(op, tuple(uses), times, maximum(*times.values()), sum(times.values()), kernel)
 
 
-def _total(start: dict[str, Size], many: Any) -> dict[str, Size]:
+def _total(many: Iterable[Mapping[str, Size]]) -> dict[str, Size]:
+    found: dict[str, Size] = {}
     for times in many:
         for name, time in times.items():
-            start[name] = start[name] + time if name in start else time
-    return start
+            found[name] = found[name] + time if name in found else time
+    return found
 
 
 def _merge(uses: Any) -> tuple[ResourceUse, ...]:
@@ -198,7 +199,7 @@ def _merge(uses: Any) -> tuple[ResourceUse, ...]:
 
 
 def _amounts(uses: Sequence[ResourceUse], quantity: str) -> dict[str, Size]:
-    return _total({}, [{use.resource: use.amount} for use in uses if use.quantity == quantity])
+    return _total([{use.resource: use.amount} for use in uses if use.quantity == quantity])
 
 
 def _headline_time(uses: Sequence[ResourceUse], work: Work) -> Size | None:
@@ -249,13 +250,8 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
     what = f"{key.quantity} on {key.place}" if key.quantity == "flops" else f"{key.quantity} at {key.place}"
     given = f" in {key.dtype}" if key.dtype else ""
     unit = {"flops": "FLOP", "hops": "hops"}.get(key.quantity, "B")
-    count = (
-        ""
-        if amount is None or is_array(amount)
-        else f" ({format_quantity(amount, unit)})"
-        if isinstance(amount, int | float)
-        else f" ({amount})"
-    )
+    said = format_quantity(amount, unit) if isinstance(amount, int | float) else amount
+    count = "" if amount is None or is_array(amount) else f" ({said})"
     kind = "latency" if key.quantity == "hops" else "rate"
     named = ""
     if key.quantity == "hops":

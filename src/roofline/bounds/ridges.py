@@ -37,14 +37,9 @@ from roofline.signatures import either, takes
 
 #: Activation and weight formats of the critical batches.
 MIXES = (
-    ("bf16", "bf16"),
-    ("fp16", "fp16"),
-    ("bf16", "int8"),
-    ("bf16", "int4"),
-    ("fp8", "fp8"),
-    ("int8", "int8"),
+    ("bf16", "bf16"), ("fp16", "fp16"), ("bf16", "int8"), ("bf16", "int4"), ("fp8", "fp8"), ("int8", "int8"),
     ("fp32", "fp32"),
-)
+)  # fmt: skip
 
 _LARGE = 2**40
 
@@ -237,17 +232,13 @@ def zones(on: str | Machine, bandwidths: Sequence[float | str] = (), *, dtype: s
     own = [m.bandwidth.value for m in machine.memories if m.name == level and m.bandwidth]
     wanted = sorted({parse(b, "B/s") for b in bandwidths} or set(own), reverse=True)
     if not wanted:
-        raise InputError(
-            f"{machine.name} has no bandwidth at {level}",
-            hint=f"give one, as in {either('--bandwidth 8.2e11', 'bandwidths=[8.2e11]')}",
-        )
+        hint = f"give one, as in {either('--bandwidth 8.2e11', 'bandwidths=[8.2e11]')}"
+        raise InputError(f"{machine.name} has no bandwidth at {level}", hint=hint)
     asked = Question(machine=machine, raw={"intensity": 1.0, "dtype": dtype})
     answers = [asked.vary(machine=override(machine, {level: b})).answer() for b in wanted]
     ridges = [a.critical_intensity for a in answers]
     if any(r is None for r in ridges):
-        raise InputError(
-            f"{machine.name} has no peak for {dtype}",
-            hint=f"give one, as in {either(f'--set {dtype}=1e14', f'set={{{dtype!r}: 1e14}}')}",
-        )
+        hint = f"give one, as in {either(f'--set {dtype}=1e14', f'set={{{dtype!r}: 1e14}}')}"
+        raise InputError(f"{machine.name} has no peak for {dtype}", hint=hint)
     peak = next(u.rate.value for u in answers[0].uses if u.quantity == "flops")
     return Zones(machine, dtype, peak, tuple(wanted), tuple(float(r) for r in ridges if r is not None))

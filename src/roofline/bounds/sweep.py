@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -401,10 +402,7 @@ class LineTable(BlockTable):
         line = self.lines[choice]
         return {
             "assumes": tuple(map(str, line.asked.particular(line.sample.assumptions))),
-            "incomplete": (
-                *line.sample.incomplete,
-                *(f"some rows have no figures: {why}" for why in line.failed),
-            ),
+            "incomplete": (*line.sample.incomplete, *(f"some rows have no figures: {why}" for why in line.failed)),
         }
 
     def in_memory(self, progress: Progress | None = None, *, usual: bool = False) -> Sweep:
@@ -414,21 +412,15 @@ class LineTable(BlockTable):
             del columns["fits"]
         lines = self.lines[: -(-done // prod(self.shape))]
         said = [(*line.assumptions, *(line.no_closed_form if self.is_long else ())) for line in lines]
-        gaps = [(*line.incomplete, *_without_figures(line, prod(self.shape))) for line in lines]
+        each = f"{prod(self.shape):,} rows have no figures"
+        gaps = [(*line.incomplete, *(f"{n:,} of {each}: {why}" for why, n in line.failed.items())) for line in lines]
         cut = [(stopped(done, self.rows, "rows"),)] if done < self.rows else []
-        assumed, missing = (
-            tuple(dict.fromkeys(each for part in parts for each in part)) for parts in (said, gaps + cut)
-        )
+        assumed, missing = (tuple(dict.fromkeys(chain.from_iterable(parts))) for parts in (said, gaps + cut))
         shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)
         formulas, asked = dict(self.lines[0].formulas), tuple(line.asked for line in self.lines)
         untimed = untimed_apart(line.incomplete for line in lines)
         apart = tuple(map(tuple, untimed)) if untimed[1:] and any(untimed) else ()
         return Sweep(asked, (*self.axes, *formulas), columns, shape, assumed, missing, formulas=formulas, untimed=apart)
-
-
-def _without_figures(line: ArrayLine, rows: int) -> Iterator[str]:
-    for why, count in line.failed.items():
-        yield f"{count:,} of {rows:,} rows have no figures: {why}"
 
 
 def _on_one_plan(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[str, str]) -> Question:
