@@ -54,16 +54,9 @@ from roofline.work import Key
 
 #: Words that users have for kernels.
 MEANT = {
-    "gemm": "contraction",
-    "matmul": "contraction",
-    "attention": "attention",
-    "moe": "experts",
-    "norm": "norm",
-    "prefill": "prefill_attention",
-    "decode": "decode_attention",
-    "allreduce": "collective",
-    "softmax": "norm",
-}
+    "gemm": "contraction", "matmul": "contraction", "attention": "attention", "moe": "experts", "norm": "norm",
+    "prefill": "prefill_attention", "decode": "decode_attention", "allreduce": "collective", "softmax": "norm",
+}  # fmt: skip
 #: Steps, whose errors are those of folds or sources that were left out.
 WITHOUT_HALVES = ("served_step", "first_token", "training_step")
 #: Kinds that a library's own constants alone speak of, and kinds whose constants go by the link between chips.
@@ -163,11 +156,8 @@ class Accuracy(Answer):
         if self.borrowed:
             yield from self._of_other_chips()
         covers = "80% covers: measurements within the interval"
-        yield Listing(
-            "errors",
-            [f"of estimates against measurements: median, mean and 90th percentile of their size; bias; {covers}"],
-            "quiet",
-        )
+        said = f"of estimates against measurements: median, mean and 90th percentile of their size; bias; {covers}"
+        yield Listing("errors", [said], "quiet")
         paths = "; ".join(one.path for one in self.records)
         yield Listing("words", [f"{word}: {what}" for word, what in WORDS.items() if word in paths], "quiet")
         if any(one.version for one in self.records):
@@ -203,9 +193,8 @@ class Accuracy(Answer):
         columns += [*_ERRORS, Column("80%", align="right")]
         yield Sentences(["without constants of its own: those of other chips, moved by figures of the data sheets"])
         yield Table(columns, [_borrowed_row(one) for one in self.borrowed], name="borrowed")
-        yield Sentences(
-            ["errors of chips that such constants were not fitted to; 80%: measured ÷ expected time"], "quiet"
-        )
+        said = "errors of chips that such constants were not fitted to; 80%: measured ÷ expected time"
+        yield Sentences([said], "quiet")
         yield BLANK
 
     @property
@@ -273,9 +262,8 @@ class Accuracy(Answer):
 
     def one_line(self) -> str:
         """How many records, and the range of their median errors."""
-        errors = sorted(
-            [one.error.get("mdape", 0.0) for one in self.records] + [one.seen.error["mdape"] for one in self.borrowed]
-        )
+        known = [one.error.get("mdape", 0.0) for one in self.records]
+        errors = sorted([*known, *(one.seen.error["mdape"] for one in self.borrowed)])
         ends = dict.fromkeys(format_percent(error) for error in (errors[0], errors[-1]))
         return f"Accuracy: {len(errors)} kinds of kernel, median error {' to '.join(ends)}"
 
@@ -429,9 +417,8 @@ def _check_used(
     """Refuse constants of one's own of which none is among those that are asked for."""
     chips = {one.chip for one in records} | {name for one in borrowed for name in one.chips}
     if own and not any(one.chip in chips for one in own):
-        said = (
-            f"{spelled('constants')} holds none of {' '.join(asked)}, but of {', '.join(sorted({o.chip for o in own}))}"
-        )
+        others = ", ".join(sorted({one.chip for one in own}))
+        said = f"{spelled('constants')} holds none of {' '.join(asked)}, but of {others}"
         raise InputError(said, hint="name that chip, or leave them out")
 
 
@@ -529,7 +516,11 @@ class HeldAccuracy(Answer):
         yield BLANK
         columns = [Column("library"), Column("kernel", wrap="words"), Column("format"), Column("constants")]
         columns += [*(each._replace(spare=0) for each in _ERRORS), Column("80% covers", align="right")]
-        yield Table(columns, [_held_row(one) for one in self.kinds], name="accuracy")
+        rows = []
+        for one in self.kinds:
+            errors = (*_error_cells(one.errors.to_dict(), one.errors.count), percentage(one.coverage))
+            rows.append(Row((one.library, kernel_in_words(one.kernel, one.path), one.formats, one.basis, *errors)))
+        yield Table(columns, rows, name="accuracy")
         yield BLANK
         said = ["of estimates against these runs, by constants as they are"]
         if any(one.own for one in self.kinds):
@@ -552,11 +543,6 @@ class HeldAccuracy(Answer):
         ]
         places = {why: list(each) for why, each in self.left_out.items()}
         return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": self.rejected, "left_out": places}
-
-
-def _held_row(one: Held) -> Row:
-    errors = (*_error_cells(one.errors.to_dict(), one.errors.count), percentage(one.coverage))
-    return Row((one.library, kernel_in_words(one.kernel, one.path), one.formats, one.basis, *errors))
 
 
 @takes()

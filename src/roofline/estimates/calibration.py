@@ -138,11 +138,10 @@ class Calibrated:
         where, seconds, expected = self.outside[0]
         ends = " to ".join(format_quantity(expected * end, "s") for end in self.constants.interval[0])
         lie = "lies" if len(self.outside) == 1 else "lie"
-        return (
-            f"{len(self.outside)} of {self.after.count} runs of {self.kind} {lie} outside the interval of 80% of their "
-            f"own constants, furthest {where}: {format_quantity(seconds, 's')}, expected "
-            f"{format_quantity(expected, 's')} ({ends})"
-        )
+        many = f"{len(self.outside)} of {self.after.count} runs of {self.kind}"
+        took, wanted = format_quantity(seconds, "s"), format_quantity(expected, "s")
+        said = f"{many} {lie} outside the interval of 80% of their own constants, furthest {where}"
+        return f"{said}: {took}, expected {wanted} ({ends})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -182,29 +181,15 @@ class Calibration(Answer):
         """A row a kind of kernel, then what was left out."""
         yield Headline(f"calibration of {self.target}", f"for {self.library}")
         yield BLANK
-        columns = [
-            Column("library"),
-            Column("kernel", wrap="words"),
-            Column("format"),
-            *figures("rows", "error before"),
-            *(Column("after", align="right", meaning="error after"), *figures("bias before")),
-            Column("after", align="right", meaning="bias after"),
-        ]
-        rows = [
-            Row(
-                (
-                    one.constants.library,
-                    kernel_in_words(one.constants.kernel, one.constants.path),
-                    one.formats,
-                    Amount(one.after.count, "", str(one.after.count)),
-                    percentage(one.before.mdape),
-                    percentage(one.after.mdape),
-                    percentage(one.before.bias, signed=True),
-                    percentage(one.after.bias, signed=True),
-                )
-            )
-            for one in self.fitted
-        ]
+        columns = [Column("library"), Column("kernel", wrap="words"), Column("format")]
+        columns += [*figures("rows", "error before"), Column("after", align="right", meaning="error after")]
+        columns += [*figures("bias before"), Column("after", align="right", meaning="bias after")]
+        rows = []
+        for one in self.fitted:
+            kind = (one.constants.library, kernel_in_words(one.constants.kernel, one.constants.path), one.formats)
+            errors = (percentage(each.mdape) for each in (one.before, one.after))
+            biases = (percentage(each.bias, signed=True) for each in (one.before, one.after))
+            rows.append(Row((*kind, Amount(one.after.count, "", str(one.after.count)), *errors, *biases)))
         yield Table(columns, rows, name="calibration")
         yield BLANK
         yield Listing("errors", [f"before: of the constants it started from; after: of {LEFT_OUT}"], "quiet")
@@ -243,13 +228,9 @@ class Calibration(Answer):
         return {"schema": "roofline/calibration/1", **body, "left_out": places}
 
     def save(
-        self,
-        path: str | os.PathLike[str],
-        table: str | None = None,
-        *,
-        width: int | None = None,
+        self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None,
         theme: str | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
         if table is not None or width is not None or theme is not None:
             super().save(path, table, width=width, theme=theme)
@@ -362,10 +343,8 @@ def refitted(
     record = sources[0][0]
     model = KERNELS[record.kernel]
     own: list[str] | None = model.own()
-    if record.transferred_from == TYPICAL:
-        prior = TYPICAL_PRIOR
-        if len(rows) >= ROWS_FOR_ALL:  # no chip is near: every constant that the rows can tell moves
-            own = None
+    if record.transferred_from == TYPICAL:  # no chip is near: every constant that the rows can tell moves
+        prior, own = TYPICAL_PRIOR, None if len(rows) >= ROWS_FOR_ALL else own
     before = expected_before(sources, rows)
     after = np.empty(len(rows))
     folds = np.arange(len(rows)) % min(5, len(rows))

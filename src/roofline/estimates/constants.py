@@ -51,6 +51,8 @@ HEADING = "[[constants]]"
 OWN_RUNS = "calibrated from runs of one's own"
 #: Which runs the errors of calibrated constants are of: never those that the constants of that estimate were fitted to.
 LEFT_OUT = "a fifth of the runs at a time, by constants of the others"
+#: The words that a record tells what it is of by.
+_WORDS = ("chip", "kernel", "dtype", "library", "version", "path", "policy", "state", "source", "transferred_from")
 #: Entries of an error that count rows.
 COUNTS = ("n_fit", "n_test")
 #: The least share of the runs left out with which an interval is said to hold 80%.
@@ -215,30 +217,20 @@ class KernelConstants:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as it stands in a file."""
-        names = (
-            "chip",
-            "kernel",
-            "dtype",
-            "library",
-            "version",
-            "path",
-            "policy",
-            "state",
-            "source",
-            "transferred_from",
+        plain = {name: getattr(self, name) for name in _WORDS if getattr(self, name)}
+        values, wider, figures = (
+            {name: four_digits(value) for name, value in each.items()}
+            for each in (self.values, self.other_model, self.figures)
         )
-        plain = {name: getattr(self, name) for name in names if getattr(self, name)}
-        ranges = {name: list(ends) for name, ends in self.valid.items()}
-        wider = {name: four_digits(value) for name, value in self.other_model.items()}
         return {
             **plain,
-            "values": {name: four_digits(value) for name, value in self.values.items()},
+            "values": values,
             **({"other_model": wider} if wider else {}),
             "error": {name: int(v) if name in COUNTS else four_digits(v) for name, v in self.error.items()},
             "edges": [four_digits(edge) for edge in self.edges],
             "interval": [[four_digits(end) for end in ends] for ends in self.interval],
-            "valid": ranges,
-            "figures": {name: four_digits(value) for name, value in self.figures.items()},
+            "valid": {name: list(ends) for name, ends in self.valid.items()},
+            "figures": figures,
         }
 
 
@@ -283,27 +275,17 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     interval = _pairs(entry.get("interval", [[1.0, 1.0]]), where, "interval")
     edges = _figures(entry.get("edges", []), where, "edges")
     if len(interval) != len(edges) + 1:
-        raise InputError(
-            f"{where}: {len(edges)} edges and {len(interval)} intervals", hint="one interval more than edges"
-        )
+        wrong = f"{where}: {len(edges)} edges and {len(interval)} intervals"
+        raise InputError(wrong, hint="one interval more than edges")
     ranges, errors, held = (_table(entry, name, where) for name in ("valid", "error", "figures"))
     valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in ranges.items()}
     error = dict(zip(errors, _figures(list(errors.values()), where, "error"), strict=True))
-    words = ("chip", "kernel", "dtype", "library", "version", "path", "state", "source", "transferred_from")
-    plain = {name: str(entry[name]) for name in words if name in entry}
+    plain = {name: str(entry[name]) for name in _WORDS if name in entry}
     figures = dict(zip(held, _figures(list(held.values()), where, "figures"), strict=True))
     return KernelConstants(
-        **plain,
-        values=values,
-        other_model=other_model,
-        policy=policy,
-        error=error,
-        edges=edges,
-        interval=interval,
-        valid=valid,
-        figures=figures,
-        stand_in=(),
-    )
+        **plain, values=values, other_model=other_model, error=error, edges=edges, interval=interval, valid=valid,
+        figures=figures, stand_in=(),
+    )  # fmt: skip
 
 
 def _values(values: Any, model: KernelModel, where: str) -> dict[str, float]:

@@ -51,21 +51,9 @@ from roofline.frozen import NamedTuple, Same
 
 #: Rows and columns of an output tile.
 TILES = (
-    (16, 64),
-    (16, 128),
-    (32, 64),
-    (32, 128),
-    (64, 32),
-    (64, 64),
-    (64, 128),
-    (64, 256),
-    (128, 32),
-    (128, 64),
-    (128, 128),
-    (128, 256),
-    (256, 64),
-    (256, 128),
-)
+    (16, 64), (16, 128), (32, 64), (32, 128), (64, 32), (64, 64), (64, 128), (64, 256),
+    (128, 32), (128, 64), (128, 128), (128, 256), (256, 64), (256, 128),
+)  # fmt: skip
 #: Into how many pieces the depth is cut.
 SPLITS = (1, 2, 4, 8, 16)
 #: How sharply a repeated call loses operands that its cache cannot hold.

@@ -68,20 +68,15 @@ from roofline.work import Key, Op
 
 #: Formats of constants by the format of a product's activations; half precision runs on the same units.
 PRODUCT_FORMATS = {
-    "bf16": "bf16",
-    "fp16": "bf16",
-    "fp8": "fp8",
-    "fp8_e4m3": "fp8",
-    "fp8_e5m2": "fp8",
-    "nvfp4": "nvfp4",
+    "bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "nvfp4": "nvfp4",
     "fp4": "nvfp4",
-}
-#: Format and path of experts by the format of their weights, where activations have more bits.
-EXPERT_WEIGHTS = {
-    "int4": ("int4", "weights only"),
-    "mxfp4": ("mxfp4", "weights only"),
-    "int8": ("int8", "weights only"),
-}
+}  # fmt: skip
+#: Formats of experts' weights beside which activations may have more bits: kernels read them as ``weights only``.
+_EXPERT_WEIGHTS = ("int4", "mxfp4", "int8")
+#: Paths of the collectives that constants are known of.
+_COLLECTIVE_PATHS = {
+    "AllReduce": "all-reduce", "AllGather": "allgather", "ReduceScatter": "reducescatter", "AllToAll": "alltoall",
+}  # fmt: skip
 #: Formats whose steps stand for another format's, in the order of preference.
 STEP_FORMATS = ("any", "fp8", "nvfp4", "bf16", "mxfp4")
 #: Formats of half precision, whose kernels are alike, and the format of activations beside weights in few bits.
@@ -318,23 +313,12 @@ class Expectation:
 
     def sections(self) -> list[Section]:
         """A row a kernel: how often it runs, its floor, what to expect of it, what that rests on."""
-        columns = (
-            Column("kernel", wrap="anywhere"),
-            *figures("runs", "at best", "expected", "low", "high"),
-            Column("constants"),
-        )
-        rows = [
-            Row(
-                (
-                    one.run.name,
-                    Amount(one.run.repeat),
-                    Amount(one.run.floor, "s"),
-                    *("" if one.source is None else Amount(t, "s") for t in (one.value, one.low, one.high)),
-                    one.basis,
-                )
-            )
-            for one in self.kernels
-        ]
+        numbers = figures("runs", "at best", "expected", "low", "high")
+        columns = (Column("kernel", wrap="anywhere"), *numbers, Column("constants"))
+        rows = []
+        for one in self.kernels:
+            times = ("" if one.source is None else Amount(t, "s") for t in (one.value, one.low, one.high))
+            rows.append(Row((one.run.name, Amount(one.run.repeat), Amount(one.run.floor, "s"), *times, one.basis)))
         return [Table(columns, rows, "expected")]
 
     def to_dict(self) -> dict[str, Any]:
@@ -414,8 +398,7 @@ class Estimator:
 
     @takes()
     def __init__(self, library: str = "vllm", files: Any = (), eager: bool = False) -> None:
-        self.eager = eager
-        self.only = ""
+        self.eager, self.only = eager, ""
         self._known: dict[tuple[Any, ...], list[tuple[KernelConstants, float]]] = {}
         self._own = read_files(files)
         only, _, library = library.rpartition("+")
@@ -470,9 +453,8 @@ class Estimator:
             wrong = f"nothing is expected of {answer.expression}"
             raise InputError(wrong, hint="it holds no operations that take time")
         # no sum of kernels is below the bound, not by a rounding either
-        value, low, high = (
-            maximum(sum(getattr(one, name) for one in found), answer.lower) for name in ("value", "low", "high")
-        )
+        sums = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
+        value, low, high = (maximum(each, answer.lower) for each in sums)
         whole = Expectation(value, low, high, found, self.library)
         if not self.eager:
             return whole
@@ -529,9 +511,8 @@ class Estimator:
         once = _plain(value / run.repeat)
         plain = with_floor(plain, once) if isinstance(once, float) else plain
         basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
-        return KernelEstimate(
-            run, _plain(value), _plain(low), _plain(high), plain, basis, record, record.outside(run.shapes)
-        )
+        value, low, high = map(_plain, (value, low, high))
+        return KernelEstimate(run, value, low, high, plain, basis, record, record.outside(run.shapes))
 
     def record(self, run: KernelRun, machine: Machine) -> KernelConstants | None:
         """The constants for a kernel: of this chip and library, else of the nearest of its vendor, else None."""
@@ -555,10 +536,8 @@ class Estimator:
         kernel, path = STAND_INS.get(run.kernel, ("", ""))
         if found or not kernel:
             return found
-        return [
-            (_standing_in(one, run.kernel), share)
-            for one, share in self._sources(replace(run, kernel=kernel, path=path), machine)
-        ]
+        others = self._sources(replace(run, kernel=kernel, path=path), machine)
+        return [(_standing_in(one, run.kernel), share) for one, share in others]
 
     def _sources(self, run: KernelRun, machine: Machine) -> list[tuple[KernelConstants, float]]:
         """The constants of a kind of kernel: those of this chip, or of its generation, or of others.
@@ -621,11 +600,9 @@ class Estimator:
             for one in formats:
                 if any(each.dtype == one and (not only_here or each.chip == machine.key) for each in mine):
                     found = self.record(KernelRun(kernel, one, path, {}, ()), machine)
-                    return (
-                        found
-                        if one in (dtype, "any") or found is None
-                        else replace(found, transferred_from=f"steps in {one}", stand_in=(one, dtype))
-                    )
+                    if one in (dtype, "any") or found is None:
+                        return found
+                    return replace(found, transferred_from=f"steps in {one}", stand_in=(one, dtype))
         return None
 
     def _distance(self, one: KernelConstants) -> tuple[bool, bool, bool]:
@@ -769,13 +746,11 @@ def _kind(op: Op) -> str:
 
 def _groups(parts: Sequence[OpBound], apart: bool) -> list[tuple[OpBound, ...]]:
     """Operations that run as one kernel, in order; ``apart`` has each of elements read and write memory."""
-    found: list[list[OpBound]] = []
+    found: list[tuple[OpBound, ...]] = []
     for part in parts:
-        if found and _joins(found[-1][-1].op, part.op, apart):
-            found[-1].append(part)
-        else:
-            found.append([part])
-    return [tuple(group) for group in found]
+        joins = bool(found) and _joins(found[-1][-1].op, part.op, apart)
+        found.append((*found.pop(), part) if joins else (part,))
+    return found
 
 
 def _joins(before: Op, op: Op, apart: bool) -> bool:
@@ -787,25 +762,17 @@ def _joins(before: Op, op: Op, apart: bool) -> bool:
     if before.kind == op.kind == "contraction" and "groups" not in op.dims:
         same = before.reads and op.reads and before.reads[0].ident == op.reads[0].ident
         return bool(same) and all(decided(before.dims[name] == op.dims[name]) for name in ("m", "k", "batch"))
-    both = (
-        not apart
-        and before.kind in ELEMENT_KINDS
-        and op.kind in (*ELEMENT_KINDS, "norm")
-        and before.kind != "embedding"
-    )
-    made = {tensor.ident for tensor in before.writes}
-    return both and (any(tensor.ident in made for tensor in op.reads) or _siblings(before, op))
+    if apart or before.kind not in ELEMENT_KINDS or before.kind == "embedding":
+        return False
+    made, modules = {tensor.ident for tensor in before.writes}, {each.where.rpartition(".")[0] for each in (before, op)}
+    if op.kind in (*ELEMENT_KINDS, "norm") and any(tensor.ident in made for tensor in op.reads):
+        return True
+    # elementwise operations of one module, as the rotations of queries and of keys
+    return before.kind == op.kind == "elementwise" and len(modules) == 1 and modules != {""}
 
 
 def _in_experts(op: Op) -> bool:
     return "groups" in op.dims or ".experts." in f".{op.where}."
-
-
-def _siblings(before: Op, op: Op) -> bool:
-    """Whether both are elementwise operations of one module, as the rotations of queries and of keys."""
-    return (
-        before.kind == op.kind == "elementwise" and before.where.rpartition(".")[0] == op.where.rpartition(".")[0] != ""
-    )
 
 
 def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -841,13 +808,7 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
     kv_bytes = dtypes.get(held.dtype).bits / 8
     dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
-    shapes = {
-        "batch": dims["batch"],
-        "heads": dims["heads"],
-        "kv_heads": dims["kv_heads"],
-        "head_size": dims["head_size"],
-        "kv_bytes": kv_bytes,
-    }
+    shapes = {name: dims[name] for name in ("batch", "heads", "kv_heads", "head_size")} | {"kv_bytes": kv_bytes}
     one = decided(dims["q_length"] <= 1)
     value_size = dims.get("v_head_size", dims["head_size"])
     if decided(value_size != dims["head_size"]):
@@ -867,9 +828,8 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
 def _without_past(run: KernelRun) -> KernelRun:
     """Attention of a few tokens as a prompt of them, which a prefill kernel runs."""
     given = {**run.shapes, "length": run.shapes["queries"], "past": 0.0}
-    path = attention_path(
-        "prefill_attention", *(given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
-    )
+    sizes = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
+    path = attention_path("prefill_attention", *sizes)
     shapes = {name: size for name, size in given.items() if name not in ("queries", "window")}
     return replace(run, kernel="prefill_attention", path=path, shapes=shapes)
 
@@ -932,8 +892,8 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "weight_bytes": dtypes.get(b).bits / 8,
         "a_bytes": dtypes.get(a).bits / 8,
     }
-    words = [EXPERT_WEIGHTS[b][1]] if a != b and b in EXPERT_WEIGHTS else []
-    dtype = EXPERT_WEIGHTS[b][0] if b in EXPERT_WEIGHTS else PRODUCT_FORMATS.get(b, b)
+    words = ["weights only"] if a != b and b in _EXPERT_WEIGHTS else []
+    dtype = PRODUCT_FORMATS.get(b, b)
     # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
     words += ["block scales"] if dtype == "fp8" else []
     words += ["no gate"] if shapes["products"] == 2 else []
@@ -944,12 +904,6 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     part = group[0]
     op, kind = part.op, str(part.op.options.get("collective", ""))
     chips, size = op.dims.get("chips", 2), op.dims.get("bytes", 0)
-    path = {
-        "AllReduce": "all-reduce",
-        "AllGather": "allgather",
-        "ReduceScatter": "reducescatter",
-        "AllToAll": "alltoall",
-    }
     # an array that goes from all to all is that of all chips: each has its part of it to send
     times = 2 if kind == "AllReduce" else 1 / chips if kind == "AllToAll" else 1
     sent = times * (chips - 1) / chips * size
@@ -958,16 +912,14 @@ def _collective_run(group: tuple[OpBound, ...]) -> KernelRun:
     if len(wires) > 1:  # over tiers each chip sends as fast as the tier that takes longest lets it
         link = minimum(link, sent * op.repeat / maximum(*(use.time for use in wires)))
     shapes = {"sent": sent, "chips": chips, "link": link}
-    return KernelRun("collective", "any", path.get(LIKE.get(kind, kind), kind), shapes, group)
+    return KernelRun("collective", "any", _COLLECTIVE_PATHS.get(LIKE.get(kind, kind), kind), shapes, group)
 
 
 def _rows_run(group: tuple[OpBound, ...]) -> KernelRun:
-    last = group[-1].op
-    rows = last.dims.get("rows", 1)
-    columns = last.dims.get("elements", 1) / rows
-    return KernelRun(
-        "norm", "fp16", "input_layernorm", {"bytes": _moved(group), "rows": rows, "columns": columns}, group
-    )
+    dims = group[-1].op.dims
+    rows = dims.get("rows", 1)
+    shapes = {"bytes": _moved(group), "rows": rows, "columns": dims.get("elements", 1) / rows}
+    return KernelRun("norm", "fp16", "input_layernorm", shapes, group)
 
 
 def _softmax_run(group: tuple[OpBound, ...]) -> KernelRun:

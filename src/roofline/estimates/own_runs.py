@@ -110,13 +110,8 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
     """Read rows of a file or a list; of those that cannot be read the reason is kept, unless none can be."""
     found, first, rows = [], None, list(rows_of(runs, A_KERNEL))
     if isinstance(runs, str | Path) and rows and (lacks := _kernel_lacks(rows[0][1])):
-        raise no_columns(
-            str(runs),
-            lacks,
-            rows[0][1],
-            (*_OURS, *_OURS.values(), "kernel", "kv"),
-            f"{_FORMS}; {spelled('model')} names one that is served",
-        )
+        hint = f"{_FORMS}; {spelled('model')} names one that is served"
+        raise no_columns(str(runs), lacks, rows[0][1], (*_OURS, *_OURS.values(), "kernel", "kv"), hint)
     for where, row in rows:
         try:
             kernel = _read(row, machine, other_chip(row.get("chip", ""), machine))
@@ -178,10 +173,8 @@ def left_out(rejected: Mapping[str, Sequence[str]], what: str = "row") -> list[s
     >>> left_out({"no time": [f"line {number}" for number in range(3, 1203)]})
     ['1,200 rows: no time (lines 3, 4, 5, 6, 7, 8 and 1,194 more)']
     """
-    return [
-        f"{len(places):,} {what}{'s' if len(places) != 1 else ''}: {why}{_places(places)}"
-        for why, places in rejected.items()
-    ]
+    many = {why: f"{len(places):,} {what}{'s' if len(places) != 1 else ''}" for why, places in rejected.items()}
+    return [f"{many[why]}: {why}{_places(places)}" for why, places in rejected.items()]
 
 
 def _places(places: Sequence[str]) -> str:
@@ -499,25 +492,15 @@ def _row_dtype(row: Mapping[str, str]) -> str:
     return name if name in PRODUCT_FORMATS else dtypes.get(name).name
 
 
-def _format(row: Mapping[str, str]) -> str:
-    """The format of the constants of a row's product or attention."""
-    dtype = _row_dtype(row)
-    return PRODUCT_FORMATS.get(dtype, dtype)
-
-
 def _product(row: Mapping[str, str]) -> KernelRun:
-    dtype = _format(row)
+    dtype = PRODUCT_FORMATS.get(_row_dtype(row), _row_dtype(row))
     size = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8": 1.0, "int4": 0.5}.get(dtype)
     if size is None:
         raise InputError(f"no kernels of {quoted(dtype)} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
     shapes = {name: _row_size(row, name) for name in _PRODUCT}
-    shapes |= {
-        "batch": _row_size(row, "batch", default=1.0),
-        "a_bytes": 2.0 if only_weights else size,
-        "b_bytes": size,
-        "out_bytes": 2.0,
-    }
+    shapes |= {"batch": _row_size(row, "batch", default=1.0), "a_bytes": 2.0 if only_weights else size}
+    shapes |= {"b_bytes": size, "out_bytes": 2.0}
     kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
     return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
 
@@ -527,7 +510,7 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     shapes["kv_heads"] = _row_size(row, "kv_heads", default=shapes["heads"])
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
-    dtype = _format(row)
+    dtype = PRODUCT_FORMATS.get(_row_dtype(row), _row_dtype(row))
     shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
     queries = _row_size(row, "q_length", default=1.0)
     if queries > shapes["length"]:

@@ -127,10 +127,8 @@ class StepEstimate:
 
     def to_dict(self) -> dict[str, Any]:
         """In SI units."""
-        return {
-            "time": self.value,
-            **attributes(self, "low", "high", "error", "error_runs", "parts", "basis", "extrapolated"),
-        }
+        names = ("low", "high", "error", "error_runs", "parts", "basis", "extrapolated")
+        return {"time": self.value, **attributes(self, *names)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,10 +260,8 @@ def _room(decode: Bound, copies: int) -> float:
 def _format(decode: Bound) -> str:
     """The format that most bytes of weights are in, by the name that constants have for it."""
     moved: Counter[str] = Counter()
-    for part in decode.ops:
-        for tensor in part.op.reads:
-            if tensor.role == "weight":
-                moved[tensor.dtype] += int(tensor.traffic_bytes * part.op.repeat)
+    for op, tensor in ((part.op, tensor) for part in decode.ops for tensor in part.op.reads if tensor.role == "weight"):
+        moved[tensor.dtype] += int(tensor.traffic_bytes * op.repeat)
     most = moved.most_common(1)[0][0] if moved else "bf16"
     return PRODUCT_FORMATS.get(most, most)
 
@@ -285,9 +281,8 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
         first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
     if token is None and first is None:
         return None
-    return ServedExpectation(
-        token, first, shapes.batch, shapes.asked, estimator.library, _said(shapes, token, output is not None)
-    )
+    said = _said(shapes, token, output is not None)
+    return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said)
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
@@ -314,11 +309,8 @@ def expect_training(estimator: Estimator, floor: Any) -> StepEstimate | None:
 
 def refuse_unmeasured(model: Model) -> None:
     """Refuse ways of serving that no constants are of."""
-    ways = {
-        "what steps take that read the host's memory": model.reads_host,
-        "what adapters take": model.adapters is not None,
-    }
-    for what in (what for what, asked in ways.items() if asked):
+    if model.reads_host or model.adapters is not None:
+        what = "what steps take that read the host's memory" if model.reads_host else "what adapters take"
         raise InputError(f"{what} was not measured", hint=f"leave {spelled('estimate')} out: the floor holds")
 
 
@@ -352,9 +344,8 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
     if shapes.batch < shapes.asked:
         said.append(f"served: {shapes.batch:g} of {shapes.asked:g} sequences have room at once, the others wait")
     if token is not None and not counts_prefills:
-        said.append(
-            f"served: no prefills between steps; {spelled('prompt')} and {spelled('output')} say how many there are"
-        )
+        options = f"{spelled('prompt')} and {spelled('output')}"
+        said.append(f"served: no prefills between steps; {options} say how many there are")
     if token is not None and token.source.transferred_from:
         said.append(f"served: steps by constants of {token.basis}, {token.source.transferred_from}")
     if token is not None and token.extrapolated:
@@ -419,10 +410,8 @@ class WholeAnswersExpectation:
     def in_words(self) -> str:
         """When all is done, with its interval, and how fast that is."""
         ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
-        return (
-            f"expect {format_quantity(self.value, 's')} ({ends}, {self.holds}), "
-            f"{format_number(self.tokens_per_second)} tokens/s"
-        )
+        speed = f"{format_number(self.tokens_per_second)} tokens/s"
+        return f"expect {format_quantity(self.value, 's')} ({ends}, {self.holds}), {speed}"
 
     def lines(self) -> list[str]:
         """The parts of the time, whose constants they are by, and how their intervals are added."""
@@ -467,9 +456,8 @@ def further_expected(
     told: tuple[FurtherAnswer, ...] = ()
     for each in serving.worked_out:
         so_far = replace(serving, worked_out=told)
-        told += (
-            _whole_answers(each, so_far, estimator, framed) if each.key == "generation" else each.expected(so_far),
-        )
+        whole = each.key == "generation"
+        told += (_whole_answers(each, so_far, estimator, framed) if whole else each.expected(so_far),)
     return replace(serving, worked_out=told)
 
 
@@ -550,9 +538,8 @@ def calibrate(
     }  # fmt: skip
     given = {name: value for name, value in served.items() if value is not None}
     if model is None and given:
-        raise InputError(
-            f"{spelled(next(iter(given)))} is of a model that is served", hint=f"name it with {spelled('model')}"
-        )
+        hint = f"name it with {spelled('model')}"
+        raise InputError(f"{spelled(next(iter(given)))} is of a model that is served", hint=hint)
     if on is None:
         raise InputError(f"runs are of a chip, which {spelled('on')} names", hint=spelled("on", "h100"))
     if runs is None and model is not None:
@@ -711,12 +698,8 @@ def _times(row: Mapping[str, str], names: Sequence[str]) -> dict[str, float]:
 
     Of the name of nothing are columns of any time, as ``ms`` and ``latency_us``.
     """
-    units = (
-        (each, time_unit(each.replace(name, "time") if name else each))
-        for name in names
-        for each in row
-        if name in each
-    )
+    pairs = ((each, name) for name in names for each in row if name in each)
+    units = ((each, time_unit(each.replace(name, "time") if name else each)) for each, name in pairs)
     return {column: unit for column, unit in units if unit}
 
 
