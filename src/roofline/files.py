@@ -33,7 +33,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO
 
 from roofline.errors import InputError, quoted
 
@@ -145,9 +145,8 @@ def read_json(path: str | os.PathLike[str], kind: str, *, error: type[InputError
     text = as_text(read_bytes(path, kind, error=error), name, error=error)
     needed = len(text) + sum(count * text.count(sign.decode()) for sign, count in _MEMORY.items())
     if needed > MOST_MEMORY:
-        raise error(
-            f"{name} would take {needed / 1e9:.1f} GB of memory", hint=f"at most {MOST_MEMORY / 1e9:.0f} GB is read"
-        )
+        hint = f"at most {MOST_MEMORY / 1e9:.0f} GB is read"
+        raise error(f"{name} would take {needed / 1e9:.1f} GB of memory", hint=hint)
     _check_numbers(text, name, error)
     try:
         return json.loads(text)
@@ -280,7 +279,8 @@ def replaced(
                 os.chmod(part, os.stat(target).st_mode & 0o7777)
             os.replace(part, target)
     except OSError as wrong:
-        _cannot_write(name, wrong, error)
+        said = f"cannot write {name!r}: {wrong.strerror or wrong}"
+        raise error(said, hint="name another file: -o FILE") from None
     finally:
         if own and os.path.exists(part):
             os.unlink(part)
@@ -300,9 +300,8 @@ def check_path(path: str | bytes, error: type[InputError] = InputError) -> None:
     except UnicodeEncodeError:
         pass
     except FileNotFoundError:
-        raise error(
-            f"cannot write {quoted(path)}: the folder that this runs in is gone", hint="go to another"
-        ) from None
+        wrong = f"cannot write {quoted(path)}: the folder that this runs in is gone"
+        raise error(wrong, hint="go to another") from None
     raise error(f"cannot write {quoted(path)}: no file has such a name", hint="name another file: -o FILE")
 
 
@@ -350,7 +349,3 @@ def toml_value(value: Any, form: str = "") -> str:
     if isinstance(value, Sequence):
         return f"[{', '.join(map(toml_value, value))}]"
     return format(value, form)
-
-
-def _cannot_write(name: str, wrong: OSError, error: type[InputError]) -> NoReturn:
-    raise error(f"cannot write {name!r}: {wrong.strerror or wrong}", hint="name another file: -o FILE") from None

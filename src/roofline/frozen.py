@@ -188,11 +188,8 @@ def _set_state(value: Any, state: list[Any]) -> None:
 
 
 _METHODS = {
-    "__setattr__": _refuse_to_set,
-    "__delattr__": _refuse_to_delete,
-    "__getstate__": _state,
-    "__setstate__": _set_state,
-}
+    "__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete, "__getstate__": _state, "__setstate__": _set_state,
+}  # fmt: skip
 
 
 @cache

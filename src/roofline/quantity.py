@@ -136,9 +136,8 @@ def figure(value: Any, unit: str) -> Any:
     (0.4, 2.5, 2664000, 0.4, None)
     """
     if isinstance(value, Mapping):
-        raise QuantityError(
-            f"{quoted(value)} is several figures where one is meant", hint=f"one number, in {unit or 'parts of 1'}"
-        )
+        hint = f"one number, in {unit or 'parts of 1'}"
+        raise QuantityError(f"{quoted(value)} is several figures where one is meant", hint=hint)
     if not isinstance(value, str):
         return value
     plain_count = count(value) if not unit and value.strip()[:1].isdigit() else None
@@ -344,9 +343,7 @@ def format_number(value: Any, digits: int = 4) -> str:
     ('0', '1.5e-07', '2.5e+30')
     """
     number = _finite(value)
-    if number is None:
-        return "over 1e308"
-    return _significant(number, digits)
+    return "over 1e308" if number is None else _significant(number, digits)
 
 
 def format_amount(value: Any, unit: str = "", digits: int = 3) -> str:

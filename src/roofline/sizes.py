@@ -425,11 +425,9 @@ def check(name: str, value: Any, least: int = 1) -> Size:
         with suppress(Exception):  # of a value whose own methods may raise what they like
             value = value.item() if hasattr(value, "item") else float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SizeError(
-            f"size {name} is {quoted(value)}", hint="a size is a whole number, an array of them, or nothing"
-        )
-    wrong = not -float("inf") < value < float("inf") or value < least or value != int(value)
-    if wrong:
+        hint = "a size is a whole number, an array of them, or nothing"
+        raise SizeError(f"size {name} is {quoted(value)}", hint=hint)
+    if not -float("inf") < value < float("inf") or value < least or value != int(value):
         raise SizeError(f"size {name} is {_short(value)}", hint=f"a size is a whole number of at least {least}")
     if value > LARGEST:
         raise SizeError(f"size {name} is {_short(value)}", hint="sizes go up to 1e30")
@@ -641,9 +639,8 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
     if any(map(is_array, keys)):
         import numpy as np
 
-        return np.choose(
-            np.argmax(np.broadcast_arrays(*keys), axis=0), np.broadcast_arrays(*keys, *values)[len(keys) :]
-        )
+        choices = np.broadcast_arrays(*keys, *values)[len(keys) :]
+        return np.choose(np.argmax(np.broadcast_arrays(*keys), axis=0), choices)
     return values[keys.index(max(keys))]
 
 
