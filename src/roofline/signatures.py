@@ -125,6 +125,15 @@ def takes(
         takes_any = last or (not sources and len(kept) < len(own.parameters))
 
         by_place = [annotations[name] for name in positional]
+        simple = {name: annotations[name] for name in kept if name not in COUNTS}
+
+        def is_simple(named: dict[str, Any]) -> bool:
+            """Whether arguments by name are those that the function takes, right at first sight."""
+            for name, each in named.items():
+                kind = simple.get(name)
+                if kind is None or not _is_plainly(each, kind) or (each is None and name in open_by_default):
+                    return False
+            return True
 
         def taken(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             """The arguments as the function takes them: numbers as Python's, by the names of today, without None."""
@@ -149,7 +158,8 @@ def takes(
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
             looked_at: dict[str, Any] = {}
-            if named or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
+            is_plain = len(given) <= len(by_place) and is_simple(named) and all(map(_is_plainly, given, by_place))
+            if not is_plain:
                 given, named = taken(given, named)
                 looked_at = _not_plainly(
                     {**dict(zip(positional, given, strict=False)), **named}, annotations, of_further
@@ -170,7 +180,7 @@ def takes(
                     raise
                 raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
-            if (looked_at or named or rest_of) and (known := wrong(given, named, looked_at)) is not None:
+            if not is_plain and (known := wrong(given, named, looked_at)) is not None:
                 raise known
             return answer
 
@@ -195,9 +205,10 @@ def checked(method: Function) -> Function:
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        kinds, positional, rest, by_place = _kinds_of(method)
+        kinds, positional, rest, by_place, simple = _kinds_of(method)
         further: dict[str, Any] = {}
-        if named or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
+        are_simple = all(name in simple and _is_plainly(each, simple[name]) for name, each in named.items())
+        if not are_simple or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
             given, named = _each_taken(_at_border, positional, kinds, given, named)
             further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
             _check_values(further.items(), kinds, method.__name__)
@@ -241,14 +252,18 @@ def check_methods(owner: Class) -> Class:
 @lru_cache(maxsize=1024)
 def _kinds_of(
     method: Callable[..., Any],
-) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], tuple[str, ...]]:
-    """The annotations of a method's arguments; names of those by position, annotations of further ones and of these."""
+) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], tuple[str, ...], dict[str, str]]:
+    """The annotations of a method's arguments; names of those by position, annotations of further ones and of these.
+
+    And the annotations of those that take no sizes, which may be text.
+    """
     own = signature(method).parameters.values()
     single = [each for each in own if "VAR" not in each.kind.name][1:]
     kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
     positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
     rest = {each.name: str(each.annotation) for each in own if each.kind is Parameter.VAR_POSITIONAL}
-    return kinds, positional, rest, tuple(kinds[name] for name in positional)
+    simple = {name: kind for name, kind in kinds.items() if "Size" not in _alternatives(kind)}
+    return kinds, positional, rest, tuple(kinds[name] for name in positional), simple
 
 
 def _wrong_of_method(
@@ -549,12 +564,49 @@ def _alternatives(annotation: str) -> list[str]:
 #: Python's own classes whose values are of a kind, whatever they are.
 _PLAINLY: dict[str, tuple[type, ...]] = {
     "str": (str,), "bool": (bool,), "None": (type(None),), "int": (int,), "float": (int, float), "Size": (int, float),
+    "On": (str, type(None)),
+}  # fmt: skip
+
+#: Kinds that take a list or dict of Python's own, which is right at first sight where each thing in it is.
+_HOLDS: dict[type, tuple[str, ...]] = {
+    tuple: ("tuple", "Sequence", "Iterable"), list: ("Sequence", "Iterable"), dict: ("Mapping", "dict"),
 }  # fmt: skip
 
 
 @lru_cache(maxsize=1024)
 def _plain_classes(annotation: str) -> frozenset[type]:
-    return frozenset(each for kind in _alternatives(annotation) for each in _PLAINLY.get(kind, ()))
+    kinds = _alternatives(annotation)
+    if not {"", *_OPEN}.isdisjoint(kinds):
+        return frozenset(each for classes in _PLAINLY.values() for each in classes)
+    return frozenset(each for kind in kinds for each in _PLAINLY.get(kind, ()))
+
+
+@lru_cache(maxsize=1024)
+def _annotations_within(own: Any, annotation: str) -> tuple[str, ...]:
+    """The annotation of what a list of a class holds, of a dict's keys and of its values; empty where others are taken.
+
+    >>> _annotations_within(tuple, "tuple[str, ...]"), _annotations_within(dict, "Mapping[str, Size | None] | None")
+    (('str',), ('str', 'Size | None'))
+    >>> _annotations_within(list, "Size | Sequence[int]"), _annotations_within(tuple, "tuple[int, int]")
+    ((), ())
+    """
+    for kind in () if _takes_numbers(annotation) else _alternatives(annotation):
+        head, _, inside = kind.removesuffix("]").partition("[")
+        if inside and head in _HOLDS.get(own, ()) and (head != "tuple" or inside.endswith(", ...")):
+            return tuple(inside.split(", ", 1)) if own is dict else (inside.removesuffix(", ..."),)
+    return ()
+
+
+def _holds_plainly(value: Any, annotation: str) -> bool:
+    """Whether a list, tuple or dict of Python's own, and all that it holds, is right at first sight."""
+    own: Any = type(value)
+    within = _annotations_within(own, annotation)
+    if not within or len(value) > MOST_LETTERS:
+        return False
+    if own is dict:
+        names, values = within
+        return all(_is_plainly(name, names) and _is_plainly(each, values) for name, each in value.items())
+    return all(_is_plainly(each, within[0]) for each in value)
 
 
 @lru_cache(maxsize=4096)
@@ -569,7 +621,7 @@ def _is_plainly(value: Any, annotation: str) -> bool:
     """Whether a value is right at first sight."""
     own: Any = type(value)
     if own not in _plain_classes(annotation):
-        return _is_own(own, annotation)
+        return _holds_plainly(value, annotation) if own in _HOLDS else _is_own(own, annotation)
     if own is str:
         return value.isascii() and len(value) <= MOST_LETTERS
     if own is float and not value:  # it may be -0.0
