@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Pages first: on several processes all of them then run on one, with one browser and one explorer."""
-    items.sort(key=lambda each: Path(__file__).parent not in each.path.parents)
+    items.sort(key=lambda each: not each.nodeid.startswith("tests/web/"))
 
 
 def has_browser() -> bool:
