@@ -21,6 +21,8 @@ import roofline
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
+from roofline.programs.pytorch import result_shapes
+from roofline.programs.pytorch.tensors import tensors_in
 from tests.programs import networks, process_groups
 from tests.strategies import few
 
@@ -428,3 +430,57 @@ def test_the_scores_of_attention_are_made_again_or_their_probabilities_are_moved
     assert fused.assumptions == (FUSED_ATTENTION,)
     assert "probabilities of attention are written" in kept.assumptions[0]
     assert FUSED_ATTENTION in roofline.train("llama-3-8b", on="h100:8", batch_tokens="1M", fsdp=8).assumed()
+
+
+ATEN, META = torch.ops.aten, {"device": "meta"}
+WIDE, CUBE = torch.empty(4, 6, **META), torch.empty(2, 3, 4, 5, **META)
+
+
+@pytest.mark.parametrize(
+    ("func", "args", "is_kept"),
+    [
+        (ATEN.mul.Tensor, (WIDE, WIDE), True),
+        (ATEN.mul.Tensor, (WIDE.to(torch.int32), 2.5), True),
+        (ATEN.add.Tensor, (WIDE, WIDE.t().contiguous().t()), True),
+        (ATEN.relu.default, (CUBE.to(memory_format=torch.channels_last),), True),
+        (ATEN.native_layer_norm.default, (WIDE, [6], None, None, 1e-5), True),
+        (ATEN.native_batch_norm.default, (CUBE, None, None, None, None, True, 0.1, 1e-5), True),
+        (ATEN.cat.default, ([WIDE, WIDE.clone()], 1), True),
+        (ATEN.topk.default, (WIDE, 2), True),
+        (ATEN.mul.Tensor, (WIDE, torch.empty((), dtype=torch.float64, **META)), False),  # may stand for 2.5
+        (ATEN.t.default, (WIDE,), False),
+        (ATEN.reshape.default, (WIDE, [24]), False),
+        (ATEN.split.Tensor, (WIDE, 2), False),
+    ],
+)
+def test_a_result_that_is_kept_is_what_pytorch_gives(func, args, is_kept, monkeypatch):
+    monkeypatch.setattr(result_shapes, "KEPT", {})
+
+    def said(found):
+        return [(each.shape, each.stride(), each.dtype, each.is_meta) for each in tensors_in(found)]
+
+    first, again = (result_shapes.results_of(func, args, {}) for _ in range(2))
+    assert len(result_shapes.KEPT) == is_kept
+    assert said(first) == said(again) == said(func(*args))
+    assert type(again) is type(func(*args))
+    assert not {id(each) for each in tensors_in(first)} & {id(each) for each in tensors_in((again, args))}
+
+
+def test_kept_results_follow_the_default_type_and_the_kind_of_a_number(monkeypatch):
+    monkeypatch.setattr(result_shapes, "KEPT", {})
+    whole = WIDE.to(torch.int32)
+
+    def dtypes():
+        asked = ((ATEN.exp.default, ()), (ATEN.mul.Tensor, (2,)), (ATEN.mul.Tensor, (2.0,)), (ATEN.mul.Tensor, (True,)))
+        return [result_shapes.results_of(func, (whole, *more), {}).dtype for func, more in asked]
+
+    assert dtypes() == [torch.float32, torch.int32, torch.float32, torch.int32]
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert dtypes() == [torch.float64, torch.int32, torch.float64, torch.int32]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert len(result_shapes.KEPT) == 8
+    monkeypatch.setattr(result_shapes, "MOST", 8)
+    result_shapes.results_of(ATEN.exp.default, (WIDE,), {})
+    assert len(result_shapes.KEPT) == 1

@@ -31,6 +31,7 @@ from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
 from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand
+from roofline.programs.pytorch.result_shapes import results_of
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
     TensorIdentities,
@@ -565,7 +566,10 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         if by_values:
             raise self._needs_values(traits)
         try:
-            result = func(*shaped_args, **shaped_kwargs)
+            if written or traits.is_view or recorder.open:
+                result = func(*shaped_args, **shaped_kwargs)
+            else:
+                result = results_of(func, shaped_args, shaped_kwargs)
         except RooflineError:
             raise
         except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError, AssertionError) as error:
