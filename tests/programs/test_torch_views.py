@@ -109,6 +109,28 @@ def test_of_indices_that_are_given_each_counts_whatever_the_example_holds(pick):
 
 
 @pytest.mark.parametrize(
+    ("program", "read", "given"),
+    [
+        (lambda x: torch.nn.functional.max_pool2d(x[None, :63, :63], 2, return_indices=True), 62 * 62, 31 * 31),
+        (
+            lambda x: [y[:, :2].clone() for y in torch.nn.functional.max_pool2d(x[None], 2, return_indices=True)],
+            256,
+            64,
+        ),
+        (lambda x: [y[:5].clone() for y in x.max(1)], 5 * 64, 5),
+        (lambda x: [y[:5].clone() for y in x.topk(3)], 5 * 64, 15),
+        (lambda x: [y[:5].clone() for y in x.sort(1)], 5 * 64, 5 * 64),
+        (lambda x: [None, x.max(1)[1][:5].clone()], 5 * 64, (5,)),
+        (lambda x: torch.nn.functional.adaptive_max_pool2d(x[None], 4)[:, :1].clone(), 16 * 64, (0, 4)),
+    ],
+)
+def test_a_part_of_values_and_their_places_needs_the_part_that_reaches_it(program, read, given):
+    """Places take 8 bytes each."""
+    places, values = (given if len(given) == 2 else (*given, 0)) if isinstance(given, tuple) else (given, given)
+    assert _bytes(program, torch.empty(64, 64), policy="minimal") == 4 * (read + values) + 8 * places
+
+
+@pytest.mark.parametrize(
     ("program", "elements"),
     [
         (lambda x: torch.diag(x), 2 * 64),
@@ -466,7 +488,7 @@ _AT, _ROWS = torch.tensor([[0, 1, 2, 3], [4, 4, 4, 4]]), torch.tensor([0, 3, 5])
         (lambda x, v: x.put(_ROWS, v), [(3,)], 3),
         (lambda x, v: x.put(_ROWS, v, accumulate=True), [(3,)], 3),
         (lambda x, v, w: x.put_(_ROWS, v).put_(_ROWS, w).sum(0), [(3,), (3,)], 3),
-        (lambda x, v, w: x.put_(_ROWS, v).put_(_ROWS + 8, w).sum(0), [(3,), (3,)], 6),
+        (lambda x, v, w: x.put_(_ROWS, v).put_(_ROWS + 8, w).sum(0), [(3,), (3,)], 3),
         (lambda x, v, w: x.scatter_(0, _AT, v).scatter_add_(0, _AT, w).sum(0), [(2, 4), (2, 4)], 8),
         (lambda x, v, w: x.index_copy_(0, _ROWS, v).index_add_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),
         (lambda x, v, w: x.index_add_(0, _ROWS, v).index_copy_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),

@@ -86,7 +86,8 @@ def needed_bytes(
     stays, given = _written_last(ops, calls, kept)
     for place, op in reversed(list(enumerate(ops))):
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
-            if _base(tensor.ident) not in read and tensor.ident not in shown and tensor.ident not in needed:
+            is_used = any(t.ident in needed for t in op.writes)
+            if _base(tensor.ident) not in read and tensor.ident not in shown and not is_used:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
         asked = needed.get(op.writes[0].ident, {}) if op.writes else {}
@@ -337,12 +338,21 @@ def _followed(
         return {}
     single = out.tensor is not None and op.writes[0].ident == out.tensor.ident and op.writes[0].touched is None
     single = is_part or (single and "[" not in op.writes[0].ident)
-    operands = list(operands_in((call.args, call.results[:1])))
-    if not single or any(each.layout is None for each in operands) or any(t.ident in needed for t in op.writes[1:]):
+    idents = {t.ident for t in op.writes[1:] if t.ident in needed}
+    beside = [each for each in call.results[1:] if each.tensor is not None and each.tensor.ident in idents]
+    operands = list(operands_in((call.args, call.results[:1], tuple(beside))))
+    if not single or any(each.layout is None for each in operands):
+        return {}
+    if len(beside) != len(idents) or (beside and rule in (_recurrent, _solved)):
+        return {}
+    if any(each.shape != out.shape for each in beside):
         return {}
     found: dict[str, list[Sequence[Stretches]]] = {}
     try:
-        region = regions.box_in(WHOLE, out.shape) if asked is None else _region(out, list(asked))
+        region = _asked_region(out, asked)
+        for each in beside:  # as places of what a pool, a sort or a maximum takes
+            assert each.tensor is not None
+            region = regions.union(region, _asked_region(each, needed[each.tensor.ident]))
         if region is not WHOLE:
             given = list(operands_in(call.args))
             facts = Asked(call, [x.shape for x in given], [out.shape], [region], given)
@@ -354,6 +364,11 @@ def _followed(
             raise
         return {}
     return found
+
+
+def _asked_region(tensor: TensorOperand, asked: Places) -> Region:
+    """The elements of a result that lie at places which are asked for."""
+    return regions.box_in(WHOLE, tensor.shape) if asked is None else _region(tensor, list(asked))
 
 
 def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
@@ -672,6 +687,18 @@ def _written_at(each: Asked) -> Iterator[Region]:
     yield found
 
 
+def _put_in_order(each: Asked) -> Iterator[Region]:
+    """Values at places of the elements in order: of known places those that the result has."""
+    yield _beside(each)
+    if named_elements(each.facts) is not None:
+        asked = np.zeros(each.outs[0], bool)
+        for box in each.region or ():
+            asked[tuple(slice(*edges) for edges in box)] = True
+        taken = asked.reshape(-1)[known_places(each.numbers[1]) % asked.size]
+        yield WHOLE
+        yield tuple(regions.boxes_where(taken.reshape(each.ins[2])))
+
+
 def _windows(each: Asked, image: Sequence[Any]) -> list[Any]:
     """Taps of windows over an image that are laid side by side, their distance, its padding, stride and number."""
     words = ("kernel_size", "dilation", "padding", "stride")
@@ -855,7 +882,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _written_at),
     **dict.fromkeys(("scatter", "scatter_add", "scatter_reduce"), _written_at),
-    "index_put": _put, "put": lambda each: iter([_beside(each)]), "im2col": _side_by_side, "col2im": _laid_over,
+    "index_put": _put, "put": _put_in_order, "im2col": _side_by_side, "col2im": _laid_over,
     "diag_embed": _on_a_diagonal,
     "block_diag": _on_blocks, "_trilinear": _trilinear, "_prelu_kernel": needs.alike,
     "gather": lambda each: iter([regions.along(each.region, each.ins[0], (_axis(each),)), each.region]),
@@ -883,7 +910,8 @@ _RULES: dict[str, needs.Rule] = {
                     _resampled),
     **dict.fromkeys((f"upsample_{name}" for name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")),
                     _resampled),
-    **dict.fromkeys((f"{name}adaptive_avg_pool{d}d" for name in ("", "_") for d in (1, 2, 3)),
+    **dict.fromkeys((f"{name}_pool{d}d" for name in ("adaptive_avg", "_adaptive_avg", "adaptive_max")
+                     for d in (1, 2, 3)),
                     lambda each: needs.adapted(each, int(each.facts.name[-2]))),
     **dict.fromkeys(("group_norm", "native_group_norm"), _group_normed),
     **dict.fromkeys(BATCH_NORMS, _batch_normed), **dict.fromkeys(("slice_scatter", "select_scatter"), _scattered),
