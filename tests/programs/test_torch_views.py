@@ -492,6 +492,8 @@ _AT, _ROWS = torch.tensor([[0, 1, 2, 3], [4, 4, 4, 4]]), torch.tensor([0, 3, 5])
         (lambda x, v, w: x.scatter_(0, _AT, v).scatter_add_(0, _AT, w).sum(0), [(2, 4), (2, 4)], 8),
         (lambda x, v, w: x.index_copy_(0, _ROWS, v).index_add_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),
         (lambda x, v, w: x.index_add_(0, _ROWS, v).index_copy_(0, _ROWS, w).sum(0), [(3, 4), (3, 4)], 3),
+        (lambda x: (x.exp() * 2).gather(1, _AT.T % 4)[:2].clone(), [], 4),
+        (lambda x: x.cumsum(1).gather(0, _AT)[1].clone(), [], 4),
         (lambda x, v, w: x.index_put_((_ROWS,), v, True).index_put_((_ROWS,), w, True).sum(0), [(3, 4), (3, 4)], 3),
     ],
 )
@@ -499,6 +501,19 @@ def test_of_what_known_places_replace_nothing_is_read(program, others, indices):
     shapes = [(6, 4), *others]
     moved = _bytes(program, *map(torch.empty, shapes), policy="minimal")
     assert moved == 4 * _moved_by_a_run(program, *shapes) + 8 * indices
+
+
+def test_rows_that_a_mask_of_the_program_names_are_known():
+    mask = torch.arange(6) % 3 == 0
+    for program, others in (
+        (lambda x: x.softmax(1)[mask], []),
+        (lambda x, v: x.index_put((mask,), v), [(2, 4)]),
+        (lambda x, v: x.index_put_((mask,), v).sum(0), [(2, 4)]),
+        (lambda x: x.exp()[mask[:, None] & mask[:4]], []),
+    ):
+        shapes = [(6, 4), *others]
+        moved = _bytes(program, *map(torch.empty, shapes), policy="minimal")
+        assert 0 <= moved - 4 * _moved_by_a_run(program, *shapes) <= 24
 
 
 def test_values_are_no_part_of_which_places_a_program_writes():

@@ -29,7 +29,7 @@ from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import NOTHING, WHOLE, Region
-from roofline.programs.tensor_parts import Stretches, places_together
+from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, maximum, minimum
 from roofline.work import Op, Tensor
 
@@ -272,7 +272,7 @@ def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
     if call.name in ("index_copy", "index_fill", "index_add", "index_reduce"):
         chosen = {call.args[1] % max(1, len(shape)): call.args[2]}
     elif call.name == "index_put":
-        chosen = {axis: index for axis, index in enumerate(call.args[1]) if isinstance(index, TensorOperand)}
+        chosen = _by_axis(call.args[1])
     else:
         return None
     places = _named_places(chosen, shape)
@@ -284,6 +284,24 @@ def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
     return regions.named(
         (*start, *every), places, range(len(start), len(start) + len(every)), shown, [*chosen], len(start)
     )
+
+
+def _by_axis(indices: Sequence[TensorOperand | None]) -> dict[int, TensorOperand]:
+    """Indices by the axis that each is of, None for a whole one; of a mask of the program's own the places it names."""
+    found: dict[int, TensorOperand] = {}
+    axis = 0
+    for index in indices:
+        if index is None:
+            axis += 1
+        elif index.dtype == "bool" and index.is_constant and index.elements <= MOST_PLACES:
+            places = np.nonzero(np.asarray(index.values))
+            own = (replace(index, values=at, dtype="int64", shape=at.shape) for at in places)
+            found |= dict(enumerate(own, axis))
+            axis += index.rank
+        else:
+            found[axis] = index
+            axis += index.rank if index.dtype in ("bool", "uint8") else 1
+    return found
 
 
 def _named_places(chosen: Mapping[int, TensorOperand], shape: Sequence[Any]) -> Any:
@@ -512,9 +530,12 @@ def _bagged(each: Asked) -> Iterator[Region]:
 
 def _indexed(each: Asked) -> Iterator[Region]:
     table, out = each.ins[0], each.outs[0]
-    chosen = {axis: index for axis, index in enumerate(each.facts.args[1]) if isinstance(index, TensorOperand)}
+    chosen = _by_axis(each.facts.args[1])
     if len(chosen) == 1 and next(iter(chosen.values())).dtype not in ("bool", "uint8"):
-        yield from _picked(each, next(iter(chosen)))
+        ((axis, index),) = chosen.items()
+        yield next(needs.picked(each._replace(ins=(table, index.shape)), axis, _rows(index)))
+        if each.ins[1] == index.shape:
+            yield from [*_picked(each, axis)][1:]
         return
     places, axes = _named_places(chosen, table), [*chosen]
     if places is None:
@@ -656,11 +677,11 @@ def _beside(each: Asked) -> Region:
 
 def _put(each: Asked) -> Iterator[Region]:
     """Of values that indices along some axes write, along the others what the result has."""
-    chosen = {axis: index for axis, index in enumerate(each.facts.args[1]) if isinstance(index, TensorOperand)}
+    chosen = _by_axis(each.facts.args[1])
     yield _beside(each)
     if any(index.dtype in ("bool", "uint8") for index in chosen.values()):
         return
-    yield from [WHOLE] * len(chosen)
+    yield from [WHOLE] * (len(each.ins) - 2)
     axes, batch = [*chosen], np.broadcast_shapes(*(index.shape for index in chosen.values()))
     first = axes[0] if axes == [*range(axes[0], axes[-1] + 1)] else 0
 
@@ -697,6 +718,23 @@ def _put_in_order(each: Asked) -> Iterator[Region]:
         taken = asked.reshape(-1)[known_places(each.numbers[1]) % asked.size]
         yield WHOLE
         yield tuple(regions.boxes_where(taken.reshape(each.ins[2])))
+
+
+def _gathered(each: Asked) -> Iterator[Region]:
+    """Elements that indices name along an axis: of unknown ones all, of a tensor that is not large those of known."""
+    region, (x, index), axis = each.region, each.ins, _axis(each)
+    places = known_places(each.numbers[1])
+    if places is None or not x or any(type(n) is not int for n in x) or prod(x) > _LARGEST_MASK:
+        yield regions.along(region, x, (axis,))
+    else:
+        at, named = list(np.indices(index)), np.zeros(x, bool)
+        at[axis] = places.reshape(index)
+        for box in region or ():
+            named[tuple(each_at[tuple(slice(*edges) for edges in box)] for each_at in at)] = True
+        boxes = regions.boxes_where(named)
+        exact = regions.elements_of(tuple(boxes), x) == named.sum()
+        yield tuple(boxes) if exact else regions.along(region, x, (axis,))
+    yield region
 
 
 def _windows(each: Asked, image: Sequence[Any]) -> list[Any]:
@@ -885,7 +923,7 @@ _RULES: dict[str, needs.Rule] = {
     "index_put": _put, "put": _put_in_order, "im2col": _side_by_side, "col2im": _laid_over,
     "diag_embed": _on_a_diagonal,
     "block_diag": _on_blocks, "_trilinear": _trilinear, "_prelu_kernel": needs.alike,
-    "gather": lambda each: iter([regions.along(each.region, each.ins[0], (_axis(each),)), each.region]),
+    "gather": _gathered,
     "renorm": lambda each: needs.along(each, [d for d in range(len(each.ins[0])) if d != _axis(each)]),
     **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d"), _sampled),
     **dict.fromkeys(("max_unpool2d", "max_unpool3d"),

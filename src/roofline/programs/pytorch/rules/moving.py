@@ -215,9 +215,9 @@ def is_replacing(call: Call) -> bool:
 def known_places(indices: TensorOperand) -> Any:
     """Places that indices of the program's own name, in order; None where they are not known."""
     values = indices.values
-    if values is None or not indices.is_constant or values.numel() > MOST_PLACES or indices.dtype in ("bool", "uint8"):
+    if values is None or not indices.is_constant or indices.dtype in ("bool", "uint8"):
         return None
-    return np.asarray(values.flatten())
+    return None if product(values.shape) > MOST_PLACES else np.asarray(values).reshape(-1)
 
 
 def named_elements(call: Call) -> Any:
