@@ -215,6 +215,22 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
     assert 0 <= traced.bytes("minimal") - 4 * elements <= 64
 
 
+@pytest.mark.parametrize(
+    ("program", "shapes", "elements"),
+    [
+        (lambda a, b: jnp.linalg.solve(a, b)[:2], [(5, 3, 3), (5, 3, 2)], 2 * (9 + 6 + 6)),
+        (lambda a, b: jnp.linalg.solve(a, b[..., None])[1:3, :, 0], [(5, 3, 3), (5, 3)], 2 * (9 + 3 + 3)),
+        (lambda a: jnp.linalg.inv(a)[-1], [(5, 3, 3)], 9 + 9),
+        (lambda x, i: jnp.take_along_axis(x, jnp.int32(i), 0)[:, :2], [(8, 4), (2, 4)], 4 + 4 + 4),
+        (lambda x: jnp.take_along_axis(x, np.array([[0, 1, 1, 3]]), 0), [(8, 4)], 4 + 4 + 4),
+        (lambda x: jnp.take_along_axis(x, np.array([[0, 1], [0, 1]]), 0), [(8, 2)], 2 + 4 + 4),
+    ],
+)
+def test_of_batches_those_that_a_result_has_are_read(program, shapes, elements):
+    inputs = [f"fp32[{', '.join(map(str, shape))}]" for shape in shapes]
+    assert trace(program, *inputs, frontend="jax").bytes("minimal") == 4 * elements
+
+
 def _attended(q, k, v, mask, low=-1e9):
     return jax.nn.softmax(jnp.where(mask, q @ k.mT, low)) @ v
 

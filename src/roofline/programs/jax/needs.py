@@ -275,7 +275,7 @@ def _gathered(each: Asked) -> Iterator[Region]:
     numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
     sizes = _sizes(each.facts["slice_sizes"])
     if indices is None or getattr(numbers, "operand_batching_dims", None):
-        yield WHOLE
+        yield from _gathered_anywhere(each, sizes)
         return
     if indices.shape == (len(numbers.start_index_map),) and not numbers.collapsed_slice_dims:  # one part
         at = dict(zip(numbers.start_index_map, indices, strict=True))
@@ -289,6 +289,35 @@ def _gathered(each: Asked) -> Iterator[Region]:
     kept = [axis for axis in range(len(sizes)) if axis not in numbers.collapsed_slice_dims]
     shown = dict(zip(kept, numbers.offset_dims, strict=True))
     yield regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(sizes)))
+
+
+def _gathered_anywhere(each: Asked, sizes: Sequence[Size]) -> Iterator[Region]:
+    """Of an array that unknown indices pick of, what the result has of each batch and of dimensions without indices."""
+    numbers, shape = each.facts["dimension_numbers"], each.ins[0]
+    batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
+    batched = getattr(numbers, "operand_batching_dims", ())
+    left = [axis for axis in range(len(shape)) if axis not in numbers.collapsed_slice_dims and axis not in batched]
+    shown = {axis: at for axis, at in zip(left, numbers.offset_dims, strict=True) if sizes[axis] == shape[axis]}
+    shown |= {
+        axis: batch[at] for axis, at in zip(batched, getattr(numbers, "start_indices_batching_dims", ()), strict=True)
+    }
+    every = regions.box_of(shape)
+
+    def part(box: Any) -> list[Any]:
+        return [tuple(box[shown[axis]] if axis in shown else edges for axis, edges in enumerate(every))]
+
+    yield regions.each(each.region, part)
+    yield regions.each(each.region, lambda box: [(*(box[at] for at in batch), (0, each.ins[1][-1], 1))])
+
+
+def _solved(each: Asked) -> Iterator[Region]:
+    """Of a linear system what the program that solves it needs, and nothing for its check and its gradient."""
+    many = each.facts["const_lengths"]
+    asked = _of_inputs(open_jaxpr(each.facts["jaxprs"].solve)[0], each.wanted)
+    yield from [regions.NOTHING] * (many.matvec + many.vecmat)
+    yield from asked[: many.solve]
+    yield from [regions.NOTHING] * many.transpose_solve
+    yield from asked[many.solve :]
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
@@ -406,7 +435,7 @@ _RULES: dict[str, needs.Rule] = {
         each.region, each.ins[0], each.ins[1], each.outs[0], each.facts["left_side"], not each.facts["lower"],
         not each.facts["unit_diagonal"], bool(each.facts["transpose_a"]),
     ),
-    "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
+    "custom_linear_solve": _solved, "select_n": _selected, "scan": _of_loop, "while": _of_while, "cond": _of_branches,
     "conv_general_dilated": _convolved,
     **dict.fromkeys(("reduce_window", "reduce_window_sum", "reduce_window_max", "reduce_window_min"), _windowed),
     "top_k": lambda each: needs.along(each, [each.facts.get("axis", -1) % len(each.ins[0])]),

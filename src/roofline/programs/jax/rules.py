@@ -490,6 +490,10 @@ def gathered(call: Call) -> Priced:
     flops = 4 * call.ins[1].size + size if checked else 0
     where = picking(call.numbers[1])
     part = gathered_part(call.ins[0].shape, call.params, where)
+    if where is not None:  # of each batch apart
+        batches = getattr(call.params["dimension_numbers"], "start_indices_batching_dims", ())
+        own = np.moveaxis(np.indices(where.shape[:-1])[list(map(int, batches))], 0, -1)
+        where = np.concatenate([where, own], -1)
     read = size if where is None else once_each(size, where.reshape(-1, where.shape[-1]))
     return call.vector("gather", flops, size, one_each=flops, reads=(*call.touch(0, read, part), *call.read(1)))
 
