@@ -522,6 +522,21 @@ def test_values_are_no_part_of_which_places_a_program_writes():
     assert moved == 8 * 2 + 4 * 2 * 2
 
 
+def test_rows_and_columns_of_a_tensor_of_an_open_size_may_be_written():
+    """Rows that cross are written once of a known size, and not much more of an open one."""
+
+    def program(c, i, a, b):
+        c.index_copy_(1, i, a[:, :2])
+        c.index_copy_(2, i, b[..., :2])
+
+    found = [
+        trace(program, f"fp32[{size}, 8, 8]", torch.tensor([1, 3]), *[f"fp32[{size}, 8, 8]"] * 2).bytes("minimal")
+        for size in (8, "B")
+    ]
+    assert found[0] == 16 + 4 * 8 * 2 * (12 + 16)
+    assert found[0] <= found[1].subs(dict.fromkeys(found[1].free_symbols, 8)) <= 1.1 * found[0]
+
+
 def test_writes_to_unknown_places_are_no_more_than_the_tensor_has():
     def program(cache, x, first, second):
         for index in (first, first, second, second):

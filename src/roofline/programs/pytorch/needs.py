@@ -350,7 +350,7 @@ def _followed(
         return {}
     rule = _RULES.get(call.name) or (needs.alike if call.is_pointwise else None)
     out, is_part = call.results[0], _is_part(op, call)
-    if is_part and asked is not None and _region(out, list(asked)) == NOTHING:
+    if is_part and asked is not None and _asked_region(out, asked) == NOTHING:
         return {tensor.ident: () for tensor in op.reads}
     if rule is None:
         return {}
@@ -385,8 +385,13 @@ def _followed(
 
 
 def _asked_region(tensor: TensorOperand, asked: Places) -> Region:
-    """The elements of a result that lie at places which are asked for."""
-    return regions.box_in(WHOLE, tensor.shape) if asked is None else _region(tensor, list(asked))
+    """The elements of a result that lie at places which are asked for; all where that depends on open sizes."""
+    try:
+        return regions.box_in(WHOLE, tensor.shape) if asked is None else _region(tensor, list(asked))
+    except TypeError:  # a comparison that depends on one
+        if all(type(size) is int for size in tensor.shape):
+            raise
+        return WHOLE
 
 
 def _region(tensor: TensorOperand, places: Sequence[Stretches]) -> Region:
