@@ -36,7 +36,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import check_itself, is_array, is_number, is_symbol, of_python
+from roofline.sizes import check_itself, check_listed, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -1068,6 +1068,7 @@ def plain_data(value: Any) -> Any:
     {'time': [1.0, None], 'batch': None, 'chips': [1, 2], 'steps': [0, 1, 2]}
     """
     if is_array(value):
+        check_listed(value.size)
         return [plain_data(each) for each in value.ravel().tolist()]
     if is_symbol(value):
         return None if value.free_symbols else plain_data(float(value))

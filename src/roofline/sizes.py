@@ -42,6 +42,9 @@ LARGEST = int(1e30)
 #: The most values of one size that a list or range may have.
 MOST_VALUES = 100_000_000
 
+#: The most rows of an answer as lists, where a number takes some 40 bytes; arrays, and files of them, have any number.
+MOST_LISTED = 20_000_000
+
 #: What is asked about most often, and is neither an array nor a symbol.
 _PLAIN = frozenset({int, float, bool, str, type(None)})
 
@@ -473,6 +476,15 @@ def check_itself(name: str, value: Any, depth: int = 0) -> None:
     if depth < 2 and not kinds <= _PLAIN:
         for each in parts:
             check_itself(name, each, depth + 1)
+
+
+def check_listed(rows: int) -> None:
+    """Refuse lists of more rows than :data:`MOST_LISTED`, before they are made."""
+    if rows > MOST_LISTED:
+        raise SizeError(
+            f"an answer over {rows:,} rows is too large for lists",
+            hint=f"{MOST_LISTED:,} at most; its columns are arrays; a sweep that keeps 'rows' writes them in blocks",
+        )
 
 
 def check_number_of(name: str, value: Any) -> None:

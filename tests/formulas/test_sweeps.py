@@ -22,7 +22,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.sweep import COLUMNS, sweep
 from roofline.charts.size_charts import series
 from roofline.cli import cli, main
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, OutOfMemoryError, SizeError
 from roofline.formulas.column_code import ALIKE, BlockCode, ColumnForms, column_code
 from roofline.models import serve_bound, train
 from roofline.models import sweeps as model_sweeps
@@ -640,6 +640,34 @@ def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: 
     assert sorted(order.tolist()) == [at for at in range(135) if at not in (0, 45)]
     for name in numbers:
         np.testing.assert_allclose(rows[name], found[name][order], rtol=1e-14, err_msg=name)
+
+
+def test_lists_of_very_many_rows_are_refused_and_files_of_them_written_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sizes = {"B": np.arange(1, 12), "D": 8192, "F": 8192}
+    table = sweep("bf16[B, D] * bf16[D, F]", on="h100", **sizes)
+    table.save(tmp_path / "whole.csv")
+    monkeypatch.setattr("roofline.sizes.MOST_LISTED", 10)
+    monkeypatch.setattr("roofline.formulas.tables.BLOCK", 3)
+    table.save(tmp_path / "blocks.csv")
+    assert (tmp_path / "blocks.csv").read_text() == (tmp_path / "whole.csv").read_text()
+    for answer in (table, bound("bf16[B, D] * bf16[D, F]", on="h100", sizes=sizes)):
+        for ask in (answer.to_dict, lambda answer=answer: answer.save(tmp_path / "answer.json")):
+            with pytest.raises(SizeError, match="over 11 rows is too large for lists; 10 at most; its columns"):
+                ask()
+    assert not (tmp_path / "answer.json").exists()
+
+
+def test_an_answer_that_has_no_room_as_lists_is_an_error_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = bound("bf16[B, D] * bf16[D, F]", on="h100", B=np.arange(1, 12), D=8192, F=8192)
+
+    def full(value: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr("roofline.bounds.bound.plain_data", full)
+    with pytest.raises(OutOfMemoryError, match="the answer takes more memory than there is"):
+        answer.to_dict()
 
 
 def test_many_layouts_of_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from roofline.files import check_place, replaced, write_text
 from roofline.meanings import attribute_meant
 from roofline.quantity import EQUAL, format_amount, format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
-from roofline.sizes import Codes
+from roofline.sizes import BLOCK, Codes, check_listed
 from roofline.statements import LEAST, MOST, by_what_is_timed
 
 #: What a reader sees in place of a column's name; files and data keep the name.
@@ -224,12 +224,24 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def plain(self, name: str) -> list[Any]:
         """One column as a list: whole sizes as ints, figures as floats or None, codes as names, what fits as bools."""
+        check_listed(len(self))
+        return self._plain(name, self.flat(name))
+
+    def _plain(self, name: str, values: Any) -> list[Any]:
         kind = int if name in self.whole else bool if name in YES_NO else lambda value: value
-        return [None if value != value else kind(value) for value in self.flat(name).tolist()]
+        return [None if value != value else kind(value) for value in values.tolist()]
 
     def plain_columns(self) -> dict[str, list[Any]]:
         """All columns as lists, and what is not timed of each row where only some are timed whole."""
         return {**{name: self.plain(name) for name in self.columns}, **self.gaps_of_rows}
+
+    def plain_blocks(self) -> Iterator[dict[str, list[Any]]]:
+        """The same for some rows after the other, of any number."""
+        flat, gaps = {name: self.flat(name) for name in self.columns}, self.gaps_of_rows
+        for start in range(0, max(len(self), 1), BLOCK):
+            rows = slice(start, start + BLOCK)
+            shown = {name: self._plain(name, column[rows]) for name, column in flat.items()}
+            yield {**shown, **{name: each[rows] for name, each in gaps.items()}}
 
     def rows(self, most: int) -> list[list[Cell]]:
         """The first rows, figures with their units."""
@@ -459,11 +471,13 @@ def write_table(table: Columns, path: str) -> None:
 def _csv(table: Columns, path: str) -> None:
     import csv
 
-    same, columns = {name: v for name, v in table.same.items() if name not in table.columns}, table.plain_columns()
+    same = {name: v for name, v in table.same.items() if name not in table.columns}
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(with_units([*same, *columns], table.units))
-        writer.writerows((*same.values(), *row) for row in zip(*columns.values(), strict=True))
+        for number, columns in enumerate(table.plain_blocks()):
+            if number == 0:
+                writer.writerow(with_units([*same, *columns], table.units))
+            writer.writerows((*same.values(), *row) for row in zip(*columns.values(), strict=True))
 
 
 def in_one_cell(value: Any) -> Any:
