@@ -133,6 +133,8 @@ def test_an_amount_with_a_prefix_alone_is_told_its_unit(given, right):
     [
         ("", "an empty formula", 0),
         ("2B*D", "expected an operator before 'B'; write 2*B", 1),
+        ("2k*4", "expected an operator before 'k'; write 2*k for a product, or the number itself, as in 2e3", 1),
+        ("4*2Ki", "expected an operator before 'Ki'; write 2*Ki for a product, or the number itself, as in 2*2^10", 3),
         ("2*B (D + 1)", "unknown function 'B'; a product is written B*(…); functions are: max, min, ceil", 2),
         ("(B + 1) D", "expected an operator before 'D'; write (…)*D", 8),
         ("(2 B)", "expected ')'; write 2*B", 3),

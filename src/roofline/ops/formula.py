@@ -70,6 +70,12 @@ FUNCTIONS: Mapping[str, Callable[..., Size]] = {
 }
 _MANY = ("max", "min")
 
+#: What stands for the letters that a plain number may have behind it; in a formula letters are sizes.
+_POWERS = {
+    "k": "e3", "K": "e3", "M": "e6", "G": "e9", "B": "e9", "T": "e12",
+    "Ki": "*2^10", "Mi": "*2^20", "Gi": "*2^30", "Ti": "*2^40",
+}  # fmt: skip
+
 _TOKEN = (
     r"[\s$]*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)|(?P<name>[^\W\d]\w*)"
     r"|(?P<sign>\*\*|//|\\times|\\cdot|[-+*/^(){},·×−])|(?P<end>\Z)|(?P<other>.))"
@@ -264,10 +270,10 @@ class _Reader:
         before, token = self.tokens[self.at - 1], self.token
         if token.kind not in ("name", "number") and token.text != "(":
             return ""
-        short = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kKMGTB])", self.text.strip())
-        if short is not None and token.kind == "name":
-            power = {"K": "e3", "M": "e6", "G": "e9", "B": "e9", "T": "e12"}[short[2].upper()]
-            return f"write {short[1]}*{short[2]} for a product, or the number itself, as in {short[1]}{power}"
+        is_whole = len(self.tokens) == 3  # with the end: beside others B is a size
+        power = _POWERS.get(token.text) if before.kind == "number" and (token.text != "B" or is_whole) else None
+        if power is not None:
+            return f"write {before.text}*{token.text} for a product, or the number itself, as in {before.text}{power}"
         sides = ["(…)" if text in "()" else text for text in (before.text, token.text)]
         letters = ["*".join(side) if re.fullmatch("[A-Za-z]{2,4}", side) else side for side in sides]
         alone = f", or {'*'.join(letters)} if each letter is a size" if letters != sides else ""
