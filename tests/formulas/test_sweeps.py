@@ -703,6 +703,24 @@ def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:
     assert len(slowest) == 2
 
 
+def test_a_batch_of_no_whole_microbatches_over_stages_has_the_figures_of_a_single_step() -> None:
+    """The closed form holds where microbatches are whole sequences; a step without them takes as many as there are."""
+    columns = ["lower", "op_by_op", "flops", "bytes", "memory", "time.hbm"]
+    asked: dict[str, Any] = {"on": "h100:4", "pipeline": [1, 2], "sequence": 4096, "columns": columns}
+    found = sweep_steps("qwen3-0.6b", "train", batch_tokens=[5000, 1000000], **asked)
+    for at in (1, 3):
+        step = found.row(at)
+        assert isinstance(step, Training)
+        own = step.bound
+        each = [step.lower, step.op_by_op, own.flops, sum(own.bytes.values()), step.memory.total, own.times["hbm"]]
+        assert [found[name][at] for name in columns] == pytest.approx(each, rel=1e-9)
+        assert found.row(1).microbatches > 1  # as many as fit, as the row has them
+    assert np.isnan(found["lower"][2])
+    assert found.incomplete == (
+        "1 row has no figures: less than a sequence in a microbatch, and a chip takes whole ones",
+    )
+
+
 def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> None:
     columns = ["lower", "flops", "bytes", "time.hbm", "time.tensor"]
     sizes = {"batch_tokens": [2**20], "sequence": [512, 8192]}

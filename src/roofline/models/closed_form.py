@@ -55,6 +55,7 @@ from roofline.sizes import (
     is_array,
     is_one,
     is_symbol,
+    of_largest,
     symbol,
 )
 
@@ -69,6 +70,9 @@ USUAL_CHIPS = (64, 16, 8)
 
 #: The powers of 2 that are tried where an open number of chips splits layers.
 MOST_SPLIT = 11
+
+#: Why a row of training does not run.
+PARTED = "less than a sequence in a microbatch, and a chip takes whole ones"
 
 #: The sizes of any step.
 SIZES = frozenset(("batch", "batch_tokens", "sequence", *(name for kind in PHASES.values() for name in kind.sizes)))
@@ -357,8 +361,8 @@ def _serving(model: Model, phase: str, on: str | Machine, options: Mapping[str, 
     ]  # fmt: skip
 
 
-#: Why the closed form of a prompt over stages does not hold: :func:`fill_in_chunks` prices such steps.
-CUT_INTO_CHUNKS = "are cut into chunks over the stages"
+#: Why the closed form of a prompt over stages, and of training over them, does not hold: :func:`fill_in` prices these.
+CUT_INTO_CHUNKS, NO_MULTIPLE = "are cut into chunks over the stages", "batch_tokens is no multiple of"
 
 
 def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str, Any]) -> list[ValidRange]:
@@ -370,14 +374,15 @@ def _enough_sequences(bound: Bound, phase: str, batch: Any, options: Mapping[str
     return [ValidRange(batch >= least, f"fewer sequences than {least} {CUT_INTO_CHUNKS}")]
 
 
-def fill_in_chunks(
-    found: Evaluated, columns: Sequence[str], model: Model, phase: str, options: Mapping[str, Any]
-) -> None:
-    """Fill in the rows whose prompt is cut into chunks over the stages: such steps are priced as arrays, in blocks."""
+def fill_in(found: Evaluated, columns: Sequence[str], model: Model, phase: str, options: Mapping[str, Any]) -> None:
+    """Fill in the rows of which the closed form over stages does not hold: they are priced as arrays, in blocks.
+
+    Such are prompts that are cut into chunks over the stages, and training steps whose microbatches are no sequence.
+    """
     import numpy as np
 
     (reason, _), *others = found.invalid.items() or [("", 0)]
-    if CUT_INTO_CHUNKS not in reason or others:
+    if others or not (CUT_INTO_CHUNKS in reason or NO_MULTIPLE in reason):
         return
     rows = {name: found.whole_column(name)[found.invalid_rows].astype(np.float64) for name in found.whole}
     blocks, every, why = list[dict[str, Any]](), list[Any](), dict[str, int]()
@@ -394,11 +399,15 @@ def fill_in_chunks(
 
 def _step_of_rows(
     model: Model, phase: str, rows: Mapping[str, Any], options: Mapping[str, Any]
-) -> tuple[Bound | None, Any, dict[str, int]]:
+) -> tuple[Any, Any, dict[str, int]]:
     """A step over rows of sizes, None where no row can be; which rows cannot, and how many by the reason."""
     import numpy as np
 
     count = len(next(iter(rows.values())))
+    if phase == "train":
+        found = training_question(model, **{**options, **rows}).answer()
+        few = np.broadcast_to(found.sequences < 1, count)
+        return found, few, {PARTED: int(few.sum())} if few.any() else {}
     try:
         step, wrong, said = asked_of_rows(rows, lambda some: step_bound(model, phase, **{**options, **some}))
     except SizeError as error:
@@ -433,18 +442,42 @@ def step_columns(model: Model, phase: str, sizes: Mapping[str, Any], options: Ma
     return Evaluated.of_columns(replace(function, incomplete=said[0], assumptions=said[1]), given, columns, wrong, why)
 
 
-def _figures(step: Bound | None, name: str) -> tuple[Any, Any]:
+def _figures(step: Bound | Training | None, name: str) -> tuple[Any, Any]:
     """A column of a step over arrays: what stands for no figure, and the figures."""
     import numpy as np
 
     none, (kind, _, part) = "" if name == "bound_by" else np.nan, name.partition(".")
     if step is None:
         return none, none
+    if isinstance(step, Training):
+        return none, _figure_of_training(step, name)
     if kind == "memory" and step.footprint is not None:
         return none, step.footprint.parts.get(part, 0.0) if part else step.footprint.total
     if part:
         return none, step.times.get(part, 0.0)
     return none, sum(step.bytes.values()) if name == "bytes" else np.asarray(getattr(step, name))
+
+
+def _figure_of_training(found: Training, name: str) -> Any:
+    """A column of a training step over arrays: amounts and times are those of the slowest stage of each row."""
+    import numpy as np
+
+    kind, _, part = name.partition(".")
+    if kind == "memory":
+        return found.memory.parts.get(part, 0.0) if part else found.memory.total
+    if name in ("lower", "op_by_op", "upper"):
+        return getattr(found, name)
+    each = [stage.bound for stage in found.stages]
+    times = {name: [bound.times.get(name, 0.0) for bound in each] for bound in each for name in bound.times}
+
+    def slowest(values: Sequence[Any]) -> Any:
+        return np.nan if any(value is None for value in values) else of_largest([b.lower for b in each], values)
+
+    if name == "bound_by":
+        return np.asarray(Codes.of({name: slowest(values) for name, values in times.items()}))
+    if part:
+        return slowest(times.get(part, [0.0] * len(each)))
+    return slowest([sum(b.bytes.values()) if name == "bytes" else getattr(b, name) for b in each])
 
 
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
@@ -520,7 +553,7 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
     rounds = found.copies * (found.layout.pipeline if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
     several = rounds if is_symbol(rounds) else f"{rounds:,}"
-    return [ValidRange(sympy.Eq(rest, 0), f"batch_tokens is no multiple of {several} sequences")]
+    return [ValidRange(sympy.Eq(rest, 0), f"{NO_MULTIPLE} {several} sequences")]
 
 
 COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory")
@@ -590,7 +623,7 @@ def serve_table(
     refuse_idle_of_step(options, phase, described)
     function = step_function(described, phase, on=on, **options, **dict.fromkeys(given, 1))
     found = function.evaluate({**given, **varying}, columns)
-    fill_in_chunks(found, columns, described, phase, {"on": on, **options})
+    fill_in(found, columns, described, phase, {"on": on, **options})
     if found.invalid:
         for name, values in varying.items():
             check(name, values, least=0 if name in FROM_ZERO else 1)

@@ -46,8 +46,9 @@ from roofline.hardware.rate import data_level
 from roofline.meanings import LISTS, meant, unknown_argument
 from roofline.models.closed_form import (
     OF_TRAINING,
+    PARTED,
     TRAINING_SIZES,
-    fill_in_chunks,
+    fill_in,
     refuse_arrays,
     step_columns,
     step_function,
@@ -59,7 +60,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, chips_in_all, refuse_more
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.step import PHASES, check_phase, stored_formats
-from roofline.models.training.question import parts_that_fit
+from roofline.models.training.question import microbatches_that_fit, parts_that_fit
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
@@ -116,9 +117,6 @@ LIMITS = {"decode": "tpot", "prefill": "ttft"}
 
 #: Sizes whose product is the tokens of a step.
 TOKENS = {"decode": ("batch",), "prefill": ("batch", "prompt"), "train": ("batch_tokens",)}
-
-#: Why a row of training does not run.
-PARTED = "less than a sequence in a microbatch, and a chip takes whole ones"
 
 #: Columns where the caller names none.
 USUAL = ("lower", "upper", "bound_by", "memory", "fits")
@@ -204,7 +202,9 @@ class StepSweep(Columns):
         """
         asked = {"model": self.model, **self.asked_in(index)}
         if self.phase == "train":
-            return training_question(**asked).answer()
+            found = training_question(**asked).answer()
+            parts = microbatches_that_fit(found)
+            return found if parts is None else found.question.vary(microbatches=parts).answer()
         return step_bound(phase=self.phase, **asked)
 
     def asked_in(self, index: int) -> dict[str, Any]:
@@ -674,7 +674,7 @@ class StepTable(BlockTable):
         forms = _forms(function, names)
         found = function.evaluate(sizes, forms or None)
         asked = self._asked(choice)
-        fill_in_chunks(found, forms, asked.pop("model"), self.phase, asked)
+        fill_in(found, forms, asked.pop("model"), self.phase, asked)
         return found, sizes
 
     def _parts(self, function: Compiled, choice: int, sizes: Mapping[str, Any]) -> Any:
