@@ -39,6 +39,9 @@ Size: TypeAlias = Any
 #: The largest scalar size; beyond it products of a few sizes leave the range of float64.
 LARGEST = int(1e30)
 
+#: Times of two ways to do the same that differ by less are equal: the first of them is taken.
+TIE = 1e-12
+
 #: The most values of one size that a list or range may have.
 MOST_VALUES = 100_000_000
 

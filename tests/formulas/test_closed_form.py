@@ -23,7 +23,9 @@ from roofline.bounds.solve import solve
 from roofline.cli import main
 from roofline.cli.trace import load_program
 from roofline.errors import InputError, SizeError, UntimedError
-from roofline.formulas.printers import text
+from roofline.formulas.compiled import Compiled
+from roofline.formulas.printers import fastest_source, text
+from roofline.frozen import replace
 from roofline.hardware import Machine
 from roofline.models import load, serve_bound, train
 from roofline.models.closed_form import formula, model_formula, step_function
@@ -227,6 +229,24 @@ def test_a_program_takes_the_fastest_way_at_each_size() -> None:
         for name in BOUNDS:
             assert in_python(found, point)[name] == pytest.approx(getattr(number, name), **EQUAL)
             assert got[name] == pytest.approx(getattr(number, name), **EQUAL)
+
+
+def test_of_ways_that_differ_by_rounding_the_first_is_taken_everywhere() -> None:
+    """The time of a step is the same then, what else it takes is not."""
+    B = symbol("B")
+    ways = tuple(
+        Compiled(name, {"B": B}, {}, {"op_by_op": more * B}, {"hbm": (1 + rest) * B})
+        for name, more, rest in (("one", 2, 4e-16), ("other", 3, 0.0))
+    )
+    both = replace(ways[0], ways=ways)
+    assert both(B=np.array([1, 8]))["op_by_op"].tolist() == [2, 16]
+    sources = {
+        way: (f'def {way}(B):\n    return {{"lower": {1 + rest!r}*B, "more": {more}}}', ["B"])
+        for way, more, rest in (("one", 2, 4e-16), ("other", 3, 0.0))
+    }
+    space: dict[str, Any] = {}
+    exec(fastest_source("python", "best", ["B"], sources), space)
+    assert space["best"](8) == {"lower": (1 + 4e-16) * 8, "more": 2}
 
 
 def test_a_program_gives_no_number_where_the_formula_does_not_hold() -> None:

@@ -722,14 +722,13 @@ def test_a_batch_of_no_whole_microbatches_over_stages_has_the_figures_of_a_singl
 
 
 def test_a_row_of_training_over_stages_has_the_figures_of_the_slowest_one() -> None:
-    columns = ["lower", "flops", "bytes", "time.hbm", "time.tensor"]
-    sizes = {"batch_tokens": [2**20], "sequence": [512, 8192]}
+    columns = ["lower", "flops", "time.hbm"]
+    sizes = {"batch_tokens": [2**20], "sequence": 8192}
     found = sweep_steps("deepseek-v3", "train", on="h100:64", tensor=4, pipeline=4, columns=columns, **sizes)
-    for at in range(len(found)):
-        step = found.row(at)
-        assert isinstance(step, Training)
-        each = [step.bound.flops, sum(step.bound.bytes.values()), step.bound.times["hbm"], step.bound.times["tensor"]]
-        assert [found[name][at] for name in columns] == pytest.approx([step.lower, *each], rel=1e-9)
+    step = found.row(0)
+    assert isinstance(step, Training)
+    each = [step.lower, step.bound.flops, step.bound.times["hbm"]]
+    assert [found[name][0] for name in columns] == pytest.approx(each, rel=1e-9)
 
 
 def test_entries_of_an_array_may_differ_in_their_slowest_stage() -> None:

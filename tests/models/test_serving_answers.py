@@ -117,6 +117,12 @@ def test_a_draft_is_its_steps_and_a_check_of_all_its_tokens() -> None:
     assert found.speedup == pytest.approx(plain * expected_tokens(3, 0.7) / (sum(steps) + check), rel=1e-12)
 
 
+def test_prediction_layers_draft_on_no_stages_of_a_pipeline() -> None:
+    layout = {"on": "h200:16", "tensor": 8, "pipeline": 2, "batch": 8, "context": 4096}
+    with pytest.raises(InputError, match="stand on the last stage of a pipeline alone, and a draft there is not mod"):
+        speculate("deepseek-v3", by="mtp", draft=1, acceptance=0.8, **layout)
+
+
 def test_a_draft_at_several_batches_is_that_of_each() -> None:
     asked: dict[str, Any] = {"on": "h100:4", "tensor": 4, "context": 8000}
     draft = {"draft": 4, "draft_by": "llama-3-8b", "accept": 0.7}

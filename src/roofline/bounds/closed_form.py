@@ -62,6 +62,7 @@ from roofline.sections import (
 )
 from roofline.signatures import either
 from roofline.sizes import (
+    TIE,
     Definitions,
     check,
     in_plain_symbols,
@@ -296,7 +297,9 @@ class Formula(Answer):
         """Every column by one pass through the forms: at one point that is shorter than to compile them."""
         if self.ways:
             here = [way for way in self.ways if way.is_case_of(self.point)] or self.ways
-            return min((way.values() for way in here), key=lambda values: values["lower"])
+            every = [way.values() for way in here]
+            least = min(values["lower"] for values in every) * (1 + TIE)
+            return next((values for values in every if values["lower"] <= least), every[0])
         known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.letters.items()}
         known |= {rate.symbol: rate.value for rate in self.rates.values()}
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
@@ -1049,7 +1052,8 @@ def fastest(ways: Sequence[Formula]) -> Formula:
     """
     if len(ways) == 1:
         return ways[0]
-    best = min(ways, key=lambda way: way.values()["lower"] if way.is_numeric else 0)
+    times = [way.values()["lower"] if way.is_numeric else 0 for way in ways]
+    best = next((way for way, time in zip(ways, times, strict=True) if time <= min(times) * (1 + TIE)), ways[0])
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
     note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
     return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note))

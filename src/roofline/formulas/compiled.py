@@ -32,7 +32,7 @@ from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns, column_meant
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.signatures import check_methods
-from roofline.sizes import BLOCK, LARGEST, Codes, common_shape, is_array
+from roofline.sizes import BLOCK, LARGEST, TIE, Codes, common_shape, is_array
 
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
@@ -400,7 +400,8 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
         for way, own, run, names, codes in tries:
             found = {name: np.empty(least.shape, np.int8 if name == "bound_by" else np.float64) for name in names}
             run(where, list(found.values()))
-            better = ~(found["lower"] >= least)
+            soon: Any = least * (1 - TIE)
+            better = ~(found["lower"] >= soon)
             if way.case is not None:
                 here = {name: _part(value, where, shape) if is_array(value) else value for name, value in own.items()}
                 better &= _holds(way, way.case, here)

@@ -22,6 +22,7 @@ from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple
+from roofline.sizes import TIE
 
 #: The largest integer up to which a float holds every integer.
 EXACT = 2**53
@@ -519,14 +520,17 @@ def fastest_source(
     def best(B):
         def one(B):
             return {"lower": 2*B}
-        return min((one(B=B),), key=lambda way: way["lower"])
+        ways = (one(B=B),)
+        least = min(way["lower"] for way in ways)
+        return next((way for way in ways if way["lower"] <= 1.000000000001*least), ways[0])
     """
     sources = [source.removeprefix("import math\n\n\n") for source, _ in ways.values()]
     starts_with_math = any(source.startswith("import math") for source, _ in ways.values())
     if language == "python":
         calls = [f"{way}({', '.join(f'{each}={each}' for each in taken)})" for way, (_, taken) in ways.items()]
         head = f"def {name}({', '.join(arguments)}):"
-        last = [f'return min(({", ".join(calls)},), key=lambda way: way["lower"])']
+        last = [f"ways = ({', '.join(calls)},)", 'least = min(way["lower"] for way in ways)']
+        last += [f'return next((way for way in ways if way["lower"] <= {1 + TIE!r}*least), ways[0])']
         if cases:
             last = [
                 f"if {text(holds, language)}:\n        return {call}"
@@ -537,7 +541,8 @@ def fastest_source(
     else:
         calls = [f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()]
         head = f"function {name}({{{', '.join(arguments)}}}) {{"
-        last = [f"return [{', '.join(calls)}].reduce((best, way) => way.lower < best.lower ? way : best);"]
+        chosen = f"way.lower < {1 - TIE!r}*best.lower ? way : best"
+        last = [f"return [{', '.join(calls)}].reduce((best, way) => {chosen});"]
         if cases:
             last = [
                 f"if ({text(holds, language)}) return {call};" for (holds, _), call in zip(cases, calls, strict=True)
@@ -604,7 +609,7 @@ def _choice_in_c(name: str, ways: Sequence[Way], calls: Sequence[str], names: Ma
     yield f"  struct {name} best = {calls[0]}, other;"
     for call in calls[1:]:
         yield f"  other = {call};"
-        yield "  if (other.lower < best.lower) best = other;"
+        yield f"  if (other.lower < {1 - TIE!r}*best.lower) best = other;"
     yield "  return best;"
 
 

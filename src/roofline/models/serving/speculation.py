@@ -302,6 +302,11 @@ def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], w
             raise InputError(f"a draft step of {by} of the model's own", hint="a fraction, as in 0.1")
         return Drafter(f"a draft of {by:g} of a step", share=float(by))
     if by == "mtp":
+        if options.get("pipeline") not in (None, 1):
+            raise InputError(
+                "prediction layers stand on the last stage of a pipeline alone, and a draft there is not modelled",
+                hint="leave pipeline out, or name a draft model",
+            )
         own = prediction_layer(model)
         # its table and its head are those of the model
         held = replace(own, after=(), head=False, receives=own.width)

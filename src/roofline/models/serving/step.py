@@ -39,7 +39,7 @@ from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.quantity import format_amount
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, common_shape, is_array, is_symbol, is_zero
+from roofline.sizes import TIE, Size, check, common_shape, is_array, is_symbol, is_zero
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
 
@@ -206,9 +206,6 @@ SHARDED_ADAPTERS = (
     "hold A or B whole read more"
 )
 _FASTER = "the faster of absorbed and expanded here"
-
-#: Ways that differ by less take as long as each other, but for rounding: then it is the usual one.
-TIE = 1e-12
 _LOGITS = {"last": "logits of each sequence's last token", "all": "logits of every token", "none": "no logits"}
 
 
