@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import sys
 from contextlib import chdir
 from functools import cache
@@ -63,10 +64,13 @@ _made = Path(__file__).parent / "_build" / "made"
 _made.mkdir(parents=True, exist_ok=True)
 roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
 
-# The pictures in the colours of the dark theme.
-(_made / "dark").mkdir(exist_ok=True)
-for _picture in (Path(__file__).parent / "images").glob("*.svg"):
-    (_made / "dark" / _picture.name).write_text(in_dark(_picture.read_text(encoding="utf-8")), encoding="utf-8")
+# The pictures in the colours of the dark theme, and those of a phone's width in both.
+_images = Path(__file__).parent / "images"
+(_made / "dark" / "phone").mkdir(parents=True, exist_ok=True)
+for _picture in _images.rglob("*.svg"):
+    _in_dark = in_dark(_picture.read_text(encoding="utf-8"))
+    (_made / "dark" / _picture.relative_to(_images)).write_text(_in_dark, encoding="utf-8")
+shutil.copytree(_images / "phone", _made / "phone", dirs_exist_ok=True)
 
 # The reports of the course: what its pages ask with -o.
 _REPORT = re.compile(r"^\$ roofline (.+ -o \S+\.html)$", re.MULTILINE)

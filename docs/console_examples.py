@@ -354,7 +354,10 @@ def without_blank_ends(app: Any, doctree: nodes.document) -> None:
 
 
 def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
-    """Put beside each chart the same in the colours of the dark theme; furo shows one of the two."""
+    """Put beside each chart the same in the colours of the dark theme; furo shows one of the two.
+
+    On a phone both are those of a phone's width, in letters that can be read there.
+    """
     up = "../" * app.env.docname.count("/")
     for image in list(doctree.findall(nodes.image)):
         name = Path(image["uri"]).name
@@ -363,10 +366,19 @@ def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
     for image in (each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")):
         link, name = image.parent, Path(image["uri"]).name
         link["classes"].append("only-light")
-        target = f"{up}dark/{name}" if "_images/" in link["refuri"] else link["refuri"]
-        said = f'<img alt="{escape(image.get("alt", ""))}" src="{up}dark/{name}">'
-        dark = nodes.raw("", f'<a class="only-dark" href="{target}">{said}</a>', format="html")
-        link.parent.insert(link.parent.index(link) + 1, dark)
+        is_own = "_images/" in link["refuri"]
+
+        def drawn(theme: str, folder: str, link: Any = link, image: Any = image, own: str = name * is_own) -> str:
+            target = f"{up}{folder}{own}" if own else link["refuri"]
+            said = (
+                f'<img alt="{escape(image.get("alt", ""))}" src="{up}{folder}{Path(image["uri"]).name}" loading="lazy">'
+            )
+            return f'<a class="only-{theme}" href="{target}">{said}</a>'
+
+        phone = f'<span class="on-a-phone">{drawn("light", "phone/")}{drawn("dark", "dark/phone/")}</span>'
+        at = link.parent.index(link)
+        link.parent.insert(at + 1, nodes.raw("", f"{drawn('dark', 'dark/')}</span>{phone}", format="html"))
+        link.parent.insert(at, nodes.raw("", '<span class="on-a-desk">', format="html"))
 
 
 def in_dark(drawn: str) -> str:

@@ -10,15 +10,20 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import Any
 
+from roofline.charts import drawing
 from roofline.cli import main
 from tests.doc_blocks import blocks, differences, documents, other_pictures, prepare, python_differences
 
 #: Lines of which less than this is as it was are other lines: then all of the output is written.
 ALIKE = 0.6
+
+#: Width in pixels of a picture on a phone, and the height of a plot there.
+PHONE = (360, 420)
 
 
 def elided(written: Sequence[str], shown: Sequence[str]) -> list[str]:
@@ -84,10 +89,24 @@ def update(pages: list[Path]) -> None:
             os.chdir(path.parent)
             for drawn, kept in other_pictures(Path(folder)):
                 shutil.copyfile(drawn, kept)
+                shutil.copyfile(drawn.parent / "phone" / drawn.name, kept.parent / "phone" / kept.name)
                 sys.stdout.write(f"updated {kept.name}\n")
         if fresh != page:
             path.write_text(fresh, encoding="utf-8")
             sys.stdout.write(f"updated {path.name}\n")
+
+
+def also_for_phones(write: Callable[..., None]) -> Callable[..., None]:
+    """Draw each picture a second time, as wide as a phone's page, so that its letters can be read there."""
+
+    def draw(chart: Any, path: str, scale: float) -> None:
+        write(chart, path, scale)
+        if path.endswith(".svg"):
+            small = Path(path).absolute().parent / "phone" / Path(path).name
+            small.parent.mkdir(exist_ok=True)
+            write(chart.with_size(PHONE[0], chart.height if chart.bars else PHONE[1]), str(small), scale)
+
+    return draw
 
 
 def pages_named(words: Sequence[str]) -> list[Path]:
@@ -107,4 +126,5 @@ def pages_named(words: Sequence[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
+    drawing.write = also_for_phones(drawing.write)
     update(pages_named(sys.argv[1:]))

@@ -374,8 +374,7 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
     asked = [label for label in _labels(chart, frame, measure) if label.entry not in key]
     found = place(
         [label.candidates for label in asked],
-        # the first and the last row reach to the edges
-        inside=Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - (0 if chart.bars else 4)),
+        inside=_inside(chart, frame),
         taken=_markers(chart, frame),
         lines=list(_segments(chart, frame)),
     )
@@ -388,6 +387,14 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
         label.entry for label, c in zip(asked, found, strict=True) if c is None and label.entry is not None
     )
     return ChartLayout(frame, tuple(texts), labels, x_ticks, y_ticks), list(missing)
+
+
+def _inside(chart: Specification, frame: Frame) -> Box:
+    """Where labels may stand: rows of bars reach to the edges, and the figures beside them to that of the picture."""
+    if not chart.bars:
+        return Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4)
+    beyond = chart.width - GAP - frame.left - frame.width
+    return Box(frame.box.x + beyond / 2, frame.box.y, frame.width + beyond - 4, frame.height)
 
 
 def _markers(chart: Specification, frame: Frame) -> list[Box]:
@@ -454,6 +461,7 @@ def _surroundings(
         widest = max(measure(text, TEXT, False) for _, text in x_ticks) + 2 * GAP
         x_ticks = tuple(x_ticks[:: max(1, math.ceil(widest * len(x_ticks) / (right - left)))])
     frame = Frame(left, bottom, right - left, top - bottom, chart.x, chart.y)
+    x_ticks = _apart(x_ticks, frame, measure)
     texts = [replace(t, x=left + frame.width / 2) if t.align == "center" else t for t in texts]
     for value, text in x_ticks:
         texts.append(Text((text,), frame.at(value, chart.y.limits[0])[0], x_row, TEXT, role="text"))
@@ -461,6 +469,16 @@ def _surroundings(
         y = frame.at(chart.x.limits[0], value)[1]
         texts.append(Text((text,), left - GAP, y, TEXT, "right", role="text"))
     return frame, [_boxed(t, measure) for t in texts], x_ticks, y_ticks
+
+
+def _apart(found: tuple[tuple[float, str], ...], frame: Frame, measure: Measure) -> tuple[tuple[float, str], ...]:
+    """Ticks whose texts do not touch: all of them, else the powers of ten, else every other one."""
+    powers = tuple(each for each in found if each[1].lstrip("1").strip("0,. ") == "" and each[1][:1] == "1")
+    for kept in (found, powers, found[::2]):
+        ends = [(frame.at(at, 1.0)[0], measure(text, TEXT, False) / 2 + GAP / 4) for at, text in kept]
+        if len(kept) > 1 and all(left + half < right - beyond for (left, half), (right, beyond) in pairwise(ends)):
+            return kept
+    return found
 
 
 def _row_names(
