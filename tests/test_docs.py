@@ -33,6 +33,7 @@ from tests.doc_blocks import (
     python_differences,
     run,
     run_once,
+    words_of,
 )
 from tests.strategies import for_each
 
@@ -386,6 +387,13 @@ def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
         assert ".:" not in page, name
     rows = "".join(generated.source_pages().values())
     assert not re.search(r"(?<!\\)_", re.sub(r"\]\([^)]*\)", "]", rows).partition("## ")[2].partition("## ")[0])
+
+
+def test_each_picture_has_one_of_a_phones_width_that_says_the_same() -> None:
+    for picture in (ROOT / "docs" / "images").glob("*.svg"):
+        small = picture.parent / "phone" / picture.name
+        assert words_of(small) == words_of(picture), f"make docs-update draws {picture.name} again"
+        assert 'width="360"' in small.read_text(encoding="utf-8")[:1000]
 
 
 def test_pictures_of_the_dark_pages_are_those_of_the_dark_theme() -> None:
