@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeAlias
 
 from roofline.frozen import NamedTuple
 from roofline.quantity import format_amount, format_number, format_percent
-from roofline.statements import HEADLINE_GAPS, kind_of
+from roofline.statements import HEADLINES, kind_of
 
 #: How much attention a piece of text asks for.
 Tone = Literal["", "strong", "quiet", "warning", "gap", "alert"]
@@ -260,9 +260,9 @@ def incomplete(items: Iterable[str]) -> Listing:
     return Listing("incomplete", tuple(items), "gap")
 
 
-def caveats(gaps: Iterable[str]) -> list[Section]:
-    """The first lines of an answer whose figures a gap changes; nothing where none does."""
-    lines = [gap for gap in dict.fromkeys(gaps) if kind_of(gap) in HEADLINE_GAPS]
+def caveats(statements: Iterable[str]) -> list[Section]:
+    """The first lines of an answer whose figures a gap or a likely slip changes; nothing where none does."""
+    lines = [each for each in dict.fromkeys(statements) if kind_of(each) in HEADLINES]
     return [Sentences(lines, "alert"), BLANK] if lines else []
 
 

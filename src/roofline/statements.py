@@ -35,6 +35,7 @@ ASSUMPTION_KINDS: Mapping[str, str] = MappingProxyType(
         "model": "what a model's description or a step of it leaves open",
         "program": "what was assumed about a traced program",
         "given": "a figure that the caller set in place of the catalog's",
+        "doubt": "a figure of the caller's that is likely a slip: its unit is missing, or it is twice what is known",
         "machine": "what is odd about a machine's figures, or what one of them stands for",
         "estimate": "the overlap and the overhead that an estimate was asked with",
         "fit": "what does not fit the memory",
@@ -57,8 +58,9 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
 #: Kinds of gaps that leave a part of the work out of its time, which takes longer by it.
 TIME_GAPS = ("rate", "latency")
 
-#: Kinds of gaps that change an answer's first figures, and so stand beside them.
+#: Kinds of gaps that change an answer's first figures, and so stand beside them; and all such statements.
 HEADLINE_GAPS = ("format",)
+HEADLINES = (*HEADLINE_GAPS, "doubt")
 
 
 #: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.

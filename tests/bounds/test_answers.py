@@ -392,6 +392,18 @@ def test_chips_that_share_nothing_are_said() -> None:
     assert bound(flops=1e12, bytes=1e9, dtype="bf16", on="h100:8").idle_copies() == alone
 
 
+def test_a_given_figure_that_is_likely_a_slip_is_said_first_and_once() -> None:
+    said = "given hbm.bandwidth is below a thousandth of the catalog's figure: is its unit missing?"
+    for answer in (
+        bound(MATMUL, on="h100", set={"hbm": 3.35}, **SIZES),
+        roofline.llm("llama-3-8b", on="h100", set={"hbm": 3.35}),
+        roofline.train("llama-3-8b", on="h100:8", batch_tokens=2**20, set={"hbm": 3.35}),
+    ):
+        text = as_text(answer.sections(), 120)
+        assert said in text.splitlines()[2]
+        assert text.count(said) == 1
+
+
 def test_a_size_that_does_not_divide_is_named_once() -> None:
     with pytest.raises(InputError, match=r"^a size of 63 does not divide over 4 chips; give a multiple of 4"):
         bound("bf16[63_X, 8] * bf16[8, 8]", on="v5e:4")

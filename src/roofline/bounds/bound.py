@@ -43,6 +43,7 @@ from roofline.sections import (
     Words,
     YesNo,
     assumes,
+    caveats,
     figures,
     incomplete,
 )
@@ -588,6 +589,7 @@ class Bound(Measurable, Comparable):
         """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
         yield from () if self.footprint is None else self.footprint.misfit()
+        yield from caveats(self.assumptions)
         yield from (Sentences([alike], "alert"), BLANK) if (alike := self.idle_copies()) else ()
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
@@ -602,7 +604,7 @@ class Bound(Measurable, Comparable):
             yield from (BLANK, *advice)
         if len(self.plans) > 1:
             yield from (BLANK, _plans(self))
-        yield from (BLANK, assumes(without(self.assumptions, ("alike",))), incomplete(self.incomplete))
+        yield from (BLANK, assumes(without(self.assumptions, ("alike", "doubt"))), incomplete(self.incomplete))
 
     def steps(self) -> dict[str, Bound]:
         return {"": self}

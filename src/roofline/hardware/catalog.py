@@ -141,8 +141,9 @@ def doubtful_figures(machine: Machine, base: Machine | None) -> tuple[Assumption
     """List figures without their unit, and those exactly twice the base chip's, or else what self-checks find."""
     known = set(check_figures(base)) if base is not None else set()
     twice = tuple(_twice(machine, base)) if base is not None else ()
-    found = twice or tuple(finding for finding in check_figures(machine) if finding not in known)
-    return tuple(assume("machine", (*_too_small(machine), *_without_peak(machine), *found)))
+    found = () if twice else tuple(finding for finding in check_figures(machine) if finding not in known)
+    slips = assume("doubt", (*_too_small(machine), *twice))
+    return (*slips, *assume("machine", (*_without_peak(machine), *found)))
 
 
 def _too_small(machine: Machine) -> Iterator[str]:

@@ -366,7 +366,7 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
         elif new.value * 1000 <= old.value:
             odd = f"below a thousandth of {whose} figure: is its unit missing?"
         if odd:
-            warnings = (*warnings, Assumption("machine", f"given {path} is {odd}"))
+            warnings = (*warnings, Assumption("doubt", f"given {path} is {odd}"))
     return replace(machine, given=given, warnings=warnings)
 
 

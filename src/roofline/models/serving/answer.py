@@ -190,7 +190,7 @@ class Serving(Comparable):
         yield from self._misfit(near.lead if near else "")
         idle = self.idle_copies()
         yield from (Sentences([idle]), BLANK) if idle else ()
-        yield from sections.caveats(item for phase in phases for item in phase.incomplete)
+        yield from sections.caveats(item for phase in phases for item in (*phase.incomplete, *phase.assumptions))
         first, over = (
             [(each, list(each.sections())) for each in self.worked_out if getattr(each, place)]
             for place in ("first", "over")
@@ -223,7 +223,7 @@ class Serving(Comparable):
             whose = [f"operations of {name}"] * (len(self.phases) > 1)
             yield from (BLANK, Sentences(whose, indent=4), longest_operations(phase, name))
         # what does not fit is said beside the memory
-        said = without([item for phase in phases for item in phase.assumptions], ("fit",))
+        said = without([item for phase in phases for item in phase.assumptions], ("fit", "doubt"))
         if self.expectation is not None:
             said = [*said, *self.expectation.assumptions]
         yield from (BLANK, sections.assumes(dict.fromkeys(said)), incomplete(self.incomplete))

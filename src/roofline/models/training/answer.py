@@ -409,6 +409,7 @@ class Training(Measurable, Comparable):
             yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
             yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
             return
+        yield from (BLANK, *slips[:1]) if (slips := sections.caveats(bound.assumptions)) else ()
         advice = self._advice
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
@@ -435,7 +436,7 @@ class Training(Measurable, Comparable):
         yield Listing("faster", _folded(faster)[:MOST_ADVICE])
         yield from (BLANK, longest_operations(bound), BLANK)
         # the lines about memory say what does not fit
-        yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
+        yield from (sections.assumes(without(bound.assumptions, ("fit", "doubt"))), incomplete(bound.incomplete))
 
     def tables_as_data(self) -> Mapping[str, Table]:
         """``memory`` is what a chip of the fullest stage holds, ``stages`` each stage of a pipeline, a row each.
