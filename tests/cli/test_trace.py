@@ -379,6 +379,11 @@ def test_policies_stand_side_by_side(capsys, model, tmp_path):
         on, _, policy = name.split()
         assert main([*words[:4], "--on", on, "--policy", policy, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["bound"]["lower"] == answer["lower"]
+    assert main(words[:-2]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[2].startswith("  h100 has the lowest floor")  # the answer is first
+    assert told.count("has the lowest floor") == 1
+    assert told.index("memory needed") > told.index("module ")
     assert main([*words, "-o", str(tmp_path / "four.svg")]) == 0
     shown = capsys.readouterr().out
     assert "has the lowest floor" in shown

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from itertools import product, takewhile
+from itertools import islice, product, takewhile
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
@@ -142,13 +142,8 @@ def trace_command(
     several = len(machines) > 1
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
-        from roofline.sections import Table
 
-        show(
-            [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
-            if several
-            else [next(traced.sections()), *_time(bound)]
-        )
+        show(_before_facts(bound) if several else [next(traced.sections()), *_time(bound)])
         show_chart(bound.plot() if several else program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
@@ -282,14 +277,17 @@ def _operations(
 ) -> Iterator[Section]:
     """The time at best; the operations, as a tree of modules or a list; how many FLOPs another convention counts.
 
-    Of several machines their times stand in that table, and what each says by itself below.
+    Of several machines who is fastest stands first, their times in that table, and what each says by itself below.
     """
-    from roofline.sections import Sentences
+    from roofline.sections import BLANK, Headline, Sentences
 
     roofs = {} if bound is None else {"": bound} if not several else dict(zip(bound.names, bound.answers, strict=True))
     first, *rest = traced.operation_sections(under=roofs) if flat else traced.sections(depth, roofs)
     yield first
-    if bound is not None and not several:
+    if several:
+        said = [part for part in _before_facts(bound) if not isinstance(part, Headline)]
+        yield from said[: -1 if said[-1] is BLANK else None]
+    elif bound is not None:
         yield from _time(bound)
     yield from rest
     if convention != "flops":
@@ -299,6 +297,13 @@ def _operations(
         meaning = CONVENTIONS[convention].meaning
         count = traced.flops(convention)
         yield Sentences([f"{format(count, ',') if is_number(count) else count} counted as {convention}: {meaning}"])
+
+
+def _before_facts(bound: Any) -> list[Section]:
+    """What answers side by side say before the table of their facts: what does not fit, and who is fastest."""
+    from roofline.sections import Table
+
+    return [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
 
 
 def _time(bound: Any) -> Iterator[Section]:
@@ -321,7 +326,7 @@ def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
         return
     yield BLANK
     if several:
-        yield from bound.sections(operations=False)
+        yield from islice(bound.sections(operations=False), len(_before_facts(bound)), None)
         return
     from roofline.programs.tables import under_the_roof
 
