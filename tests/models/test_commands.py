@@ -35,6 +35,11 @@ def test_models_side_by_side(capsys: Capture) -> None:
     assert "…" not in text
 
 
+def test_models_may_be_named_with_commas(capsys: Capture) -> None:
+    one, other = (run(capsys, "model", *names) for names in (("llama-3-8b,qwen3-8b",), ("llama-3-8b", "qwen3-8b")))
+    assert one == other
+
+
 def test_models_say_their_formats_and_what_is_beyond_their_training(capsys: Capture, tmp_path: Path) -> None:
     words = ["model", "deepseek-v3", "qwen3-32b", "--context", "256k"]
     text = " ".join(run(capsys, *words, "--kv", "fp8").split())

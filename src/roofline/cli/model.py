@@ -44,13 +44,13 @@ def model_command(
     roofline model deepseek-v3 --modules
     roofline model llama-2-13b llama-3-405b --parts
     """
-    from roofline.models.config import load
+    from roofline.models.config import load_each
     from roofline.models.config import names as shipped
 
     if not names:
         show_json(shipped()) if as_json else show(Part(_catalog()), whole=True)
         return
-    models = [load(name) for name in names]
+    models = [model for name in names for model in load_each(name)]
     if modules:
         counting = ["batch", "prompt", "context", "parts", *options]
         if (idle := next(filter(not_default, counting), None)) is not None:

@@ -32,6 +32,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from roofline import dtypes
+from roofline.answers import models_in
 from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import is_program, read_json
 from roofline.frozen import dataclass, replace
@@ -314,6 +315,18 @@ def _begun(name: str) -> str:
 def _parts(name: str) -> Counter[str]:
     """Words and numbers of a name: ``llama3-8b`` has llama, 3 and 8b."""
     return Counter(re.findall(r"[a-z]+(?=\d)|\d+(?:\.\d+)*[bkm]?|[a-z]+", name.lower()))
+
+
+def load_each(source: Any) -> list[Model]:
+    """One model, or each of several in a text with commas or in a list.
+
+    >>> [model.name for model in load_each("llama-3-8b, qwen3-8b")], len(load_each("llama-3-8b"))
+    (['llama-3-8b', 'qwen3-8b'], 1)
+    """
+    several = models_in(source)
+    if several == []:
+        raise InputError("no model is named", hint="one or more, as in 'llama-3-8b,qwen3-8b'")
+    return [load(each) for each in (several if isinstance(several, list) else [several])]
 
 
 def _missing(text: str) -> InputError:

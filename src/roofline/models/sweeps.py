@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, models_in, price_of_each
+from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.cost import COST, MILLION, chip_hours
 from roofline.bounds.sweep import column_hint
 from roofline.bounds.sweep import sweep as sweep_line
@@ -53,7 +53,7 @@ from roofline.models.closed_form import (
     step_columns,
     step_function,
 )
-from roofline.models.config import is_model, load
+from roofline.models.config import is_model, load_each
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
 from roofline.models.operations import check_options
@@ -378,7 +378,7 @@ def sweep(
         idle = next((name for name in raw if arguments.get(name) is not None), None)
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")
-        described = _models(expression)
+        described = load_each(expression)
         own = ("price", *LIMITS.values())
         for model in described:
             refuse_idle_of_step({name: each for name, each in arguments.items() if name not in own}, phase, model)
@@ -428,7 +428,7 @@ def sweep_steps(
     ([True, False, False], 0, '1 of 3 rows: takes longer at best than the limit of 20 ms')
     """
     run = GridRun.taken_from(options, progress)
-    models = _models(model)
+    models = load_each(model)
     check_options(options, train_step if phase == "train" else serve_bound)
     idle = next((name for name in ("overlap", "overhead") if options.get(name) is not None), None)
     if idle is not None:
@@ -490,12 +490,6 @@ def sweep_steps(
     }
     front = tuple(name for name in ("lower", "throughput") if name in names)
     return reduce_grid(table, f"{', '.join(each.name for each in models)} {phase}", question, run, front or ("lower",))
-
-
-def _models(source: Any) -> list[Model]:
-    """One model, or each of several."""
-    several = models_in(source)
-    return [load(each) for each in (several if isinstance(several, list) else [several])]
 
 
 def _check_parts(table: StepTable, parts: Sequence[str]) -> None:
