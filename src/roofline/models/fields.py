@@ -157,9 +157,8 @@ class Fields:
         """One of a few words."""
         value, words = self.get(field, default), list(known)
         if value not in words:
-            raise InputError(
-                f"{field} of {self.name} is {quoted(value)}", hint=suggest(str(value), words, what=f"known for {field}")
-            )
+            wrong = f"{field} of {self.name} is {quoted(value)}"
+            raise InputError(wrong, hint=suggest(str(value), words, what=f"known for {field}"))
         return str(value)
 
     def not_understood(self, field: str, hint: str) -> InputError:

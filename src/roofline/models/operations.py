@@ -83,9 +83,8 @@ def prefill(
     """
     model = load(model)
     if not model.causal and not is_zero(past):
-        raise InputError(
-            f"{model.name} keeps no keys and values: its tokens see later ones", hint=f"leave {spelled('past')} out"
-        )
+        wrong = f"{model.name} keeps no keys and values: its tokens see later ones"
+        raise InputError(wrong, hint=f"leave {spelled('past')} out")
     _check_skew(model, skew)
     wanted = {"last": 1, "all": prompt, "none": 0}.get(logits)
     if wanted is None:

@@ -325,9 +325,8 @@ def _group(group: Section) -> Storage:
     if kind == "int" and bits in (2, 4, 8):
         zero = "" if weights.get("symmetric", True) else f"int{bits}"
         return Storage(f"int{bits}", "bf16", (1, size), narrow or "", zero)
-    raise InputError(
-        f"weights of {bits} bits of type {quoted(kind)} are not understood", hint="8 or 4 float, 8, 4 or 2 int"
-    )
+    wrong = f"weights of {bits} bits of type {quoted(kind)} are not understood"
+    raise InputError(wrong, hint="8 or 4 float, 8, 4 or 2 int")
 
 
 _ALGORITHMS = {
@@ -353,9 +352,8 @@ def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
     if name != "MIXED_PRECISION":
         return Quantisation("modelopt", _algorithm(name), listed=listed, kept=kept, kv=_kv(section))
     if not listed:
-        raise InputError(
-            "the quantisation section says mixed precision and lists no layers", hint="it needs quantized_layers"
-        )
+        wrong = "the quantisation section says mixed precision and lists no layers"
+        raise InputError(wrong, hint="it needs quantized_layers")
     rest = _fp8(section, expert_dtype) if section.get("quant_method") == "fp8" else None
     if rest is not None:  # the modules it ignores are those NVFP4 leaves in the checkpoint's own fp8
         return Quantisation("modelopt", rest.default, listed=listed, kv=_kv(section))
@@ -364,9 +362,8 @@ def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
 
 def _algorithm(name: str) -> Storage:
     if name.upper() not in _ALGORITHMS:
-        raise InputError(
-            f"quant_algo {quoted(name)} is not understood", hint=suggest(name, _ALGORITHMS, what="algorithms")
-        )
+        wrong = f"quant_algo {quoted(name)} is not understood"
+        raise InputError(wrong, hint=suggest(name, _ALGORITHMS, what="algorithms"))
     return _ALGORITHMS[name.upper()]
 
 
@@ -439,9 +436,8 @@ def _kv(section: Section) -> str | None:
     }  # fmt: skip
     asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
     if asked not in known:
-        raise InputError(
-            f"keys and values of the form {quoted(scheme)} are not understood", hint="FP8, NVFP4, INT8 or INT4"
-        )
+        wrong = f"keys and values of the form {quoted(scheme)} are not understood"
+        raise InputError(wrong, hint="FP8, NVFP4, INT8 or INT4")
     return known[asked]
 
 
@@ -643,9 +639,8 @@ def _quark_storage(section: Section) -> Storage:
 
 def _check_known(found: Any, known: Any, what: str) -> None:
     if isinstance(found, list | dict) or found not in known:
-        raise InputError(
-            f"{what}: {quoted(found)} is not understood", hint=suggest(str(found), map(str, known), what="known")
-        )
+        wrong = f"{what}: {quoted(found)} is not understood"
+        raise InputError(wrong, hint=suggest(str(found), map(str, known), what="known"))
 
 
 _NOT_CONVERTED = "modules_to_not_convert"

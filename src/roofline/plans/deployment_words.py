@@ -83,9 +83,8 @@ class DeploymentWords:
             pools = [cls.read(each, asked) for each in (first.removeprefix("prefill "), later)]
             for pool in pools:
                 if not pool.chips:
-                    raise InputError(
-                        f"pool {pool.chip!r} has no number of chips", hint=f"as in {pool.chip or asked.chips[0]}:8"
-                    )
+                    wrong = f"pool {pool.chip!r} has no number of chips"
+                    raise InputError(wrong, hint=f"as in {pool.chip or asked.chips[0]}:8")
             return replace(pools[1], chunk=0, prefill=pools[0])
         target, *words = text.replace(",", "").split() or [""]
         if target in (*_NUMBERED, "whole", *(each.split()[0] for each in FORMATS)):
@@ -119,9 +118,8 @@ class DeploymentWords:
             found.setdefault("draft", 0)
         layout = Replica(name, named, **ways)
         if chips and chips % layout.chips:
-            raise InputError(
-                f"{chips} chips are no whole number of {layout.layout}", hint=f"a multiple of {layout.chips}"
-            )
+            wrong = f"{chips} chips are no whole number of {layout.layout}"
+            raise InputError(wrong, hint=f"a multiple of {layout.chips}")
         return cls(name, chips, ways, named, **found)
 
     def counts(self, asked: PlanQuestion) -> tuple[int, ...]:

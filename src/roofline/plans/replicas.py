@@ -318,9 +318,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     """Price a replica without load; raises where the model does not divide so or no such chips are joined."""
     load, formats = asked.load, FORMATS[replica.formats]
     if asked.library is not None and replica.pipeline > 1:
-        raise InputError(
-            "what to expect over the stages of a pipeline is not known", hint=f"leave {spelled('estimate')} out"
-        )
+        wrong = "what to expect over the stages of a pipeline is not known"
+        raise InputError(wrong, hint=f"leave {spelled('estimate')} out")
     machine = asked.machine(replica.target)
     if not _computes_in(machine, replica.formats):
         named = formats.get("compute", "bf16")
@@ -330,9 +329,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     stages, _ = local_stages(asked.model, machine, ways)
     level = data_level(machine)
     if level.capacity is None:
-        raise InputError(
-            f"the capacity of {level.name} of {machine.name} is not known", hint=f"give it with {spelled('set')}"
-        )
+        wrong = f"the capacity of {level.name} of {machine.name} is not known"
+        raise InputError(wrong, hint=f"give it with {spelled('set')}")
     kv, weights = formats.get("kv"), formats.get("weights")
 
     def kept(part: Model) -> float:

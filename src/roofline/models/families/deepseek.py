@@ -436,9 +436,8 @@ def _rates(fields: Fields, layers: int) -> list[int]:
         known = {**_RATES, **{kind: given.size(kind) for kind in given.names()}} if given is not None else _RATES
         ratios = [known.get(kind) for kind in kinds]
     if ratios is None:
-        raise InputError(
-            f"{fields.name} has no compress_ratios", hint="a deepseek_v4 configuration needs them or layer_types"
-        )
+        wrong = f"{fields.name} has no compress_ratios"
+        raise InputError(wrong, hint="a deepseek_v4 configuration needs them or layer_types")
     if any(rate not in _RATES.values() for rate in ratios):
         raise fields.not_understood("compress_ratios", "each is 0 (window alone), 4 or 128")
     return [int(rate) for rate in ratios[:layers]]

@@ -35,9 +35,8 @@ def _mixtral(fields: Fields) -> Fields:
 
 def _minimax(fields: Fields) -> Fields:
     if any(kind != 1 for kind in fields.listed("attn_type_list", fields.layers("num_hidden_layers")) or []):
-        raise InputError(
-            f"attn_type_list of {fields.name} has linear attention", hint="only full attention (1) is read"
-        )
+        wrong = f"attn_type_list of {fields.name} has linear attention"
+        raise InputError(wrong, hint="only full attention (1) is read")
     return _mixtral(fields)
 
 
@@ -78,9 +77,8 @@ def _dbrx(fields: Fields) -> Fields:
 def _arctic(fields: Fields) -> Fields:
     """Only the form of the published checkpoint: an MLP and experts side by side."""
     if not (fields.flag("use_residual", True) and fields.flag("parallel_attn_mlp_res", False)):
-        raise InputError(
-            f"{fields.name} has no MLP beside its experts", hint="use_residual and parallel_attn_mlp_res, both true"
-        )
+        wrong = f"{fields.name} has no MLP beside its experts"
+        raise InputError(wrong, hint="use_residual and parallel_attn_mlp_res, both true")
     return fields
 
 

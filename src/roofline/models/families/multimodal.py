@@ -97,9 +97,8 @@ def _kimi(fields: Fields, width: int) -> Vision:
         fields.choice(name, [known], known)
     for name, meant in (("mm_hidden_size", inside), ("text_hidden_size", width)):
         if fields.size(name, default=meant) != meant:
-            raise InputError(
-                f"{name} of {fields.name} is {fields.get(name)}, not {meant}", hint="the two contradict each other"
-            )
+            wrong = f"{name} of {fields.name} is {fields.get(name)}, not {meant}"
+            raise InputError(wrong, hint="the two contradict each other")
     moved = fields.renamed(vt_intermediate_size="intermediate_size")
     heads = fields.size("vt_num_attention_heads", "num_attention_heads")
     layer = _layer(moved, inside, heads, ("q_proj", "k_proj", "v_proj", "proj"), ("", "fc1", "fc2"))
@@ -266,9 +265,8 @@ def read(fields: Fields) -> Model:
     if text is None and fields.kind in _FLAT:
         text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
     if text is None:
-        raise InputError(
-            f"{fields.name} has no text_config", hint=f"a {fields.kind} configuration holds its language model there"
-        )
+        wrong = f"{fields.name} has no text_config"
+        raise InputError(wrong, hint=f"a {fields.kind} configuration holds its language model there")
     named = str(text.get("model_type") or kind)
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)

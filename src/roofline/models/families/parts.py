@@ -76,9 +76,8 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     if not given:
         return [fields] * layers
     if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
-        raise InputError(
-            f"per_layer_config of {fields.name} is {quoted(given)}", hint="fields by the number of a layer"
-        )
+        wrong = f"per_layer_config of {fields.name} is {quoted(given)}"
+        raise InputError(wrong, hint="fields by the number of a layer")
     own = {int(number): values for number, values in given.items() if str(number).isdigit()}
     other = {name for values in own.values() for name in values} - {*names}
     if other or len(own) < len(given):

@@ -143,16 +143,14 @@ a divisor of 8: 1, 2, 4, 8
         left: Size = 1
         if len(given) == len(every):
             if have is not None and taken != have:
-                raise LayoutError(
-                    f"{_product(given)} is {_chips(taken)}, and {machine.target} has {have}", hint=_fits(have, one)
-                )
+                wrong = f"{_product(given)} is {_chips(taken)}, and {machine.target} has {have}"
+                raise LayoutError(wrong, hint=_fits(have, one))
         elif have is None:
             left = made.sharing if data is None and made.expert % (made.tensor * made.context) == 0 else 1
         elif not is_symbol(have) and have % taken:
             whole = f"{machine.target} with its {have}"
-            raise LayoutError(
-                f"{_product(given)} is {_chips(taken)}, of which {whole} has no whole number", hint=_fits(have, taken)
-            )
+            wrong = f"{_product(given)} is {_chips(taken)}, of which {whole} has no whole number"
+            raise LayoutError(wrong, hint=_fits(have, taken))
         else:
             left = plain_number(exact_div(have, taken))
         made = replace(made, data=given.get("data", left), fsdp=given.get("fsdp", left))
@@ -367,9 +365,8 @@ def name_axes(machine: Machine, sizes: Mapping[str, int]) -> Machine:
     have = math.prod(machine.shape) * machine.slices
     if machine.shape and have != chips:
         made = " · ".join(f"{name} {size}" for name, size in wanted.items())
-        raise LayoutError(
-            f"{made} is {chips} chips, and {machine.target} has {have}", hint="their product is the chips"
-        )
+        wrong = f"{made} is {chips} chips, and {machine.target} has {have}"
+        raise LayoutError(wrong, hint="their product is the chips")
     outer = axis_across_slices(machine, wanted)
     if outer is not None:
         # a mesh names the axis over slices last
@@ -406,9 +403,8 @@ def pool(machine: Machine, chips: int) -> Machine:
     if chips == 1:
         return machine
     if machine.shape:
-        raise InputError(
-            f"{machine.key} has a shape, and the {chips} chips of a pool have none", hint=f"say on {machine.key}"
-        )
+        wrong = f"{machine.key} has a shape, and the {chips} chips of a pool have none"
+        raise InputError(wrong, hint=f"say on {machine.key}")
     if machine.over == "warm":
         raise InputError("a pool of chips has no warm data", hint="leave warm out")
 

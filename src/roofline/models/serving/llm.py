@@ -247,9 +247,8 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
     from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 
     if "speculations" in found.further:
-        raise InputError(
-            f"a cost with {spelled('draft')} is that of one batch", hint=f"give {spelled('batch')} one value"
-        )
+        wrong = f"a cost with {spelled('draft')} is that of one batch"
+        raise InputError(wrong, hint=f"give {spelled('batch')} one value")
     price = asked.wanted["price"]
     machine = (found.decode or found.prefill).machine
     dollars = hourly_price(machine, price)

@@ -257,13 +257,11 @@ def budget(
         if value is not None and not (isinstance(value, int | float) and 0 < value <= LARGEST):
             raise InputError(f"{name} is {quoted(value)}", hint="a number above 0")
     if mfu is not None and mfu > 1:
-        raise InputError(
-            f"an MFU of {format_percent(mfu)} is more than the peak", hint="a share of it, as in 0.4 or 40%"
-        )
+        wrong = f"an MFU of {format_percent(mfu)} is more than the peak"
+        raise InputError(wrong, hint="a share of it, as in 0.4 or 40%")
     if mfu is not None and again and mfu > 0.75:
-        raise InputError(
-            f"an MFU of {format_percent(mfu)} with a forward pass run again", hint="at most 75%: 6 of 8 FLOPs"
-        )
+        wrong = f"an MFU of {format_percent(mfu)} with a forward pass run again"
+        raise InputError(wrong, hint="at most 75%: 6 of 8 FLOPs")
     shaped = product(machine.shape) * machine.slices if machine.shape else None
     if chips is not None and shaped is not None and chips != shaped:
         raise InputError(f"chips={chips}, and {machine.target} has {shaped}", hint="leave one of them out")

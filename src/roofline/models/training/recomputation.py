@@ -98,6 +98,5 @@ def check_modules(chosen: Recomputation, ops: Sequence[Op]) -> None:
     for name in chosen.modules:
         if not any(_inside((name,))(op) for op in ops if op.group):
             known = dict.fromkeys(part for op in ops if op.group for part in op.where.split(".")[2:])
-            raise InputError(
-                f"no module of a layer is called {name!r}", hint=suggest(name, [*known, *MODULES], what="modules")
-            )
+            wrong = f"no module of a layer is called {name!r}"
+            raise InputError(wrong, hint=suggest(name, [*known, *MODULES], what="modules"))

@@ -153,9 +153,8 @@ class TrainingQuestion:
         plan, order, model = laid.plan, laid.order, laid.model
         peak = rate(laid.machine, Key("flops", "matrix", dtypes.get(model.dtype).arithmetic))
         if peak is None:
-            raise InputError(
-                f"{laid.machine.name} has no peak for {model.dtype}", hint=f"give one: set {model.dtype}=…"
-            )
+            wrong = f"{laid.machine.name} has no peak for {model.dtype}"
+            raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
         alike: dict[Any, Bound] | None = {} if self.symbolic else None
         made = [
             _stage(numbers, held, found, plan, laid.case(), alike)
