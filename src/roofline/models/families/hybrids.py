@@ -32,11 +32,8 @@ def _recurrent_kinds(*names: str) -> Callable[[Fields, int], list[str]]:
         fields.ignore("attn_layer_indices", "attn_layer_period", "attn_layer_offset", "full_attn_idxs")
         listed = fields.listed("layers_block_type", layers) or fields.listed("layer_types", layers)
         if listed is not None:
-            known = (*names, *_KINDS)
-            unknown = next((kind for kind in listed if kind not in known), None)
-            if unknown is not None:
-                raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))
-            return [_KINDS.get(kind, "recurrent") for kind in listed[:layers]]
+            known = {**dict.fromkeys(names, "recurrent"), **_KINDS}
+            return layer_types(fields.with_values(layer_types=listed), layers, known)
         indices = fields.listed("attn_layer_indices") or fields.listed("full_attn_idxs")
         if indices is not None:
             return ["full" if number in indices else "recurrent" for number in range(layers)]

@@ -362,9 +362,8 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     )  # fmt: skip
     local = _split(model, splitter)
     if ways.pipeline > 1 and not model.head and not model.final:
-        local = replace(
-            local, stage_end=(*local.stage_end, collectives.PipelineSend("hand_on", axes["pipeline"], algorithm))
-        )
+        send = collectives.PipelineSend("hand_on", axes["pipeline"], algorithm)
+        local = replace(local, stage_end=(*local.stage_end, send))
     share = BatchShare(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, exchange, model)))
 
@@ -435,12 +434,9 @@ def _quantised(model: Model) -> str:
 def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> list[str]:
     said = list(ways.notes)
     if exchange is not None:
-        formats = [f"{what} {dtype or 'as activations'}" for what, dtype in
-                   (("dispatch", exchange.dispatch), ("combine", exchange.combine))]  # fmt: skip
-        said.append(
-            f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given; {exchange.describe()} "
-            f"({', '.join(formats)})"
-        )
+        sent = f"dispatch {exchange.dispatch or 'as activations'}, combine {exchange.combine or 'as activations'}"
+        alike = f"whole experts on {ways.expert} chips, all chosen alike unless a skew is given"
+        said.append(f"{alike}; {exchange.describe()} ({sent})")
         if any(block.shared for block in experts_of(model)):
             said.append(SHARED["split" if exchange.split else "replicated"])
     if ways.kv > 1:

@@ -498,9 +498,8 @@ class Serving(Comparable):
         >>> round(serve("llama-3-8b", on="h100", batch=8, context=4096).moved["kv"] / 1e9, 2)
         4.3
         """
-        return (
-            None if self.decode is None or isinstance(self.decode, Pipelined) else operations.moved_by_part(self.decode)
-        )
+        is_known = self.decode is not None and not isinstance(self.decode, Pipelined)
+        return operations.moved_by_part(self.decode) if is_known else None
 
     def idle_copies(self) -> str:
         """A word where fewer sequences decode than there are copies of the model, with what one copy over all takes."""
@@ -725,10 +724,8 @@ def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section
         *_over_several_chips(phase, found, name),
     ]
     if name == "decode":
-        lines += [
-            *([] if isinstance(phase, Pipelined) else [operations.moved_in_words(phase)]),
-            *found.where_it_flips(),
-        ]
+        lines += [] if isinstance(phase, Pipelined) else [operations.moved_in_words(phase)]
+        lines += found.where_it_flips()
     lines.append(operations.shares_of_modules(phase))
     yield Sentences(lines, indent=4)
 
@@ -813,11 +810,9 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
 
 def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
     """One row a configuration where sizes are arrays; ``as_data`` with the ends of the interval that is expected."""
-    phases = {"prefill": found.prefill, "decode": found.decode}
-    asked = {name: phase for name, phase in phases.items() if phase is not None}
     columns = [SizeColumn(key, value, "size") for key, value in found.varying.items()]
     times = {"prefill": "time_to_first_token", "decode": "time_per_token"}
-    for name, phase in asked.items():
+    for name, phase in found.phases.items():
         ends = {"low": "low", "high": "high"} if as_data else {}
         times_expected = {} if phase.expectation is None else {"expected": "value", **ends}
         columns += [
@@ -838,9 +833,8 @@ def _configurations(found: Serving, *, as_data: bool = False) -> sections.Table:
     costs = {name: cost.each for name, cost in found.further.get("cost", {}).items() if cost.each is not None}
     fits = found.memory.fits
     for name, cost in costs.items():
-        for head, key, unit, value in (
-            (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules)
-        ):  # fmt: skip
+        both = (DOLLARS, COST, "USD", cost.dollars), (ENERGY, JOULES, "J", cost.joules)
+        for head, key, unit, value in both:
             if value is not None and (fits is None or fits.any()):
                 told, meant = (f"{head} {name}", f"{name}_{key}") if len(costs) > 1 else (head, key)
                 columns.append(SizeColumn(told, value, unit, meant))

@@ -133,9 +133,8 @@ class Generation(Answer):
 
     def details(self) -> tuple[Section, ...]:
         """What :attr:`said` leaves out: the first token, the steps after it, the memory at the end."""
-        first, *steps = (
-            format_amount(time, "s") for time in (self.time_to_first_token, self.first_step, self.last_step)
-        )
+        times = (self.time_to_first_token, self.first_step, self.last_step)
+        first, *steps = (format_amount(time, "s") for time in times)
         prompts = "token" if self.batch == 1 else f"tokens of {self.batch:,} prompts, read together,"
         line = f"{'bound: ' if self.expectation else ''}first {prompts} after {first}"
         if (mean := self.mean_time_per_token) is not None:
@@ -269,9 +268,8 @@ class ChunkedPrefill(Answer):
     def one_line(self) -> str:
         """When the first token is there, and the longest step."""
         first, longest = format_amount(self.time_to_first_token, "s"), format_amount(self.longest_step, "s")
-        return (
-            f"ChunkedPrefill: {self.prompt} tokens by {self.chunk}: first token after {first}, longest step {longest}"
-        )
+        when = f"first token after {first}, longest step {longest}"
+        return f"ChunkedPrefill: {self.prompt} tokens by {self.chunk}: {when}"
 
     def sections(self) -> tuple[Section, ...]:
         """The prefill in chunks against one in a piece, and what the sequences beside it wait."""

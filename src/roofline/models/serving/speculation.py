@@ -158,9 +158,8 @@ class SpeculationByBatch(Answer):
     def sections(self) -> tuple[Section, ...]:
         """A row a batch: plain decoding, the draft asked for, and the best length."""
         first = self.each[0]
-        head = (
-            f"{first.asked.length} by {first.by}, {format_percent(first.acceptance)} accepted, {FORM_TEXT[first.form]}"
-        )
+        accepted = f"{format_percent(first.acceptance)} accepted"
+        head = f"{first.asked.length} by {first.by}, {accepted}, {FORM_TEXT[first.form]}"
         names = figures("batch", "plain", "with drafts", "times as fast", "best length", "a token then", "times then")
 
         def row(each: Speculation) -> Row:

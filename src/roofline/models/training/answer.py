@@ -291,9 +291,8 @@ class Training(Measurable, Comparable):
             yield from expected_facts("a step, expected", self.expectation.value, self.expectation)
         if self.measured is not None:
             yield Fact("a step, measured", self.measured, "s", "less")
-        yield Fact(
-            "bound by", self.bound.kind and f"{self.bound.kind} ({self.bound.bound_by})", data=self.bound.bound_by
-        )
+        binds = self.bound.bound_by
+        yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({binds})", data=binds)
         yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
         yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
         if self.tokens is not None:
@@ -463,10 +462,8 @@ class Training(Measurable, Comparable):
             return {name: getattr(self, name) for name in names}
 
         def stage(found: Stage) -> dict[str, Any]:
-            memory = found.memory.amounts()
-            return {
-                "numbers": list(found.numbers), "layers": found.layers, "lower": found.bound.lower, "memory": memory
-            }  # fmt: skip
+            held, memory = {"numbers": list(found.numbers), "layers": found.layers}, found.memory.amounts()
+            return {**held, "lower": found.bound.lower, "memory": memory}
 
         body = {
             "schema": SCHEMA,
@@ -692,21 +689,15 @@ def _rate_in_words(found: Training) -> str:
 
 def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
-    needed = found.memory
-    if found.measured is None or needed.fits is not False:
-        said = found.obstacle_in_words(_instead(found, to_fit)) if found.fits is False else ""
-        return [Sentences([said], "alert"), BLANK] if said else []
-    needs, has = format_amount(needed.total, "B"), format_amount(needed.capacity, "B")
-    line = (
-        f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {needed.level} has {has}"
-    )
-    return [
-        Sentences(
-            [f"{line}; it ran, so give {spelled('microbatches')}, {spelled('checkpoint')} and the layout as they were"],
-            "alert",
-        ),
-        BLANK,
-    ]
+    needed, said = found.memory, ""
+    if found.measured is not None and needed.fits is False:
+        needs, has = format_amount(needed.total, "B"), f"{needed.level} has {format_amount(needed.capacity, 'B')}"
+        line = f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {has}"
+        given = f"{spelled('microbatches')}, {spelled('checkpoint')} and the layout as they were"
+        said = f"{line}; it ran, so give {given}"
+    elif found.fits is False:
+        said = found.obstacle_in_words(_instead(found, to_fit))
+    return [Sentences([said], "alert"), BLANK] if said else []
 
 
 def _instead(found: Training, to_fit: Sequence[Any]) -> str:
@@ -747,9 +738,8 @@ def _loss_in_words(found: Training) -> list[str]:
     units = {unit.name: unit for unit in found.bound.machine.units}
     reached = units[peaks[0].resource].achievable.get(peaks[0].dtype) if peaks else None
     if reached is not None and not found.bound.machine.use_achievable:
-        causes.append(
-            (f"matmuls at the {format_percent(reached.value)} of peak that was measured", floor / reached.value - floor)
-        )
+        share = f"matmuls at the {format_percent(reached.value)} of peak that was measured"
+        causes.append((share, floor / reached.value - floor))
     left = above - sum(seconds for _, seconds in causes)
     if left <= 0:
         return []

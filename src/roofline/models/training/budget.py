@@ -171,9 +171,8 @@ class TokenBudget(Comparable):
     def sections(self) -> tuple[Section, ...]:
         """FLOPs, then chip-hours and what they come to."""
         per_token = format_amount(self.flops_per_token, "FLOP")
-        flops = (
-            f"{format_amount(self.flops, 'FLOP')}, {per_token} a token: 6 x {format_count(self.parameters)} parameters"
-        )
+        parameters = f"6 x {format_count(self.parameters)} parameters"
+        flops = f"{format_amount(self.flops, 'FLOP')}, {per_token} a token: {parameters}"
         hours = f"{format_number(self.chip_hours)} chip-hours, {format_number(self.chip_years)} chip-years"
         impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""
         share = f"{format_percent(self.mfu, 1)} of {format_amount(self.peak, 'FLOP/s')} {self.dtype}"
@@ -189,9 +188,8 @@ class TokenBudget(Comparable):
         if self.energy is not None:
             lines.append(("energy", f"{format_number(self.energy / 3.6e9)} MWh at {format_number(self.power or 0)} W"))
         lines += [("or", said) for said in _with_attention(self)]
-        lines.append(
-            ("assumes", "; ".join([*self.assumed(), *price_source(self.machine, self.price, self.asked_price)]))
-        )
+        assumed = [*self.assumed(), *price_source(self.machine, self.price, self.asked_price)]
+        lines.append(("assumes", "; ".join(assumed)))
         subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
         return word_pairs(subject, self.machine.name, lines)
 
@@ -287,13 +285,11 @@ def _with_attention(found: TokenBudget) -> list[str]:
     times = float(work / (found.flops_per_token * length))
     if times < 1.001:
         return []
-    if found.days is not None:
-        amount = f"{format_number(found.days * times)} days"
-    else:
-        amount = f"{format_number(found.chip_hours * times)} chip-hours"
+    amount, unit = (found.chip_hours, "chip-hours") if found.days is None else (found.days, "days")
     cost = f", ${format_number(found.cost * times)}" if found.cost is not None else ""
     asked = either("--batch-tokens and --sequence", "batch_tokens and sequence")
-    return [f"{amount}{cost} with attention in sequences of {length:,} ({times:.3g} times): {asked} count it"]
+    whole = f"{format_number(amount * times)} {unit}{cost}"
+    return [f"{whole} with attention in sequences of {length:,} ({times:.3g} times): {asked} count it"]
 
 
 def _from_the_others(
