@@ -237,9 +237,8 @@ def _downloaded(name: str) -> str | None:
     home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
     cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
     folder = os.path.join(cache, f"models--{found[1]}--{found[2]}", "snapshots")
-    configs = [
-        os.path.join(folder, each, "config.json") for each in (os.listdir(folder) if os.path.isdir(folder) else ())
-    ]
+    snapshots = os.listdir(folder) if os.path.isdir(folder) else ()
+    configs = [os.path.join(folder, each, "config.json") for each in snapshots]
     return max(filter(os.path.isfile, configs), key=os.path.getmtime, default=None)
 
 

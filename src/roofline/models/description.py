@@ -550,9 +550,8 @@ class Model(Answer):
             return [f"{1000 * thousands:,} tokens, as k is a thousand; {trained}"]
         if longest <= self.context:
             return []
-        return [
-            f"sequences of {longest:,} tokens are longer than the {self.context:,} that {self.named} was trained on"
-        ]
+        trained = f"the {self.context:,} that {self.named} was trained on"
+        return [f"sequences of {longest:,} tokens are longer than {trained}"]
 
     def _cache_format(self, dtype: str | None, activations: str | None = None) -> dtypes.DType:
         stored = self.quantisation.kv if self.quantisation else None

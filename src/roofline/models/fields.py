@@ -149,9 +149,8 @@ class Fields:
     def with_single_values(self, *names: str) -> Fields:
         """The same fields, with a list that repeats one value written as the value."""
         lists = {name: self._data[name] for name in names if isinstance(self._data.get(name), list)}
-        return self.with_values(
-            **{name: each[0] for name, each in lists.items() if each and each == each[:1] * len(each)}
-        )
+        alike = {name: each[0] for name, each in lists.items() if each and each == each[:1] * len(each)}
+        return self.with_values(**alike)
 
     def choice(self, field: str, known: Iterable[str], default: str | None = None) -> str:
         """One of a few words."""

@@ -233,9 +233,8 @@ class OperationBuilder:
         if beside:
             op = replace(op, reads=(x, matrix, *beside))
         if bias := self.read_weights(join_path(weight.name, "bias")):
-            op = replace(
-                op, reads=(*op.reads, *bias), work=op.work + Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
-            )
+            sums = Work.flops("vector", _vector_arithmetic(x.dtype), rows * n)
+            op = replace(op, reads=(*op.reads, *bias), work=op.work + sums)
         self.add(op, weight.name)
         if self.step.rank and self._where and weight.kind == "linear":
             out = self._adapt(weight, x, out, rows, copies)

@@ -342,9 +342,8 @@ _ALGORITHMS = {
 
 def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
     name = str(section.get("quant_algo") or "").upper()
-    kept = modules(
-        section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert") or []
-    )
+    ignored = section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert")
+    kept = modules(ignored or [])
     by_storage: dict[Storage, list[str]] = {}
     for path, entry in (section.get("quantized_layers") or {}).items():
         by_storage.setdefault(_algorithm(str(entry.get("quant_algo"))), []).append(path)
@@ -401,9 +400,8 @@ def _integers(section: Section, _: str | None) -> Quantisation:
         listed.append((found, None if pattern.startswith("-:") else _integer({**section, **each})))
     for path, each in (section.get("extra_config") or {}).items():
         narrow = each.get("bits", 0) < 16
-        listed.append(
-            (modules([f"re:{path}" if ".*" in path else path]), _integer({**section, **each}) if narrow else None)
-        )
+        found = modules([f"re:{path}" if ".*" in path else path])
+        listed.append((found, _integer({**section, **each}) if narrow else None))
     if section.get("lm_head"):
         listed.append((modules(["*lm_head"]), default))
     kept = modules(section.get(_NOT_CONVERTED) or [])

@@ -172,9 +172,8 @@ def _formats(asked: PlanQuestion, name: str) -> tuple[str, ...]:
         return asked.formats
     machine = asked.machine(name)
     usual = ("stored", "fp8 kv fp8") if asked.model.quantisation else USUAL
-    return tuple(each for each in usual if _computes_in(machine, each)) or (
-        (OLDER,) if _computes_in(machine, OLDER) else USUAL[:1]
-    )
+    found = tuple(each for each in usual if _computes_in(machine, each))
+    return found or ((OLDER,) if _computes_in(machine, OLDER) else USUAL[:1])
 
 
 def _computes_in(machine: Machine, formats: str) -> bool:
@@ -214,9 +213,8 @@ class UnloadedReplica:
 
     def as_quick_as(self, other: UnloadedReplica) -> bool:
         """Whether all takes the same time and as many sequences fit."""
-        return (self.most, self.prompt, self.lag) == (other.most, other.prompt, other.lag) and np.array_equal(
-            self.step, other.step
-        )
+        alike = (self.most, self.prompt, self.lag) == (other.most, other.prompt, other.lag)
+        return alike and np.array_equal(self.step, other.step)
 
     def slower(self, times: float) -> UnloadedReplica:
         """The same where everything takes so many times as long."""
@@ -284,15 +282,12 @@ class UnloadedReplica:
     @property
     def sent_bytes(self) -> float:
         """Bytes that a prompt leaves for the chips that decode: its keys and values, and those of what drafts."""
-        kept = float(
-            self.asked.model.cache_bytes(self.asked.load.prompt, dtype=FORMATS[self.replica.formats].get("kv"))
-        )
+        asked, prompt = self.asked, self.asked.load.prompt
+        kept = float(asked.model.cache_bytes(prompt, dtype=FORMATS[self.replica.formats].get("kv")))
         if not self.replica.draft:
             return kept
-        by = drafter(
-            self.asked.model, self.asked.drafts.by, step_options(self.asked, self.replica), self.asked.drafts.weights
-        )
-        drafted = 0.0 if by.model is None else by.model.cache_bytes(self.asked.load.prompt, dtype=by.options.get("kv"))
+        by = drafter(asked.model, asked.drafts.by, step_options(asked, self.replica), asked.drafts.weights)
+        drafted = 0.0 if by.model is None else by.model.cache_bytes(prompt, dtype=by.options.get("kv"))
         return kept + float(drafted)
 
     @property

@@ -271,9 +271,8 @@ class Search:
         server = times.server(deployment.chunk, most=deployment.most)
         rate = self.asked.load.rate / deployment.copies
         if rate >= server.largest_rate:
-            return Assessment(
-                deployment, cost, _slow(rate, server), largest_rate=server.largest_rate * deployment.copies
-            )
+            largest = server.largest_rate * deployment.copies
+            return Assessment(deployment, cost, _slow(rate, server), largest_rate=largest)
         loaded = server.under(rate, self.asked.limits.share)
         return self.under_load(deployment, times.under(loaded), loaded, times)
 

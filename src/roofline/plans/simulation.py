@@ -55,9 +55,8 @@ class SimulatedServer:
     def token_gap(self) -> LatencyUnderLoad:
         """The gap between steps that give a token, over all tokens: ``gaps`` are lengths and how many have each."""
         lengths, numbers = self.gaps
-        return LatencyUnderLoad(
-            float(np.average(lengths, weights=numbers)), weighted_percentile(lengths, numbers, self.share)
-        )
+        mean = float(np.average(lengths, weights=numbers))
+        return LatencyUnderLoad(mean, weighted_percentile(lengths, numbers, self.share))
 
     def standard_error(self, name: str) -> LatencyUnderLoad:
         """Standard errors of the mean and percentile of ``first_token`` or ``per_token``, by groups of requests."""

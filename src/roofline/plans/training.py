@@ -269,9 +269,8 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     if (options.get("sequence") or 4096) < LONG_SEQUENCE:
         tried.pop("context_parallel", None)
     policies = tried.pop("checkpoint", None) or (options["checkpoint"],)
-    given = {
-        name: value for name, value in options.items() if value is not None and name not in ("checkpoint", *EXPECTATION)
-    }
+    given = {name: value for name, value in options.items() if name not in ("checkpoint", *EXPECTATION)}
+    given = {name: value for name, value in given.items() if value is not None}
     asked = {"on": on, "batch_tokens": batch_tokens, **given}
     layouts, said = list(product(*tried.values())), ""
     found: list[TrainingChoice] = []

@@ -481,9 +481,8 @@ class PoolPatches(Block):
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
         out = builder.output("", tokens, width)
-        builder.vector(
-            "pooling", (x,), out, "", flops=rows * width + tokens * width * self.steps, elements=rows * width
-        )
+        flops = rows * width + tokens * width * self.steps
+        builder.vector("pooling", (x,), out, "", flops=flops, elements=rows * width)
         return out
 
 

@@ -355,9 +355,8 @@ class MixtureOfExperts(Block):
             if self.shared_scored:
                 beside = builder.elementwise("multiply", (beside, chosen), f"{shared}.weigh", like=beside)
             if self.shared_gate:
-                opened = builder.elementwise(
-                    "sigmoid", (builder.linear(f"{shared}_gate", x, tokens),), f"{shared}_gate.act"
-                )
+                gate = builder.linear(f"{shared}_gate", x, tokens)
+                opened = builder.elementwise("sigmoid", (gate,), f"{shared}_gate.act")
                 beside = builder.elementwise("multiply", (beside, opened), f"{shared}_gate.multiply", like=beside)
             out = builder.elementwise("add", (out, beside), "add")
         return out if exchange is None else self._gathered(builder, exchange, out, every)
@@ -371,9 +370,8 @@ class MixtureOfExperts(Block):
         rows = step.tokens if step.ring else exact_div(step.tokens, product(axis.size for axis in exchange.context))
         parts = shared.apply(builder, replace(every, dims=(rows, *every.dims[1:])), rows, within=module)
         out = builder.output(f"{module}.sum", tokens, *parts.dims[1:])
-        summed = collective_operation(
-            "ReduceScatter", exchange.tensor, parts.traffic_bytes, parts, out, exchange.algorithm
-        )
+        nbytes, algorithm = parts.traffic_bytes, exchange.algorithm
+        summed = collective_operation("ReduceScatter", exchange.tensor, nbytes, parts, out, algorithm)
         builder.add(summed, f"{module}.sum")
         return out
 
@@ -382,9 +380,8 @@ class MixtureOfExperts(Block):
         if exchange.scattered or not same:
             return out
         whole = builder.output("gather", builder.step.tokens, *every.dims[1:])
-        builder.add(
-            collective_operation("AllGather", same, whole.traffic_bytes, out, whole, exchange.algorithm), "gather"
-        )
+        gathered = collective_operation("AllGather", same, whole.traffic_bytes, out, whole, exchange.algorithm)
+        builder.add(gathered, "gather")
         return whole
 
     def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
@@ -434,9 +431,8 @@ class MixtureOfExperts(Block):
         picks = TopKRouting(self.count, self.top_k, *self.group_limit, tuple(step.skew or ()), even=step.skew is None)
         there = exact_div(every * picks.expected_units(self.ways, busiest=True), self.ways)
         back, made = tokens * picks.expected_units(self.ways), tokens * self.top_k
-        x = exchange.send(
-            builder, "dispatch", x, there, made, replace(picks, copies=exchange.chips_with_each_token(step))
-        )
+        copied = replace(picks, copies=exchange.chips_with_each_token(step))
+        x = exchange.send(builder, "dispatch", x, there, made, copied)
         found = self._applied(builder, x, rows, touched, module, there * self.top_k)
         found = weighted(builder, found, chosen, rows, there, module)
         found = exchange.send(builder, "combine", found, back, made, picks)

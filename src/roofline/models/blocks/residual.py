@@ -518,9 +518,8 @@ class AttentionResidual(Block, runs_whole=True):
         others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
         read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
         out, elements = builder.output(self.name, rows, several * self.width), rows * self.states * self.width
-        out = builder.vector(
-            "softmax", read, out, self.name, flops=(4 + 4 * several) * elements, elements=several * elements
-        )
+        flops = (4 + 4 * several) * elements
+        out = builder.vector("softmax", read, out, self.name, flops=flops, elements=several * elements)
         if not self.queries:
             builder.stream = out
         return out

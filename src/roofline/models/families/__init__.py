@@ -123,9 +123,8 @@ def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str
     found = _defaults().get(fields.kind, {})
     left = {n: value for n, value in found.items() if n not in fields.names() and (sizes or n not in _SIZES)}
     said = ", ".join(f"{name} {value}" for name, value in left.items())
-    return fields.with_values(**left), [
-        f"left out, so as transformers takes it for {fields.kind}: {said}"
-    ] if left else []
+    told = [f"left out, so as transformers takes it for {fields.kind}: {said}"] if left else []
+    return fields.with_values(**left), told
 
 
 @cache

@@ -721,9 +721,8 @@ def _nas_part(layer: Fields, name: str) -> Fields:
 def read_nas(fields: Fields) -> Model:
     """Read ``block_configs``: each layer has attention or none, and an MLP of its own width or none."""
     width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    head = fields.size(
-        "head_dim", default=divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
-    )
+    even = divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
+    head = fields.size("head_dim", default=even)
     count = fields.layers("num_hidden_layers")
     configs = fields.sections("block_configs", count)
     if configs is None:

@@ -321,9 +321,8 @@ def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[
     bits = dtypes.get(_arithmetic(before) or "bf16").bits
     for name, stored in (("fp8", "fp8"), ("int8", "int8"), ("fp4", "nvfp4")):
         if name in known and dtypes.get(stored).bits < bits:
-            yield _with(
-                asked, f"{name} arithmetic", "a higher peak", weights=stored, activations="bf16", compute=stored
-            )
+            formats: dict[str, Any] = {"weights": stored, "activations": "bf16", "compute": stored}
+            yield _with(asked, f"{name} arithmetic", "a higher peak", **formats)
 
 
 def _native_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
@@ -460,9 +459,8 @@ def _ways(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     if ways.expert > 1:
         more["expert"] = ways.expert * 2
     twice = {"on": f"{name}:{ways.chips * 2}", **more}
-    yield _with(
-        asked, f"tensor {ways.tensor * 2}, {ways.chips * 2} chips", "half the work for each", chips=2.0, **twice
-    )
+    change = f"tensor {ways.tensor * 2}, {ways.chips * 2} chips"
+    yield _with(asked, change, "half the work for each", chips=2.0, **twice)
 
 
 def _dealt_out(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:

@@ -229,9 +229,8 @@ def nearest(
     whole = needed if local is model else float(demand.footprint(model).total)
     by_memory = -int(-whole // layouts.memory_capacity(alone))
     # the fewest chips with equal parts may be more
-    unequal = (
-        layouts.unequal_layouts(model, alone, by_memory, demand) if least is None or least.chips > by_memory else ()
-    )
+    fewer = least is None or least.chips > by_memory
+    unequal = layouts.unequal_layouts(model, alone, by_memory, demand) if fewer else ()
     split_as = {"pool": by_memory} if least is None and model.in_outline else {} if least is None else least.layout
     return NearestFit(
         most or None, longest or None, formats, by_memory, None if least is None else least.chips,

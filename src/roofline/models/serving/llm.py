@@ -289,9 +289,8 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
     if is_array(fits) and not fits.any():
         return FurtherAnswer("cost", costs, lambda: paragraph("cost", ["no cost of tokens, as none of these fits"]))
     if kept and "output" in costs and costs["output"].chip_hours is None:
-        return FurtherAnswer(
-            "cost", costs, tuple, f"no cost of output tokens: none of the choices is{kept}", again=again
-        )
+        none = f"no cost of output tokens: none of the choices is{kept}"
+        return FurtherAnswer("cost", costs, tuple, none, again=again)
     by_name = {name: cost.dollars for name, cost in costs.items() if cost.dollars is not None}
     whose = {name: (kept if name == "output" else "") + which.get(name, "") for name in by_name}
     lead = ", ".join(

@@ -312,9 +312,8 @@ def drafter(model: Model, by: Model | str | float, options: Mapping[str, Any], w
         return Drafter("its own prediction layers", own, dict(options), held=held)
     other = load(by)
     # a draft model has formats of its own
-    shared = {
-        name: value for name, value in options.items() if name not in ("weights", "activations", "skew", *_EXPERTS)
-    }
+    of_the_model = ("weights", "activations", "skew", *_EXPERTS)
+    shared = {name: value for name, value in options.items() if name not in of_the_model}
     if weights is None:
         return Drafter(other.name, other, shared, held=other)
     return Drafter(f"{other.name} in {weights}", other, {**shared, "weights": weights}, held=other)

@@ -393,10 +393,8 @@ def _assumptions(step: ServingStep, ops: Sequence[Op]) -> list[Assumption]:
         said.append(Assumption("model", said_of_source))
     said += assume("model", said_of_host(model, options.get("weights")))
     if model.kv_block > 1:
-        blocks = (
-            f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens; attention reads its tokens"
-        )
-        said.append(Assumption("model", blocks))
+        blocks = f"memory holds keys and values in whole blocks of {model.kv_block:,} tokens"
+        said.append(Assumption("model", f"{blocks}; attention reads its tokens"))
     said += assume("model", said_of_adapters(model))
     if model.vision is not None:
         seen = model.vision.describe(options.get("images", 0), options.get("image_size"), mesh is not None)

@@ -471,10 +471,8 @@ def _ideas(found: Training) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from _formats(found)
     # with fused attention these two are one
     alike = {"none", "selective"} if not asked.unfused else set()
-    policies = [
-        name for name in CHECKPOINT_POLICIES if name != found.checkpoint and not {name, found.checkpoint} <= alike
-    ]
-    policies = [name for name in policies if name != "selective" or asked.unfused]
+    others = [name for name in CHECKPOINT_POLICIES if name != "selective" or asked.unfused]
+    policies = [name for name in others if name != found.checkpoint and not {name, found.checkpoint} <= alike]
     narrow = int(ways["tensor"]) // 2 if ways["tensor"] % 2 == 0 else 0
     shapes: list[tuple[str, dict[str, Any]]] = []
     if narrow:

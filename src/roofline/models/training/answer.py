@@ -421,9 +421,8 @@ class Training(Measurable, Comparable):
         yield BLANK
         mix = capability("Training.best_mix")(self)
         limits = capability("Training.limits")(self)
-        yield Listing(
-            "scales", [*map(str, limits), *([] if mix is None else [str(mix)]), *_computing_on(bound, limits)]
-        )
+        scales = [*limits, *([] if mix is None else [mix])]
+        yield Listing("scales", [*map(str, scales), *_computing_on(bound, limits)])
         others = capability("Training.layouts_over_slices")(self)
         floors = {"as it is": self.lower} if others else {}
         floors |= {line.change: line.after.lower for line in others}

@@ -459,9 +459,8 @@ def _kinds(
     for (inside, ends, _), (waiting, numbers) in alike.items():
         layers = held[numbers[0]]
         mine = stage.operations_of(model, ops, layers, *ends)
-        found = stage.passes(
-            plan, mine, stage.parameters_of(model, layers, *ends), waiting, ends, exchanged[numbers[0]]
-        )
+        parameters = stage.parameters_of(model, layers, *ends)
+        found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]])
         yield tuple(numbers), (inside, ends), found
 
 
