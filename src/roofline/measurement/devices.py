@@ -20,13 +20,11 @@ from typing import Any
 from roofline.errors import InputError, load_extra
 from roofline.frozen import replace
 from roofline.measurement.accelerator import COLD_BYTES, Device, Enqueue, all_reduce, measure_device
+from roofline.measurement.library import TORCH_DTYPES
 from roofline.measurement.probes import Progress
 from roofline.measurement.result import Measurement
 from roofline.quantity import whole_number
 from roofline.signatures import spelled
-
-#: Formats tried, by PyTorch's names; one the device cannot multiply is left out.
-TORCH_FORMATS = {"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
 
 #: The 8-bit format whose product PyTorch scales by factors beside it: its name, and that on AMD's CDNA 3.
 SCALED = {"fp8_e4m3": ("float8_e4m3fn", "float8_e4m3fnuz")}
@@ -100,7 +98,7 @@ class TorchDevice(Device):
 
     def dtypes(self) -> Sequence[str]:
         tf32 = ("tf32",) if self._has_tf32() else ()
-        return [dtype for dtype in (*TORCH_FORMATS, *tf32, *SCALED) if self._runs(dtype)]
+        return [dtype for dtype in (*TORCH_DTYPES, *tf32, *SCALED) if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
         torch = self.torch
@@ -112,7 +110,7 @@ class TorchDevice(Device):
             a, b = (torch.randn(s, device=self.place).to(narrow) for s in ((m, k), (n, k)))
             one = torch.ones((), device=self.place)
             return lambda: torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
-        kind = getattr(torch, TORCH_FORMATS["fp32" if dtype == "tf32" else dtype])
+        kind = getattr(torch, TORCH_DTYPES["fp32" if dtype == "tf32" else dtype])
         a, b = (torch.randn(s, device=self.place).to(kind) for s in ((m, k), (k, n)))
         out = torch.empty(m, n, dtype=kind, device=self.place)
 
@@ -203,8 +201,8 @@ class TorchDevice(Device):
         return True
 
 
-#: Formats tried, by NumPy's names; one the device cannot multiply is left out.
-JAX_FORMATS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
+#: Formats tried; one the device cannot multiply is left out.
+JAX_FORMATS = ("fp32", "fp16", "bf16", "int8")
 
 #: Bytes of memory assumed where the device does not tell: enough for sizes beyond any cache.
 ASSUMED_MEMORY = 8.0 * 2**30
@@ -243,7 +241,7 @@ class JaxDevice(Device):
         """A product whose result is accumulated as the format's hardware does."""
         wide = self.jnp.int32 if dtype == "int8" else None
         precision = self.jax.lax.Precision.HIGHEST if dtype == "fp32" else None
-        a, b = self._any((m, k), JAX_FORMATS[dtype]), self._any((k, n), JAX_FORMATS[dtype])
+        a, b = (self._any(dims, TORCH_DTYPES[dtype]) for dims in ((m, k), (k, n)))
         call = self.jax.jit(lambda x, y: self.jnp.matmul(x, y, precision=precision, preferred_element_type=wide))
         return self._enqueue(call, a, b)
 

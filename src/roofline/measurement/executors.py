@@ -207,8 +207,7 @@ def _numpy_elementwise(library: Library, step: Step, operands: Sequence[Any]) ->
 
 def _aligned(step: Step, operands: Sequence[Any]) -> list[Any]:
     """Give operands the dimensions of the result, 1 where they lack one, so that they broadcast by name."""
-    out = step.output.labels
-    found = []
+    out, found = step.output.labels, []
     for shape, operand in zip(step.inputs, operands, strict=True):
         sizes = dict(zip(shape.labels, operand.shape, strict=True))
         fits = [label for label in out if label in sizes] == list(shape.labels)

@@ -64,18 +64,15 @@ def _torch(torch: Any, threads: tuple[int, ...], held: LibraryThreads, quick: bo
             kind = getattr(torch, TORCH_DTYPES[dtype])
             trial = _torch_product(torch, kind, TRIAL)
             for side in dict.fromkeys(_side(trial, side) for side in SIDES):
+                what = f"torch {torch.__version__} matmul, {side} x {side} x {side}"
                 yield timed(
-                    "library", f"torch {torch.__version__} matmul, {side} x {side} x {side}",
-                    _torch_product(torch, kind, side),
-                    threads=count, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype, before=before,
+                    "library", what, _torch_product(torch, kind, side), threads=count, amount=2.0 * side**3,
+                    unit="FLOP/s", dtype=dtype, before=before,
                 )  # fmt: skip
         yield from torch_product_probes(torch, count, before, quick)
         yield from torch_function_probes(torch, count, before, quick)
-    renew = in_new_memory(lambda: _added(torch, torch.zeros(1), torch.zeros(1)))
-    yield timed(
-        "dispatch", f"torch {torch.__version__} add of one element", renew(), before=thread_setter(torch, 1, held),
-        renew=renew,
-    )  # fmt: skip
+    renew, before = in_new_memory(lambda: _added(torch, torch.zeros(1), torch.zeros(1))), thread_setter(torch, 1, held)
+    yield timed("dispatch", f"torch {torch.__version__} add of one element", renew(), before=before, renew=renew)
 
 
 def settle_allocator(allocate: Callable[[], Any]) -> None:
@@ -113,11 +110,6 @@ def _torch_product(torch: Any, dtype: Any, side: int) -> Callable[[], Any]:
     return partial(torch.mm, a, b, out=out)
 
 
-def _numpy_product(np: Any, name: str, side: int) -> Callable[[], Any]:
-    a, b, out = (np.ones((side, side), name) for _ in "abc")
-    return partial(np.matmul, a, b, out=out)
-
-
 def _added(library: Any, one: Any, two: Any) -> Callable[[], Any]:
     return lambda: library.add(one, one, out=two)
 
@@ -128,10 +120,9 @@ def _numpy(threads: int) -> Iterator[Probe]:
     settle_allocator(lambda: np.empty(SETTLED, np.uint8))
     for dtype, name in NUMPY_DTYPES.items():
         for side in SIDES:
-            yield timed(
-                "library", f"numpy {np.__version__} matmul, {side} x {side} x {side}", _numpy_product(np, name, side),
-                threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype,
-            )  # fmt: skip
+            a, b, out = (np.ones((side, side), name) for _ in "abc")
+            what, call = f"numpy {np.__version__} matmul, {side} x {side} x {side}", partial(np.matmul, a, b, out=out)
+            yield timed("library", what, call, threads=threads, amount=2.0 * side**3, unit="FLOP/s", dtype=dtype)
     yield from numpy_function_probes(np)
     renew = in_new_memory(lambda: _added(np, np.zeros(1, np.float32), np.zeros(1, np.float32)))
     yield timed("dispatch", f"numpy {np.__version__} add of one element", renew(), renew=renew)

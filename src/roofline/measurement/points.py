@@ -219,15 +219,15 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
 
         Nothing is expected of times of a CPU's operations where the machine is another kind of chip.
         """
-        asked = [] if self._of_another_chip else self
+        asked = [] if self._doubt else self
         found = [replace(point, expected=expected_time(point.run, self.machine, estimator)) for point in asked] or self
         return MeasuredPoints(found, self.machine, self.profile, estimator.library)
 
     @property
-    def _of_another_chip(self) -> bool:
-        """Whether the times are those of a CPU's operations, and the machine is a chip of the catalog that is none."""
+    def _doubt(self) -> str:
+        """What is said where the times are those of a CPU's operations and the machine is a chip that is none."""
         of_cpu = self.profile is not None and self.profile.of_cpu
-        return of_cpu and self.machine.family not in ("", "cpu", "measured")
+        return OF_CPU.format(self.machine.name) if of_cpu and self.machine.family not in ("", "cpu", "measured") else ""
 
     @property
     def unpriced(self) -> Mapping[str, float]:
@@ -244,9 +244,8 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         if self.profile is None:
             yield from point_sections(self, title)
         else:
-            doubt = OF_CPU.format(self.machine.name) if self._of_another_chip else ""
-            yield from profile_sections(self, self.profile, title, len(self), doubt)
-        if self.library and not self._of_another_chip:
+            yield from profile_sections(self, self.profile, title, len(self), self._doubt)
+        if self.library and not self._doubt:
             yield from expected_sections(self, self.machine, self.library)
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
@@ -262,8 +261,7 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
         points = [point.to_dict() for point in self]
         found: dict[str, Any] = {"schema": "roofline/points/1", "target": self.machine.name, "points": points}
         if self.library:
-            doubt = OF_CPU.format(self.machine.name) if self._of_another_chip else ""
-            why = doubt or _not_expected(self, self.machine, self.library)
+            why = self._doubt or _not_expected(self, self.machine, self.library)
             found |= {"library": self.library, "not_expected": why or None}
         if self.profile is None:
             return found

@@ -58,6 +58,7 @@ _RATES |= {"hz": 1.0, "Khz": 1e3, "Mhz": 1e6, "Ghz": 1e9}
 #: A figure as it is written where a comma separates thousands, and what stands for a metric that is not there.
 _FIGURE = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d+)?([eE][-+]?\d+)?")
 _ABSENT = ("", "n/a", "nan", "(!) n/a")
+_SWAP = str.maketrans(",.", ".,")
 
 #: Narrow and fixed spaces and apostrophes between thousands.
 _BETWEEN = dict.fromkeys(map(ord, "\u00a0\u2009\u202f'\u2019"))
@@ -85,11 +86,9 @@ def read_nsight(path: str | os.PathLike[str]) -> Profile:
     if not kernels:
         raise InputError(f"{name} holds no kernels", hint=COLLECT)
     if _comma_is_decimal(kernels):
-        swap = str.maketrans(",.", ".,")
-        kernels = [(t, {m: (v.translate(swap), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
-    rated = [(title, _amounts(metrics, name)) for title, metrics in kernels]
-    notes = ["where the report holds rates alone, amounts are rate x time"] if rated != kernels else []
-    kernels = rated
+        kernels = [(t, {m: (v.translate(_SWAP), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
+    given, kernels = kernels, [(title, _amounts(metrics, name)) for title, metrics in kernels]
+    notes = ["where the report holds rates alone, amounts are rate x time"] if given != kernels else []
     runs = [_run(title, metrics, name) for title, metrics in kernels]
     idle: dict[str, float] = {}
     for run in runs:
@@ -126,8 +125,7 @@ def _is_header(line: str) -> bool:
 def _comma_is_decimal(kernels: Sequence[tuple[str, Metrics]]) -> bool:
     """Say whether a figure is there that only reads where a comma stands before decimals: 1.234.567 or 12,5."""
     figures = {value for _, metrics in kernels for metric, (value, _) in metrics.items() if _is_counted(metric)}
-    swap = str.maketrans(",.", ".,")
-    return any(not _FIGURE.fullmatch(f) and _FIGURE.fullmatch(f.translate(swap)) is not None for f in figures)
+    return any(not _FIGURE.fullmatch(f) and _FIGURE.fullmatch(f.translate(_SWAP)) is not None for f in figures)
 
 
 def _amounts(metrics: Metrics, name: str) -> Metrics:
