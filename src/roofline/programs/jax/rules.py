@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 from unittest import mock
 
 import numpy as np
@@ -35,15 +35,9 @@ def dot_general(call: Call) -> Priced:
     """Contract some dimensions, batch over others: all that is left of either side is m and n."""
     (left, right), (left_batch, right_batch) = call.params["dimension_numbers"]
     a, b = call.ins[:2]
-    op = pricing.contraction(
-        call.name,
-        _operands(call),
-        call.writes,
-        m=_rest(a, left, left_batch),
-        n=_rest(b, right, right_batch),
-        k=product(a.shape[d] for d in left),
-        batch=product(a.shape[d] for d in left_batch),
-    )
+    m, k = _rest(a, left, left_batch), product(a.shape[d] for d in left)
+    n, batch = _rest(b, right, right_batch), product(a.shape[d] for d in left_batch)
+    op = pricing.contraction(call.name, _operands(call), call.writes, m=m, n=n, k=k, batch=batch)
     axes = [axis for d in left for axis in (a.split[d] if a.split else ())]
     return [op, *reduced_over(call, axes, call.writes[0], call.outs[0])]
 
@@ -137,7 +131,6 @@ _NOTES = {
     "PADDING_CAUSAL": "causal attention; padded queries and keys are counted",
 }
 
-
 #: Kernels of cuDNN by direction: products, and what is said of them. Backward the scores are worked out again.
 _KERNELS = {"fwd": (2, ""), "bwd": (5, "the backward pass of cuDNN's attention works its scores out again")}
 
@@ -150,10 +143,8 @@ def attention(call: Call) -> Priced:
     long, heads = (2, 1) if call.params.get("layout") == 1 else (1, 2)
     q, k, v = (value.shape for value in call.ins[:3])
     S, T, N = q[long], k[long], q[heads]
-    kind = call.params.get("mask_type")
-    word = (
-        str(getattr(kind, "name", kind)) if kind is not None else "CAUSAL" if call.params.get("use_causal_mask") else ""
-    )
+    kind, unnamed = call.params.get("mask_type"), "CAUSAL" if call.params.get("use_causal_mask") else ""
+    word = unnamed if kind is None else str(getattr(kind, "name", kind))
     note = "; ".join(filter(None, (_NOTES.get(word, ""), more)))
     mask = _mask("CAUSAL" in word, call.params.get("sliding_window_length"))
     pairs, keys = q[0] * N * mask.pairs(S, T), mask.keys(S, T)
@@ -332,10 +323,8 @@ def integer_power(call: Call) -> Priced:
     return call.for_each("elementwise", call.outs[0].size, products)
 
 
-@rule("polynomial")
-def polynomial(call: Call) -> Priced:
-    """Horner's rule: a product and a sum for every coefficient but the last."""
-    return call.for_each("elementwise", call.outs[0].size, 2 * (len(call.ins) - 2))
+# Horner's rule: a product and a sum for every coefficient but the last.
+rule("polynomial")(lambda call: call.for_each("elementwise", call.outs[0].size, 2 * (len(call.ins) - 2)))
 
 
 @rule("convert_element_type")
@@ -356,10 +345,9 @@ REDUCTIONS = {
 @rule(*REDUCTIONS)
 def reduced(call: Call) -> Priced:
     """Reduce over some dimensions; over those that are sharded, between devices too."""
-    source, out = call.ins[0], call.outs[0]
-    op = pricing.reduction(
-        REDUCTIONS[call.name], call.reads, call.writes, elements=source.size, results=out.size, name=call.name
-    )
+    kind, source, out = REDUCTIONS[call.name], call.ins[0], call.outs[0]
+    sizes = {"elements": source.size, "results": out.size}
+    op = pricing.reduction(kind, call.reads, call.writes, **sizes, name=call.name)
     axes = [axis for d in call.params["axes"] for axis in (source.split[int(d)] if source.split else ())]
     return [op, *reduced_over(call, axes, call.writes[0], out)]
 
@@ -592,14 +580,12 @@ def reduced_over(call: Call, axes: Iterable[str], tensor: Tensor, value: Value) 
     return ops
 
 
+#: Mesh axes, or how many devices a group has.
+Over: TypeAlias = Sequence[str] | int
+
+
 def _collective(
-    call: Call,
-    does: str,
-    over: Sequence[str] | int,
-    reads: Sequence[Tensor],
-    writes: Sequence[Tensor],
-    nbytes: Size,
-    name: str,
+    call: Call, does: str, over: Over, reads: Sequence[Tensor], writes: Sequence[Tensor], nbytes: Size, name: str
 ) -> Op:
     """One collective over mesh axes, or over groups of so many devices."""
     groups = [] if isinstance(over, int) else [(axis, call.axes[axis], _stride(call, axis)) for axis in over]
@@ -607,7 +593,7 @@ def _collective(
     return pricing.least_collective(name, reads, writes, does=does, nbytes=nbytes, devices=devices, groups=groups)
 
 
-def _over(call: Call) -> Sequence[str] | int:
+def _over(call: Call) -> Over:
     """Mesh axes that take part, or how many devices where the program groups them by number."""
     groups = call.params.get("axis_index_groups")
     if groups:
@@ -618,7 +604,7 @@ def _over(call: Call) -> Sequence[str] | int:
     return listed if all(axis in call.axes for axis in listed) else int(call.params.get("axis_size", 1))
 
 
-def _count(call: Call, over: Sequence[str] | int) -> int:
+def _count(call: Call, over: Over) -> int:
     """Devices that take part."""
     return over if isinstance(over, int) else prod(call.axes[axis] for axis in over)
 
