@@ -480,9 +480,8 @@ def _triangular(each: Asked) -> Iterator[Region]:
     """Of matrices their triangle."""
     rows, columns = each.outs[0][-2:]
     if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
-        kept = (np.tril if each.facts.name == "tril" else np.triu)(
-            np.ones((rows, columns), bool), each.facts.get("diagonal", 0)
-        )
+        triangle = np.tril if each.facts.name == "tril" else np.triu
+        kept = triangle(np.ones((rows, columns), bool), each.facts.get("diagonal", 0))
         return iter([regions.let_through(each.region, each.outs[0], kept)])
     return needs.alike(each)
 
@@ -626,14 +625,6 @@ def _solved(each: Asked) -> Iterator[Region]:
     yield from (of_known, of_matrix) if call.name == "cholesky_solve" else (of_matrix, of_known)
 
 
-def _one_triangle(each: Asked) -> Iterator[Region]:
-    return needs.batched(each, half="upper" if each.facts.get("upper", False) else "lower")
-
-
-def _running(each: Asked) -> Iterator[Region]:
-    yield regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE
-
-
 def _multiplied(each: Asked) -> Iterator[Region]:
     """A product of matrices, and a bias before them."""
     bias, *matrices = each.ins
@@ -661,11 +652,6 @@ def _of_classes(each: Asked) -> Iterator[Region]:
     if len(each.outs[0]) == len(each.ins[0]) - 1:
         yield from needs.along(each, [len(each.ins[0]) > 1], kept=False)
         yield each.region
-
-
-def _transformed(each: Asked) -> Iterator[Region]:
-    axes = each.facts.get("dim")
-    return needs.along(each, [d % len(each.ins[0]) for d in axes])
 
 
 def _beside(each: Asked) -> Region:
@@ -866,10 +852,6 @@ def _pooled(each: Asked) -> Iterator[Region]:
         yield regions.under_windows(each.region, places)
 
 
-def _summed(each: Asked) -> Iterator[Region]:
-    return needs.lettered(each, *operand_letters(each.facts.args[0], [len(shape) for shape in each.ins]))
-
-
 def _resampled(each: Asked) -> Iterator[Region]:
     """Of each place of the result the nearest one of the image, or those that it is mixed of."""
     own, out, call = each.ins[0][2:], each.outs[0][2:], each.facts
@@ -903,11 +885,6 @@ def _attended(each: Asked) -> Iterator[Region]:
     )
 
 
-#: Operations on each matrix of a batch.
-_OF_MATRICES = (
-    "linalg_inv_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product",
-)  # fmt: skip
-
 _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((*FUNCTIONS, "clone", "contiguous", "_to_copy", "copy", "expand_copy"), needs.alike),
     **dict.fromkeys(("mse_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy"), needs.alike),
@@ -916,11 +893,10 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys((f"{kind}_pad{d}d" for kind in ("reflection", "replication") for d in (1, 2, 3)), _padded_by_own),
     **dict.fromkeys(("cdist", "_cdist_forward"), _distances),
     "cat": lambda each: needs.joined(each, _axis(each)), "stack": lambda each: needs.stacked(each, _axis(each)),
-    "repeat": needs.repeated, "roll": _rolled, "constant_pad_nd": _padded, "index": _indexed,
-    "glu": _gated,
-    "flip": lambda each: iter(
-        [regions.flipped(each.region, each.ins[0], [d % len(each.ins[0]) for d in each.facts.get("dims", ())])]
-    ),
+    "repeat": needs.repeated, "roll": _rolled, "constant_pad_nd": _padded, "index": _indexed, "glu": _gated,
+    "flip": lambda each: [
+        regions.flipped(each.region, each.ins[0], [d % len(each.ins[0]) for d in each.facts.get("dims", ())])
+    ],
     "index_select": lambda each: _picked(each, _axis(each)), "embedding": lambda each: _picked(each, 0),
     **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"), _bagged),
     **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _written_at),
@@ -932,23 +908,25 @@ _RULES: dict[str, needs.Rule] = {
     "renorm": lambda each: needs.along(each, [d for d in range(len(each.ins[0])) if d != _axis(each)]),
     **dict.fromkeys(("grid_sampler_2d", "grid_sampler_3d"), _sampled),
     **dict.fromkeys(("max_unpool2d", "max_unpool3d"),
-                    lambda each: needs.along(
-                        each, range(len(each.ins[0]))[-int(each.facts.name[-2]) :], many=2
-                    )),
+                    lambda each: needs.along(each, range(len(each.ins[0]))[-int(each.facts.name[-2]) :], many=2)),
     **dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), _recurrent),
-    **dict.fromkeys(("mv", "addmv"), _by_vector), **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"), _transformed),
-    **dict.fromkeys(_OF_MATRICES, needs.batched), **dict.fromkeys(ONE_TRIANGLE, _one_triangle),
+    **dict.fromkeys(("mv", "addmv"), _by_vector),
+    **dict.fromkeys(("_fft_r2c", "_fft_c2c", "_fft_c2r"),
+                    lambda each: needs.along(each, [d % len(each.ins[0]) for d in each.facts.get("dim")])),
+    **dict.fromkeys(("linalg_inv_ex", "_linalg_det", "linalg_matrix_exp", "linalg_pinv", "linalg_householder_product"),
+                    needs.batched),
+    **dict.fromkeys(ONE_TRIANGLE,
+                    lambda each: needs.batched(each, half="upper" if each.facts.get("upper", False) else "lower")),
     **dict.fromkeys(("linalg_solve_triangular", "_linalg_solve_ex", "cholesky_solve"), _solved),
     "masked_scatter": _scattered_by_mask, "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
     **dict.fromkeys((*REDUCTIONS, "kthvalue", "median", "nanmedian", "mode"), _reduced),
     **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "_cummax_helper", "_cummin_helper"),
-                    _running),
-    **dict.fromkeys(
-        ("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed
-    ),
+                    lambda each: [regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE]),
+    **dict.fromkeys(("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm",
+                     "rms_norm"), _normed),
     **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
-    "linear": _linear, "einsum": _summed, "flex_attention": needs.attended,
-    "scaled_dot_product_attention": _attended,
+    "linear": _linear, "flex_attention": needs.attended, "scaled_dot_product_attention": _attended,
+    "einsum": lambda each: needs.lettered(each, *operand_letters(each.facts.args[0], [*map(len, each.ins)])),
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
                     _resampled),
     **dict.fromkeys((f"upsample_{name}" for name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")),
