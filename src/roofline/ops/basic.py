@@ -59,8 +59,7 @@ def arithmetic(tensors: Sequence[Tensor]) -> str:
 
 def written_elements(op: Op) -> Size:
     """Elements of the results."""
-    amounts = [tensor.traffic_elements for tensor in op.writes]
-    return sum(amounts)
+    return sum(tensor.traffic_elements for tensor in op.writes)
 
 
 def vector(
@@ -86,15 +85,15 @@ def vector(
     dtype = compute or arithmetic([*reads, *writes])
     work = Work() if is_zero(flops) else Work.flops("vector", dtype, flops)
     options: dict[str, Any] = {} if one_each is None else {"one_each": one_each}
-    op = Op(name, kind, work, tuple(reads), tuple(writes), options=options, note=note)
-    facts = {"elements": written_elements(op) if elements is None else elements, "transcendentals": transcendentals}
-    return Op(name, kind, work, op.reads, op.writes, {**facts, **(dims or {})}, note=note, options=options)
+    elements = sum(tensor.traffic_elements for tensor in writes) if elements is None else elements
+    dims = {"elements": elements, "transcendentals": transcendentals, **(dims or {})}
+    return Op(name, kind, work, tuple(reads), tuple(writes), dims, note=note, options=options)
 
 
 def move(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, kind: str = "copy", note: str = "") -> Op:
     """Move bytes and compute nothing: a copy, a concatenation, a gather, a fill."""
-    op = Op(name, kind, Work(), tuple(reads), tuple(writes), note=note)
-    return Op(name, kind, Work(), op.reads, op.writes, {"elements": written_elements(op)}, note=note)
+    dims = {"elements": sum(tensor.traffic_elements for tensor in writes)}
+    return Op(name, kind, Work(), tuple(reads), tuple(writes), dims, note=note)
 
 
 def unknown(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], reason: str = "no rule") -> Op:
@@ -182,14 +181,10 @@ def embedding(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, p
     is_open = any(is_symbol(size) and not has_exact(size) for size in (rows, parts))
     even = rows / parts if is_open else ceil_div(rows, parts)
     touched = minimum(even, table.dims[0]) * table.dims[1]
-    return Op(
-        name=name,
-        kind="embedding",
-        reads=(replace(table, touched=touched), indices),
-        writes=tuple(writes),
-        dims={"rows": rows, "width": table.dims[1], "table_rows": table.dims[0]},
-        note="an embedding reads the rows its indices name, not the whole table",
-    )
+    dims = {"rows": rows, "width": table.dims[1], "table_rows": table.dims[0]}
+    note = "an embedding reads the rows its indices name, not the whole table"
+    read = replace(table, touched=touched), indices
+    return Op(name, "embedding", Work(), read, tuple(writes), dims, note=note)
 
 
 @register("copy")
@@ -203,9 +198,5 @@ def copy_rule(step: Step, context: Context) -> Op:
 def embedding_rule(step: Step, context: Context) -> Op:
     """Price a lookup: the table, then the indices."""
     table, indices = step.inputs
-    return embedding(
-        step.text or "embedding",
-        (context.operand(table), context.tensor(indices, "index")),
-        (context.tensor(step.output),),
-        parts=context.ways.get(table.labels[0], 1),
-    )
+    reads, out = (context.operand(table), context.tensor(indices, "index")), context.tensor(step.output)
+    return embedding(step.text or "embedding", reads, (out,), parts=context.ways.get(table.labels[0], 1))
