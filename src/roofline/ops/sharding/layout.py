@@ -130,9 +130,8 @@ class Layout:
 
     def text(self, show: Callable[[str], str] = str) -> str:
         """Write it as ``[B_X, D] {U_Y}``, each label by ``show``."""
-        return show_axes(
-            [TensorDim(*pair) for pair in zip(self.labels, self.shards, strict=True)], show, self.unreduced
-        )
+        dims = [TensorDim(*pair) for pair in zip(self.labels, self.shards, strict=True)]
+        return show_axes(dims, show, self.unreduced)
 
     def __str__(self) -> str:
         return self.text()
@@ -413,14 +412,11 @@ def loops_of(step: Step) -> tuple[Loop, ...]:
 
 def _named(step: Step, labels: Sequence[str], summed: Sequence[str] = (), statistics: int = 0) -> list[Loop]:
     """Loops that have one name in all tensors."""
-    return [
-        Loop(
-            tuple(label if label in shape.labels else None for shape in step.inputs),
-            UNREDUCED if label in summed else label,
-            statistics,
-        )
-        for label in dict.fromkeys(labels)
-    ]
+    found = []
+    for label in dict.fromkeys(labels):
+        inside = tuple(label if label in shape.labels else None for shape in step.inputs)
+        found.append(Loop(inside, UNREDUCED if label in summed else label, statistics))
+    return found
 
 
 def _contraction(step: Step) -> list[Loop]:

@@ -215,11 +215,6 @@ def _worth(loops: Sequence[Loop], inputs: Sequence[Layout], axis: str) -> Iterat
             yield loop
 
 
-def _meet(one: Loop, other: Loop) -> bool:
-    """Whether two loops go over the same dimension of an operand."""
-    return any(a == b is not None for a, b in zip(one.labels, other.labels, strict=True))
-
-
 class _Ways:
     """One step, the layouts it starts from and is to end in, and the moves found so far by the states they lead to."""
 
@@ -253,7 +248,9 @@ class _Ways:
             before.append(steps)
         ends = tuple(loop.result if loop else None for loop in roles)
         if ends not in self.after:
-            self.after[ends] = self.finished(dict(zip(self.axes, ends, strict=True)))
+            raw = self.whole.put(dict(zip(self.axes, ends, strict=True)))
+            wanted = None if self.wanted is None else dict.fromkeys(raw.axes) | self.wanted.states
+            self.after[ends] = raw, () if wanted is None else _legal(raw, wanted, self.may_split)
         raw, after = self.after[ends]
         if after is None:
             return None
@@ -262,9 +259,10 @@ class _Ways:
         sharing = {axis: loop.statistics for axis, loop in taken if loop.statistics}
         shared = [(axis, loop) for axis, loop in taken if loop.borders]
         inner = {loop: axis for axis, loop in shared}  # windows of keys reach one side, on the inner axis mostly
-        if any(
-            other != loop and _meet(loop, other) for _, loop in shared for _, other in taken
-        ):  # borders of other parts
+        others = (
+            zip(loop.labels, other.labels, strict=True) for _, loop in shared for _, other in taken if other != loop
+        )
+        if any(a == b is not None for pairs in others for a, b in pairs):  # borders of other parts
             return None
         bordered = tuple(
             (axis, str(loop.labels[at]), at)
@@ -277,14 +275,6 @@ class _Ways:
         statistics = max(sharing.values(), default=0)
         routed = tuple((a, self.inputs[1].state(a) == loop.labels[1]) for a, loop in taken if loop.routed)
         return Choice(self.inputs, tuple(before), raw, after, repeated, tuple(sharing), statistics, bordered, routed)
-
-    def finished(self, states: Mapping[str, State]) -> tuple[Layout, tuple[Move, ...] | None]:
-        """The raw result in these states, and the moves from there to the layout that is wanted."""
-        raw = self.whole.put(states)
-        if self.wanted is None:
-            return raw, ()
-        ends = dict.fromkeys(raw.axes) | self.wanted.states
-        return raw, _legal(raw, ends, self.may_split)
 
 
 def _legal(layout: Layout, states: Mapping[str, State], may_split: MaySplit) -> tuple[Move, ...] | None:
@@ -453,7 +443,9 @@ class _Search:
                 held[step.output.ident] = (layout_of(step.output).without(self.single),)
             else:
                 for shape, given, before in zip(step.inputs, choice.given, choice.before, strict=True):
-                    held[shape.ident] = _beside(held[shape.ident], moved(given, before))
+                    layouts, end = held[shape.ident], moved(given, before)
+                    if key_of(end) not in map(key_of, layouts):
+                        held[shape.ident] = (*layouts, end)
                 held[step.output.ident] = (choice.result,)
         for shape in self.steps[done].inputs if done < len(self.steps) else ():
             held.setdefault(shape.ident, (layout_of(shape).without(self.single),))
@@ -532,11 +524,6 @@ def _reuse(names: Sequence[str], choice: Choice, held: HeldLayouts) -> Choice:
     return choice._replace(given=tuple(given), before=tuple(before))
 
 
-def _beside(layouts: tuple[Layout, ...], end: Layout) -> tuple[Layout, ...]:
-    """A layout beside those that a tensor is held in, unless it is one of them."""
-    return layouts if any(key_of(x) == key_of(end) for x in layouts) else (*layouts, end)
-
-
 @lru_cache(maxsize=4096)
 def key_of(layout: Layout) -> Key:
     """The states of a layout's axes, in no order."""
@@ -565,14 +552,11 @@ def assumes_any_axis_order(steps: Sequence[Step], plan: Plan) -> bool:
 
 
 def _assumes_order(step: Step, choice: Choice) -> bool:
-    ends = [moved(layout, made) for layout, made in zip(choice.given, choice.before, strict=True)]
+    moves = [*zip(choice.given, choice.before, strict=True), (choice.raw, choice.after)]
+    *ends, result = [moved(layout, made) for layout, made in moves]
     written = [layout_of(step.output)] if step.laid_out else []
-    return (
-        any(_shuffles(layout, made) for layout, made in zip(choice.given, choice.before, strict=True))
-        or _shuffles(choice.raw, choice.after)
-        or not _alike([*ends, choice.raw])
-        or not _alike([choice.result, *written])
-    )
+    shuffled = any(_shuffles(layout, made) for layout, made in moves)
+    return shuffled or not _alike([*ends, choice.raw]) or not _alike([result, *written])
 
 
 def _shuffles(layout: Layout, made: Sequence[Move]) -> bool:
