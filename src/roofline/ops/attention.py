@@ -182,20 +182,13 @@ def attend(
     if not (is_one(key_parts) or aligned):
         pairs, keys, T = exact_div(pairs, key_parts), exact_div(keys, key_parts), k.dims[-3]
     result = out or Tensor(f"attention({q.ident})", (*q.dims[:-1], V), q.dtype)
-    between: tuple[Tensor, ...] = ()
-    if unfused:
-        parts = ("scores", "probabilities")
-        between = tuple(Tensor(f"{result.ident}.{part}", (B, N, S, T), result.dtype) for part in parts)
+    made = ("scores", "probabilities") if unfused else ()
+    between = tuple(Tensor(f"{result.ident}.{part}", (B, N, S, T), result.dtype) for part in made)
+    sizes = AttentionSizes(B, S, T, N, K, H, V, B * N * pairs, keys, _note(causal, window, unfused) + _order(N, T))
     return attention(
-        name,
-        (q, k, v, *between),
-        (result, *between),
-        AttentionSizes(B, S, T, N, K, H, V, B * N * pairs, keys, _note(causal, window, unfused) + _order(N, T)),
-        head_pairs=pairs,
-        queries=queries,
-        compute=compute,
+        name, (q, k, v, *between), (result, *between), sizes, head_pairs=pairs, queries=queries, compute=compute,
         exact=exact,
-    )
+    )  # fmt: skip
 
 
 @register("attention")
@@ -215,33 +208,25 @@ def rule(step: Step, context: Context) -> Op:
     several = exact_div(context.ways.get(q.labels[-2], 1), context.ways.get(k.labels[-2], 1))
     alone = not is_one(several)
     window, parts = step.options.get("window"), context.ways.get(q.labels[-3], 1)
-    is_masked = bool(step.options.get("causal")) or window is not None
+    causal = bool(step.options.get("causal"))
+    is_masked = causal or window is not None
     key_parts = context.ways.get(k.labels[-3], 1) if is_masked else 1  # without a mask a part is as good as all
     aligned = not is_one(parts) and q.labels[-3] == k.labels[-3]
+    one_of_keys, one_of_values = map(_one_head, (keys, values)) if alone else (keys, values)
     done = attend(
-        context.tensor(q),
-        _one_head(keys) if alone else keys,
-        _one_head(values) if alone else values,
-        context.tensor(step.output),
-        causal=bool(step.options.get("causal")),
-        window=window,
-        unfused=bool(step.options.get("unfused")),
-        compute=context.arithmetic(step),
-        exact=context.exact,
-        name=step.text or "attention",
-        parts=parts,
-        key_parts=key_parts,
-        aligned=aligned,
-    )
+        context.tensor(q), one_of_keys, one_of_values, context.tensor(step.output), causal=causal, window=window,
+        unfused=bool(step.options.get("unfused")), compute=context.arithmetic(step), exact=context.exact,
+        name=step.text or "attention", parts=parts, key_parts=key_parts, aligned=aligned,
+    )  # fmt: skip
     note = done.note + _order_of_letters(q.labels)
     note += f"; the values are the first {own} columns of the keys, which are read once" if own else ""
     if is_masked:
-        single, causal = is_one(done.dims["q_length"]), bool(step.options.get("causal"))
+        single = is_one(done.dims["q_length"])
         note += _note_of_parts(parts, key_parts, aligned=aligned, causal=causal, window=window, single=single)
     if alone:
-        touched = [x.traffic_elements for x in done.reads[1:3]]
-        read = [replace(x, touched=some) for x, some in zip((keys, values), touched, strict=True)]
-        done = replace(done, reads=(done.reads[0], *read, *done.reads[3:]))
+        pairs = zip((keys, values), done.reads[1:3], strict=True)
+        both = (replace(whole, touched=one.traffic_elements) for whole, one in pairs)
+        done = replace(done, reads=(done.reads[0], *both, *done.reads[3:]))
     reads = (*done.reads[:2], *done.reads[3:]) if own else done.reads
     return replace(done, reads=reads, note=note)
 

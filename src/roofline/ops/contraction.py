@@ -102,18 +102,10 @@ def matmul(
     >>> matmul(8, 16, 32, batch=2).dims
     {'m': 8, 'n': 16, 'k': 32, 'batch': 2}
     """
-    return contraction(
-        name,
-        (Tensor("a", (batch, m, k), a), Tensor("b", (batch, k, n), b, "weight")),
-        (Tensor("out", (batch, m, n), out or dtypes.storage([a, b])),),
-        m=m,
-        n=n,
-        k=k,
-        batch=batch,
-        unit="matrix",
-        compute=compute,
-        exact=exact,
-    )
+    reads = Tensor("a", (batch, m, k), a), Tensor("b", (batch, k, n), b, "weight")
+    writes = (Tensor("out", (batch, m, n), out or dtypes.storage([a, b])),)
+    sizes = {"m": m, "n": n, "k": k, "batch": batch}
+    return contraction(name, reads, writes, **sizes, unit="matrix", compute=compute, exact=exact)
 
 
 @register("contraction")

@@ -168,5 +168,4 @@ def _summed(name: str, term: Term, later: set[str], size: Mapping[str, Size], ou
 
 def _made(near: Tensor, number: int, kept: Sequence[str], size: Mapping[str, Size]) -> Tensor:
     """A tensor between two steps."""
-    made = Tensor(f"{near.ident}.{number}.{''.join(kept)}", tuple(size[letter] for letter in kept), near.dtype)
-    return replace(made, role="activation")
+    return Tensor(f"{near.ident}.{number}.{''.join(kept)}", tuple(size[letter] for letter in kept), near.dtype)

@@ -127,18 +127,11 @@ def elementwise(
         raise SizeError(f"rope turns pairs of elements, and a head has {last}", hint="an even size of heads")
     cost = _of_complex(function, reads) or PER_ELEMENT.get(function, PerElement(1))
     size = product(writes[0].dims) if elements is None and writes else elements or 0
-    each = cost.flops
+    one_each = size if cost.flops else 0
     return vector(
-        name or function,
-        "elementwise",
-        reads,
-        writes,
-        flops=each * size if each else 0,
-        elements=size,
-        transcendentals=cost.transcendentals * size,
-        one_each=size if each else 0,
-        compute=compute,
-    )
+        name or function, "elementwise", reads, writes, flops=cost.flops * one_each, elements=size,
+        transcendentals=cost.transcendentals * size, one_each=one_each, compute=compute,
+    )  # fmt: skip
 
 
 def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, compute: str | None = None) -> Op:
@@ -193,13 +186,8 @@ def from_host(held: Tensor, loaded: Tensor, *, name: str = "from_host") -> Op:
 @register("elementwise")
 def rule(step: Step, context: Context) -> Op:
     """Price an elementwise step."""
-    reads = [context.tensor(shape) for shape in step.inputs]
+    reads, out = [context.tensor(shape) for shape in step.inputs], context.tensor(step.output)
     if step.function == "from_host":
-        return from_host(reads[0], context.tensor(step.output), name=step.text)
-    return elementwise(
-        known_function(step.function, reads),
-        reads,
-        [context.tensor(step.output)],
-        compute=context.arithmetic(step),
-        name=step.text,
-    )
+        return from_host(reads[0], out, name=step.text)
+    function = known_function(step.function, reads)
+    return elementwise(function, reads, [out], compute=context.arithmetic(step), name=step.text)

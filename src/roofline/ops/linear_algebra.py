@@ -103,11 +103,5 @@ def fourier(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, row
 def rule(step: Step, context: Context) -> Op:
     """Price a Fourier transform over the labels in ``over``; of real numbers it takes half."""
     x, n = context.tensor(step.inputs[0]), context.size(step.over)
-    return fourier(
-        step.text or step.function,
-        [x],
-        [context.tensor(step.output)],
-        rows=context.rows(step),
-        n=n,
-        real=dtypes.get(x.dtype).family != "complex",
-    )
+    name, out, real = step.text or step.function, context.tensor(step.output), dtypes.get(x.dtype).family != "complex"
+    return fourier(name, [x], [out], rows=context.rows(step), n=n, real=real)

@@ -108,8 +108,7 @@ def packed_pairs(mask: BandMask, queries: Sequence[Size], keys: Sequence[Size]) 
     >>> packed_pairs(FULL, [3, 5], [3, 5]), packed_pairs(sliding_window(2), [4], [4])
     (34, 7)
     """
-    amounts = [mask.pairs(S, T) for S, T in zip(queries, keys, strict=True)]
-    return sum(amounts)
+    return sum(mask.pairs(S, T) for S, T in zip(queries, keys, strict=True))
 
 
 def selected_pairs(S: Size, T: Size, most: Size) -> Size:

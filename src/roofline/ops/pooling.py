@@ -49,17 +49,11 @@ def pool(
     require_results(name, reads, writes)
     taken = results * window if taps is None else taps
     reads, unread = read_by_windows(reads, places)
+    flops, dims = taken - (results if reached is None else reached), {"results": results, "window": window}
     op = vector(
-        name,
-        "pooling",
-        reads,
-        writes,
-        flops=taken - (results if reached is None else reached),
-        elements=results,
-        dims={"results": results, "window": window},
-        one_each=reads[0].elements,
+        name, "pooling", reads, writes, flops=flops, elements=results, dims=dims, one_each=reads[0].elements,
         compute=compute,
-    )
+    )  # fmt: skip
     more = {**unread, **({"is_adaptive_mean": True} if is_adaptive_mean else {})}
     return replace(op, options={**op.options, **more}) if more else op
 
@@ -126,13 +120,6 @@ def rule(step: Step, context: Context) -> Op:
             "reached": B * C * product(w.reached(L, r) for w, L, r in places),
         }
     out = Tensor(step.output.ident, (B, *results, C), step.output.dtype, label=step.output.written)
-    return pool(
-        step.text or step.function,
-        [x],
-        [out],
-        results=out.elements,
-        window=product(size),
-        places=[w.reach(L, r) for w, L, r in places],
-        compute=context.arithmetic(step),
-        **counted,
-    )
+    name, compute, reach = step.text or step.function, context.arithmetic(step), [w.reach(L, r) for w, L, r in places]
+    facts = {"results": out.elements, "window": product(size), **counted}
+    return pool(name, [x], [out], places=reach, compute=compute, **facts)

@@ -83,18 +83,12 @@ def reduction(
     n = elements if is_zero(results) else exact_div(elements, results)
     special = TRANSCENDENTALS.get(function)
     parts = 2 if any(dtypes.get(tensor.dtype).family == "complex" for tensor in reads) else 1
+    flops = parts * results * PER_RESULT.get(function, PER_RESULT["sum"])(n)
     return vector(
-        name or function,
-        "reduction",
-        reads,
-        writes,
-        flops=parts * results * PER_RESULT.get(function, PER_RESULT["sum"])(n),
-        elements=elements,
+        name or function, "reduction", reads, writes, flops=flops, elements=elements, dims={"results": results},
         transcendentals=0 if special is None or is_zero(elements) else results * special(n),
-        dims={"results": results},
-        one_each=elements - results,
-        compute=compute,
-    )
+        one_each=elements - results, compute=compute,
+    )  # fmt: skip
 
 
 def softmax(
@@ -120,18 +114,11 @@ def softmax(
     2018, section 2.
     """
     logs = rows if log else 0
+    flops = SOFTMAX_PER_ELEMENT * elements + logs - (2 * rows if exact else 0)
     return vector(
-        name,
-        "softmax",
-        reads,
-        writes,
-        flops=SOFTMAX_PER_ELEMENT * elements + logs - (2 * rows if exact else 0),
-        elements=elements,
-        transcendentals=elements + logs,
-        dims={"rows": rows},
-        one_each=elements,
-        compute=compute,
-    )
+        name, "softmax", reads, writes, flops=flops, elements=elements, transcendentals=elements + logs,
+        dims={"rows": rows}, one_each=elements, compute=compute,
+    )  # fmt: skip
 
 
 def softmax_backward(
@@ -148,16 +135,9 @@ def softmax_backward(
     >>> softmax_backward("softmax_backward", [y, y], [y], elements=4096).work.total("flops")
     16384
     """
-    return vector(
-        name,
-        "softmax",
-        reads,
-        writes,
-        flops=SOFTMAX_BACKWARD_PER_ELEMENT * elements,
-        elements=elements,
-        transcendentals=elements if log else 0,
-        one_each=elements,
-    )
+    flops, logs = SOFTMAX_BACKWARD_PER_ELEMENT * elements, elements if log else 0
+    each = {"elements": elements, "one_each": elements}
+    return vector(name, "softmax", reads, writes, flops=flops, transcendentals=logs, **each)
 
 
 def scan(
@@ -286,18 +266,12 @@ def norm(
         raise InputError(f"unknown norm {function!r}", hint=suggest(function, COSTS, what="norms"))
     cost = COSTS[function]
     stored = function == "batch_norm"
+    flops = elements * (cost.element + added + (0 if stored else affine)) + cost.group * rows
+    dims = {"rows": rows, "affine": affine, "statistics": int(not stored)}
     op = vector(
-        name or function,
-        "norm",
-        reads,
-        writes,
-        flops=elements * (cost.element + added + (0 if stored else affine)) + cost.group * rows,
-        elements=elements,
-        transcendentals=cost.roots * rows,
-        one_each=elements,
-        dims={"rows": rows, "affine": affine, "statistics": int(not stored)},
-        compute=compute,
-    )
+        name or function, "norm", reads, writes, flops=flops, elements=elements, transcendentals=cost.roots * rows,
+        one_each=elements, dims=dims, compute=compute,
+    )  # fmt: skip
     return replace(op, options={**op.options, "function": function})
 
 
@@ -315,13 +289,8 @@ def rule(step: Step, context: Context) -> Op:
     said = f"{show_size(channels)} channels do not fall into {show_size(groups)} groups"
     require_multiple(channels, groups, said, rule="channels do not fall into groups")
     read = context.tensor(x)
+    reads, out = (read, *(context.operand(shape) for shape in affine)), context.tensor(step.output)
     return norm(
-        step.function,
-        (read, *(context.operand(shape) for shape in affine)),
-        [context.tensor(step.output)],
-        elements=read.elements,
-        rows=context.rows(step) * groups,
-        affine=len(affine),
-        compute=context.arithmetic(step),
-        name=step.text,
-    )
+        step.function, reads, [out], elements=read.elements, rows=context.rows(step) * groups, affine=len(affine),
+        compute=context.arithmetic(step), name=step.text,
+    )  # fmt: skip

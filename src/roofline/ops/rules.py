@@ -288,12 +288,9 @@ def _single_device(program: Program) -> None:
     if not (collectives or program.axes):
         return
     if collectives:
-        raise NotationError(
-            f"{collectives[0].function} moves data between chips: it needs a mesh, and this is one chip",
-            text=program.text,
-            position=collectives[0].span.start,
-            hint="leave it out to ask about one chip's part",
-        )
+        wrong = f"{collectives[0].function} moves data between chips: it needs a mesh, and this is one chip"
+        at, hint = collectives[0].span.start, "leave it out to ask about one chip's part"
+        raise NotationError(wrong, text=program.text, position=at, hint=hint)
     raise NotationError(
         f"the tensors are sharded over {', '.join(program.axes)}: that needs a mesh, and this is one chip",
         text=program.text,
@@ -317,12 +314,9 @@ def _real_or_countable(program: Program, step: Step) -> None:
         return
     for shape in (*step.inputs, step.output):
         if dtypes.get(shape.dtype).family == "complex":
-            raise NotationError(
-                f"{step.function} of complex numbers has no cost rule",
-                text=program.text,
-                position=step.span.start,
-                hint="contractions and sums, products and quotients of elements have one",
-            )
+            wrong = f"{step.function} of complex numbers has no cost rule"
+            hint = "contractions and sums, products and quotients of elements have one"
+            raise NotationError(wrong, text=program.text, position=step.span.start, hint=hint)
 
 
 # ---- sizes
@@ -375,10 +369,8 @@ def _broadcast(known: Mapping[str, Size], arrays: list[str]) -> None:
             known[arrays[0]] + known[name]
         except ValueError:
             first, other = known[arrays[0]].shape, known[name].shape
-            raise SizeError(
-                f"sizes {arrays[0]} and {name} are arrays of shapes {first} and {other}",
-                hint="arrays pair element by element, as numpy broadcasts them",
-            ) from None
+            wrong = f"sizes {arrays[0]} and {name} are arrays of shapes {first} and {other}"
+            raise SizeError(wrong, hint="arrays pair element by element, as numpy broadcasts them") from None
 
 
 def _with_derived(known: dict[str, Size], shape: Shape, op: Op) -> dict[str, Size]:

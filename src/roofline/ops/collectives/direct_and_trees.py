@@ -158,15 +158,16 @@ _COUNTS = {
 @register("tree", (*GATHERING, "Broadcast"), "recursive halving and doubling, log₂ n steps", require_switches)
 def tree(call: CollectiveCall) -> Work:
     """Count a ring's bytes in as many steps as a tree is deep."""
-    if call.kind != "Broadcast":
-        return rings.pass_between_neighbours(call, lambda segment: 1, lambda segment: doublings(segment.size))
 
     def sent(group: LinkGroup, segment: AxisSegment) -> Size:
-        return exact_div(call.nbytes * doublings(segment.size), group.below)
+        return exact_div(call.nbytes * deep(segment), group.below)
 
-    return rings.broadcast_over_tiers(
-        call, sent, lambda segment: doublings(segment.size), lambda segment: doublings(segment.size)
-    )
+    def deep(segment: AxisSegment) -> Size:
+        return doublings(segment.size)
+
+    if call.kind == "Broadcast":
+        return rings.broadcast_over_tiers(call, sent, deep, deep)
+    return rings.pass_between_neighbours(call, lambda segment: 1, deep)
 
 
 @register(
