@@ -173,9 +173,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "library": "A library: vllm, trtllm, sglang, nccl, torch.",
         "dtype": "A format of products or attention: bf16, fp8, nvfp4.",
     },
-    "budget": {
-        "tokens": "Tokens to train on, as in 15T.",
-    },
+    "budget": {"tokens": "Tokens to train on, as in 15T."},
     "calibrate": {
         "on": "The chip the runs are of.",
         "library": "What ran, where rows do not say so.",
@@ -193,12 +191,8 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         ),
         "dtype": "Format of the array of so many bytes.",
     },
-    "expected_roof": {
-        "dtype": "Format of the products.",
-    },
-    "explore": {
-        "workers": "Questions at once.",
-    },
+    "expected_roof": {"dtype": "Format of the products."},
+    "explore": {"workers": "Questions at once."},
     "held_accuracy": {
         "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
     },
@@ -225,16 +219,12 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "prompt": "Tokens of each (default 1024, or the most it takes).",
         "context": "Tokens of a sequence whose keys and values are shown.",
     },
-    "nearest": {
-        "machine": "The target.",
-    },
+    "nearest": {"machine": "The target."},
     "network_limit": {
         "machine": "The target.",
         "phase": "prefill or decode.",
     },
-    "outline": {
-        "dtype": "Format of weights, activations, keys and values.",
-    },
+    "outline": {"dtype": "Format of weights, activations, keys and values."},
     "plan": {
         "on": "Chips to choose from: h100,h200,b200 (default: those with a price).",
         "prompt": "Tokens of a prompt, on average.",
@@ -248,12 +238,8 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "machines": "A machine, or several.",
         "bandwidths": "Roofline: coloured regions between two.",
     },
-    "pool": {
-        "machine": "The target.",
-    },
-    "rows": {
-        "most": "How many rows.",
-    },
+    "pool": {"machine": "The target."},
+    "rows": {"most": "How many rows."},
     "run": {
         "on": "This machine as `roofline measure` wrote it: a machine file, or this (default).",
         "cold": "Data starts in the main memory: caches are emptied before every run; or where it lies (default).",
@@ -264,9 +250,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "dtype": "Dtype of weights and activations.",
         "weights": "Dtype of weights, where it is another.",
     },
-    "sections": {
-        "most": "How many rows.",
-    },
+    "sections": {"most": "How many rows."},
     "servers_ratio": {
         "batch": "Sequences that a decode server has at once.",
         "prefill_batch": "Prompts that a prefill server takes at once.",
@@ -276,12 +260,8 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "for_": "A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
         "bandwidths": "Where an intensity is solved for: one or more bandwidths.",
     },
-    "states": {
-        "optimizer": _OPTIMIZERS,
-    },
-    "sweep": {
-        "kind": "What to draw; without -o in the terminal.",
-    },
+    "states": {"optimizer": _OPTIMIZERS},
+    "sweep": {"kind": "What to draw; without -o in the terminal."},
     "trace": {
         "batch": "The first size of every input that an ONNX file leaves open; several stand side by side.",
         "dtype": "Format in which the fp32 tensors of an ONNX file are taken, as if it was converted.",
@@ -314,9 +294,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "tokens": "Tokens whose hidden states layers keep.",
         "optimizer": _OPTIMIZERS,
     },
-    "zones": {
-        "dtype": "Format of the arithmetic.",
-    },
+    "zones": {"dtype": "Format of the arithmetic."},
 }
 for _asked in ("bound", "comm", "llm", "scaling", "solve", "solve_dtypes", "solve_equal", "sweep", "trace", "train"):
     MEANINGS_OF.setdefault(_asked, {})["on"] = MEANINGS["on"].rstrip(".") + "; or several."
