@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -489,7 +489,7 @@ def scaling(
         ),
     )  # fmt: skip
     beyond = inner_link_limit(wanted, found.value, asked.machine, unit) if wanted in opened else ()
-    return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value, asked.machine))
+    return replace(found, assumptions=(*beyond, *found.assumptions), batch=routed.batch(found.value))
 
 
 def _open_axes(axes: Mapping[str, Any], wanted: str, condition: Condition, machine: Machine) -> list[str]:
@@ -528,28 +528,14 @@ def _beside(asked: Question, condition: Condition, wanted: str) -> tuple[Questio
     return asked.vary(sizes={name: size for name, size in asked.sizes.items() if name not in beside}), beside
 
 
-@dataclass(frozen=True, slots=True)
-class _Routed:
-    """A closed form with what k of E experts do to it, and the batch that was given."""
+class _Routed(NamedTuple):
+    """A closed form with what k of E experts do to it; ``batch`` is that of all chips, by what is needed on each."""
 
     form: Any
     what: str
     known: Mapping[Any, Any]
     said: tuple[str, ...]
-    chips: Any
-    tokens: Any
-    alone: bool
-    sliced: bool
-
-    def batch(self, value: Any, machine: Machine) -> Batch | None:
-        """Tokens of all chips beside those that are needed on each."""
-        if self.chips is _NO_BATCH:
-            return None
-        found = Batch.of(value, self.chips, self.tokens, machine, alone=self.alone)
-        return replace(found, pods=None) if found is not None and self.sliced else found
-
-
-_NO_BATCH = object()
+    batch: Callable[[Any], Batch | None]
 
 
 def _routed(
@@ -572,8 +558,12 @@ def _routed(
         chips = chips or (mesh["X"].size if mesh is not None else None)
         form, said = _sent_once(form, picks, chips, asked.machine)
     tokens = check("B", beside["B"]) if "B" in beside else None
-    alone = condition.hides == "weights"
-    return _Routed(form, what, known, said, chips if counted else _NO_BATCH, tokens, alone, bool(condition.link))
+
+    def batch(value: Any) -> Batch | None:
+        found = Batch.of(value, chips, tokens, asked.machine, alone=condition.hides == "weights") if counted else None
+        return replace(found, pods=None) if found is not None and condition.link else found
+
+    return _Routed(form, what, known, said, batch)
 
 
 def _sent_once(form: Any, picks: int, chips: Any, machine: Machine) -> tuple[Any, tuple[str, ...]]:
@@ -897,20 +887,13 @@ def evaluate_form(
 
     form = sympy.factor(sympy.cancel(form))
     leading = _for_large_sizes(form)
-    units = {
-        use.rate.value: (use.rate.plain, UNITS[use.quantity][1]) for use in symbolic.uses if use.rate.plain is not None
-    }
-    rates = {str(each): units[each] for each in sorted(form.free_symbols, key=str) if each in units}
+    used = ((use.rate, UNITS[use.quantity][1]) for use in symbolic.uses)
+    units = {rate.value: (rate.plain, unit) for rate, unit in used if rate.plain is not None}
     return Scaling(
-        form=form,
-        value=value_of(form, known),
-        at=at,
-        limit_form=leading,
-        limit=value_of(leading, known),
+        form=form, value=value_of(form, known), at=at, limit_form=leading, limit=value_of(leading, known),
         best={name: value_of(found, known) for name, found in at.items()},
-        rates=rates,
-        **fields,
-    )
+        rates={str(each): units[each] for each in sorted(form.free_symbols, key=str) if each in units}, **fields,
+    )  # fmt: skip
 
 
 def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> tuple[str, ...]:
