@@ -653,7 +653,8 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
     if missing:
         raise InputError(f"the row lacks {in_a_row(missing)}", hint=COLUMNS)
     names, times = FORMS[form]
-    sizes = {name: int(_figure(row, name)) for name in names}
+    columns = {name: next(column for column in NAMES[name] if column in row) for name in names}
+    sizes = {name: int(row_number(row, column)) for name, column in columns.items()}
     prompt, output = sizes.get("prompt"), sizes.get("output")
     context = sizes["context"] if prompt is None or output is None else prompt + output // 2
     ways = {name: int(row_number(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
@@ -683,14 +684,6 @@ def _other_model(name: str, model: str) -> str:
     except RooflineError:
         return ""
     return "" if found in (model, load(model).name) else found
-
-
-def _figure(row: Mapping[str, str], name: str) -> float:
-    """A figure under one of the names of its column."""
-    found = next((column for column in NAMES[name] if row.get(column)), None)
-    if found is None:
-        raise InputError(f"a served run has no {name}", hint=f"a column {' or '.join(NAMES[name])}")
-    return row_number(row, found)
 
 
 def _times(row: Mapping[str, str], names: Sequence[str]) -> dict[str, float]:
