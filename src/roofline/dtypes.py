@@ -86,8 +86,9 @@ class DType(NamedTuple):
         return self.name
 
 
-def _table() -> dict[str, DType]:
-    rows = [
+DTYPES: dict[str, DType] = {
+    row.name: row
+    for row in (
         DType("fp64", 64, "float", "fp64"),
         DType("fp32", 32, "float", "fp32"),
         DType("tf32", 32, "float", "tf32"),
@@ -125,11 +126,8 @@ def _table() -> dict[str, DType]:
         DType("int1", 1, "int", "int1"),
         DType("complex64", 64, "complex", "fp32"),
         DType("complex128", 128, "complex", "fp64"),
-    ]
-    return {row.name: row for row in rows}
-
-
-DTYPES: dict[str, DType] = _table()
+    )
+}
 
 ALIASES: dict[str, str] = {
     "float64": "fp64", "f64": "fp64", "double": "fp64",
@@ -320,10 +318,8 @@ def _wider_of(a: str, b: str) -> str:
         return "fp32"
     else:
         reason = f"{a} and {b} are equally wide"
-    raise DTypeError(
-        f"{reason}, so the arithmetic dtype needs a choice",
-        hint=f"say {spelled('compute', a)} or {spelled('compute', b)}",
-    )
+    hint = f"say {spelled('compute', a)} or {spelled('compute', b)}"
+    raise DTypeError(f"{reason}, so the arithmetic dtype needs a choice", hint=hint)
 
 
 @cache

@@ -197,12 +197,8 @@ class KernelConstants:
         """Names of the shapes that lie outside what was measured."""
         import numpy as np
 
-        return tuple(
-            name
-            for name, (low, high) in self.valid.items()
-            if name in shapes
-            and not bool(np.all((np.asarray(shapes[name]) >= low) & (np.asarray(shapes[name]) <= high)))
-        )
+        known = [(name, np.asarray(shapes[name]), *ends) for name, ends in self.valid.items() if name in shapes]
+        return tuple(name for name, sizes, low, high in known if not np.all((sizes >= low) & (sizes <= high)))
 
     def octaves_outside(self, shapes: Mapping[str, Any]) -> Any:
         """How far kernels lie outside what was measured: doublings of the shape that is furthest out, 0 inside."""

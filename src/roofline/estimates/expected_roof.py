@@ -71,15 +71,9 @@ def expected_roof(
     large, flat, start = (float(one.value) for one in found)
     tensors = (*found[1].run.parts[0].op.reads, *found[1].run.parts[0].op.writes)
     moved = float(sum(tensor.traffic_bytes for tensor in tensors))
-    return ExpectedRoof(
-        2 * LARGE**3 / (large - start),
-        moved / (flat - start),
-        start,
-        large / float(found[0].high),
-        large / float(found[0].low),
-        dtype,
-        found[0].basis,
-    )
+    low, high = (large / float(end) for end in (found[0].high, found[0].low))
+    peak, bandwidth = 2 * LARGE**3 / (large - start), moved / (flat - start)
+    return ExpectedRoof(peak, bandwidth, start, low, high, dtype, found[0].basis)
 
 
 def _product(estimator: Estimator, on: str | Machine, dtype: str, m: int, n: int, k: int) -> KernelEstimate:

@@ -149,9 +149,6 @@ MODELS = (
     KernelModel(
         "experts",
         ("picks", "touched", "experts", "tokens", "choices", "hidden", "inter", "products", "weight_bytes", "a_bytes"),
-        EXPERTS,
-        experts_parts,
-        EXPERT_POLICIES,
-        sorted_by=("picks", "touched"),
+        EXPERTS, experts_parts, EXPERT_POLICIES, sorted_by=("picks", "touched"),
     ),
-)
+)  # fmt: skip

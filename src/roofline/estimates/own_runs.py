@@ -243,16 +243,9 @@ def typical(run: KernelRun, machine: Machine, library: str) -> KernelConstants:
     """A start for a chip whose vendor has no constants of a kind of kernel: the typical values of its model."""
     model = KERNELS[run.kernel]
     return KernelConstants(
-        machine.key,
-        run.kernel,
-        run.dtype,
-        library,
-        model.defaults(),
-        policy=model.policies[0],
-        path=run.path,
-        figures={"cores": float(machine.cores or 100)},
-        transferred_from=TYPICAL,
-    )
+        machine.key, run.kernel, run.dtype, library, model.defaults(), policy=model.policies[0], path=run.path,
+        figures={"cores": float(machine.cores or 100)}, transferred_from=TYPICAL,
+    )  # fmt: skip
 
 
 def _impossible(one: MeasuredKernel, chip: Any) -> str:

@@ -52,27 +52,18 @@ from roofline.hardware.overrides import is_set
 
 #: Families of chips in the order of their generations; those of one row are of one.
 GENERATIONS: tuple[tuple[str, ...], ...] = (
-    ("nvidia-kepler",),
-    ("nvidia-pascal",),
-    ("nvidia-volta",),
-    ("nvidia-turing",),
-    ("nvidia-ampere",),
-    ("nvidia-ada", "nvidia-hopper"),
-    ("nvidia-blackwell",),
-    ("nvidia-rubin",),
-)
+    ("nvidia-kepler",), ("nvidia-pascal",), ("nvidia-volta",), ("nvidia-turing",), ("nvidia-ampere",),
+    ("nvidia-ada", "nvidia-hopper"), ("nvidia-blackwell",), ("nvidia-rubin",),
+)  # fmt: skip
 #: Distance of a family of the same vendor that stands in no order, and between stacked memory and other memory.
 UNORDERED, STACKED = 3, 2
 #: Joules of a FLOP in half precision: of cores that multiply registers (RTX PRO 6000: 600 W, 504 TFLOP/s), and of
 #: Hopper's, which multiply shared memory (H100: 700 W, 989 TFLOP/s). Blackwell's stacked chips were not measured.
 _REGISTERS, _SHARED = 1.19e-12, 7.07e-13
 ENERGY = {
-    ("nvidia-ampere", "hbm"): _REGISTERS,
-    ("nvidia-ampere", "dram"): _REGISTERS,
-    ("nvidia-ada", "dram"): _REGISTERS,
-    ("nvidia-blackwell", "dram"): _REGISTERS,
-    ("nvidia-hopper", "hbm"): _SHARED,
-}
+    ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _REGISTERS, ("nvidia-ada", "dram"): _REGISTERS,
+    ("nvidia-blackwell", "dram"): _REGISTERS, ("nvidia-hopper", "hbm"): _SHARED,
+}  # fmt: skip
 #: Generations of cores by the names that libraries' code has for them, by family and main memory.
 CORES = {("nvidia-ada", "dram"): "sm89", ("nvidia-hopper", "hbm"): "sm90", ("nvidia-blackwell", "dram"): "sm120"}
 #: Energy of a FLOP at the full clock, against that of the leanest chip.

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Machine", "chip", "chips", "names", "override", "with_choices"]
 
 _HOME = {
+    **dict.fromkeys(("chip", "chips", "names"), "targets"),
     "Machine": "machine",
-    "chip": "targets",
-    "chips": "targets",
-    "names": "targets",
     "override": "overrides",
     "with_choices": "rate",
 }

@@ -98,10 +98,8 @@ def chip(
     except HardwareError as error:
         if not overrides:
             raise
-        raise HardwareError(
-            error.message,
-            hint=f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or make one: chip({{…}})",
-        ) from None
+        hint = f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or make one: chip({{…}})"
+        raise HardwareError(error.message, hint=hint) from None
     if shape and not overrides and unit is None and over is None and not achievable:
         return _in_shape(machine, shape, slices)
     if shape:
@@ -203,9 +201,8 @@ def _chip_in(layer: catalog.CatalogLayer, name: str | None) -> str:
     if set(keys) <= set(MEASURED):
         return min(keys, key=list(MEASURED).index)
     if len(keys) > 1:
-        raise HardwareError(
-            f"{file} holds {len(keys)} chips", hint=f"choose one: {', '.join(f'{file}#{k}' for k in keys[:6])}"
-        )
+        hint = f"choose one: {', '.join(f'{file}#{key}' for key in keys[:6])}"
+        raise HardwareError(f"{file} holds {len(keys)} chips", hint=hint)
     return keys[0]
 
 
