@@ -227,9 +227,8 @@ class CrossTable(NamedTuple):
             cells_by_row.setdefault(row, {})[column] = cell
         head = Column(self.heading, least=18 - self.indent)
         rows = [Row((row, *(cells.get(column, "") for column in columns))) for row, cells in cells_by_row.items()]
-        return Table(
-            (head, *(Column(column, "right") for column in columns)), rows, self.name or self.heading, self.indent
-        )
+        heads = (head, *(Column(column, "right") for column in columns))
+        return Table(heads, rows, self.name or self.heading, self.indent)
 
 
 class Listing(NamedTuple):

@@ -919,13 +919,8 @@ def _resource_cells(answer: Bound, use: ResourceUse) -> tuple[Cell, ...]:
     if use.rate.figure is not None and use.rate.figure.doubt:
         rate = rate._replace(text=f"? {rate}")
     share = 0.0 if is_symbol(answer.lower) or not answer.lower else float(use.time) / float(answer.lower)
-    cells = (
-        use.resource,
-        f"{use.dtype} {_WORDS_OF_PLACES.get(use.place, '')}".strip() if twice else use.dtype,
-        Amount(use.amount, unit),
-        rate,
-        Amount(use.time, "s"),
-    )
+    dtype = f"{use.dtype} {_WORDS_OF_PLACES.get(use.place, '')}".strip() if twice else use.dtype
+    cells = (use.resource, dtype, Amount(use.amount, unit), rate, Amount(use.time, "s"))
     binding = (ShareBar(share, "alert" if binds else ""), YesNo(bool(binds), "binds", "", "alert"))
     return cells if is_symbol(answer.lower) else (*cells, *binding)
 

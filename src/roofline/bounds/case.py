@@ -173,11 +173,8 @@ def _conversions_said(ops: Sequence[Op]) -> list[Assumption]:
         if len(used) == 1 and op.kind in ("contraction", "convolution", "attention"):
             into = dtypes.get(used.pop().partition("_acc")[0])
             stored = [dtypes.get(t.dtype) for t in op.reads]
-            others = [
-                each
-                for each in stored
-                if each.arithmetic != into.arithmetic and each.bits <= 16 and each.name != "bool"
-            ]
+            narrow = (each for each in stored if each.bits <= 16 and each.name != "bool")
+            others = [each for each in narrow if each.arithmetic != into.arithmetic]
             pairs |= dict.fromkeys(f"{each.name} to {into.name}" for each in others)
     text = f"converting operands while they are read costs nothing: {', '.join(pairs)}"
     return [Assumption("counting", text)] if pairs else []

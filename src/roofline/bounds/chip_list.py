@@ -145,13 +145,8 @@ def comparison(machines: Sequence[Machine]) -> Iterator[Section]:
                 cells[at] = Fact(name, f"runs in {wider[left]}")
                 said[name] = tuple(cells)
     ordered = sorted(said, key=lambda name: _place(next(fact for fact in said[name] if fact is not None)))
-    yield Table(
-        (Column(wrap="words"), *figures(*names)),
-        [fact_row(names, name, said[name], best_of(names, said[name])) for name in ordered],
-        "chips",
-        gap=4,
-        head_tone="strong",
-    )
+    rows = [fact_row(names, name, said[name], best_of(names, said[name])) for name in ordered]
+    yield Table((Column(wrap="words"), *figures(*names)), rows, "chips", gap=4, head_tone="strong")
     yield Sentences((f"{MARK} best of its row; dense peaks, one-way bandwidths; blank: no source",), "quiet")
 
 
@@ -437,9 +432,8 @@ class ChipList(Answer, list[Machine]):
             used = rate(machine, Key("flops", "matrix", self.dtype))
             cells = ("" if row[name] is None else Amount(row[name], unit) for name, unit in _UNITS.items())
             rows.append(Row((machine.key, machine.name, machine.vendor, *cells, used.dtype if used else "")))
-        yield Table(
-            (Column("chip"), Column("name"), Column("maker"), *figures(*_UNITS), Column("peak of")), rows, "chips"
-        )
+        columns = (*map(Column, ("chip", "name", "maker")), *figures(*_UNITS), Column("peak of"))
+        yield Table(columns, rows, "chips")
 
     def to_dict(self) -> dict[str, Any]:
         """Every figure of each chip with its source (schema ``roofline/chips/1``)."""

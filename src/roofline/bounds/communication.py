@@ -704,8 +704,7 @@ def _line(
     elements = math.ceil(amount * 8 / dtypes.get(dtype).bits_per_element)
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
     sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
-    whole = {"N": -(-elements // chips) * chips}
-    taken = sizes.get(kind, whole)
+    taken = sizes.get(kind, {"N": -(-elements // chips) * chips})
     arguments["sizes"] = {**(arguments.get("sizes") or {}), **taken}
     rounded = dtypes.get(dtype).nbytes(product(taken.values()))
     said: list[Assumption] = []
@@ -820,28 +819,18 @@ def comm(
         _row(asked.vary(algorithm=name), name, describe_algorithm(kind, name, tiers), limit_reason(kind, over, name))
         for name in names
     ]
-    crossing = None
     if chosen in names:
         crossing = latency_crossover(kind, over, laid.machine, algorithm=chosen, density=density, dtype=dtype)
     else:
         rows.append(_row(asked, chosen, "the fastest at each size"))
         crossing = rows[-1].crossing(op.dims["bytes"]) if is_array(rows[-1].wire_time) else None
     answer = asked.answer()
+    answer = replace(answer, assumptions=(*answer.assumptions, *rounding))
+    by_size = regimes(kind, over, laid.machine, density=density, dtype=dtype)
     return Communication(
-        replace(answer, assumptions=(*answer.assumptions, *rounding)),
-        kind,
-        axes,
-        chosen,
-        op.dims["bytes"],
-        tuple(rows),
-        crossing,
-        regimes(kind, over, laid.machine, density=density, dtype=dtype),
-        op.dims["chips"],
-        density,
-        reducing_links(kind, over, dtype),
-        by_bytes,
-        exchange,
-    )
+        answer, kind, axes, chosen, op.dims["bytes"], tuple(rows), crossing, by_size, op.dims["chips"], density,
+        reducing_links(kind, over, dtype), by_bytes, exchange,
+    )  # fmt: skip
 
 
 def _wanted(kind: str, algorithm: str | Mapping[str, str] | None, sharp: bool) -> str | Mapping[str, str] | None:

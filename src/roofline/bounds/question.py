@@ -94,13 +94,8 @@ class Question:
         """Build the operations on one chip."""
         if self.raw:
             return (self._raw_op(),)
-        return build(
-            self.parsed,
-            self.sizes,
-            exact=self.conventions.exact,
-            count_padding=self.conventions.count_padding,
-            compute=self.conventions.compute,
-        )
+        chosen = {name: getattr(self.conventions, name) for name in ("exact", "count_padding", "compute")}
+        return build(self.parsed, self.sizes, **chosen)
 
     def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """Pad operations to the tile of the matrix unit where asked for, and keep the share of FLOPs that is done."""

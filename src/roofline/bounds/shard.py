@@ -131,10 +131,8 @@ class ShardPlans(AboutQuestion):
         whole = Assumption("layout", "no tensor of the line is sharded: every chip starts with all, and plans slice it")
         said = [whole if each.kind == "alike" else each for each in said]
         if best.layout:
-            alike = (
-                "each mesh axis splits one dimension, in all tensors that have it and in the result, or holds copies"
-            )
-            said = [*said, Assumption("layout", alike)]
+            alike = "each mesh axis splits one dimension, in all tensors that have it and in the result"
+            said = [*said, Assumption("layout", f"{alike}, or holds copies")]
         return [*said, *(() if mesh is None else mesh.notes)]
 
     def needed(self) -> Any:
@@ -163,10 +161,8 @@ class ShardPlans(AboutQuestion):
         sizes = {**asked.sizes, **self.question.sizes}
         shapes = (shape for step in asked.steps for shape in (*step.inputs, step.output))
         for name, shape in {shape.ident: shape for shape in shapes}.items():
-            dims = [
-                {"label": dim.label, "size": plain_data(sizes.get(dim.label)), "over": list(dim.shard)}
-                for dim in shape.axes
-            ]
+            each = ((dim.label, plain_data(sizes.get(dim.label)), list(dim.shard)) for dim in shape.axes)
+            dims = [{"label": label, "size": size, "over": over} for label, size, over in each]
             yield {"name": name, "dtype": shape.dtype, "source": shape.source, "dims": dims}
 
     def sections(self) -> Iterator[Section]:
@@ -196,11 +192,8 @@ class ShardPlans(AboutQuestion):
         elif arrays:
             columns = figures("comms", "all overlaps")
         else:
-            estimate = ("estimate",) if estimated else ()
-            columns = tuple(
-                Column(name, "right", spare=_SPARE.get(name, 0))
-                for name in ("math", "comms", "all overlaps", *estimate, "none does", "sent", "needs")
-            )
+            names = ("math", "comms", "all overlaps", *["estimate"] * estimated, "none does", "sent", "needs")
+            columns = tuple(Column(name, "right", spare=_SPARE.get(name, 0)) for name in names)
         one_more = len(self) == SHOWN_PLANS + 1 and not (formulas or arrays)  # its row is as short as saying so
         shown = self.plans[: SHOWN_PLANS + one_more]
         cells = _formulas if formulas else _ranges if arrays else _figures
@@ -234,9 +227,8 @@ def _in_words(plan: RankedPlan) -> str:
     parts = () if plan.bound is None else plan.bound.ops
     times = {part.op.name: part.lower for part in parts if part.op.kind == "collective"}
     timed = len(times) > 1 and not any(is_symbol(time) or is_array(time) for time in times.values())
-    words = [
-        f"{word} {format_amount(times[word], 's')}" if timed and word in times else word for word in plan.plan.words
-    ]
+    took = {word: f" {format_amount(time, 's')}" for word, time in times.items()} if timed else {}
+    words = [f"{word}{took.get(word, '')}" for word in plan.plan.words]
     return _whole_name(plan, "; ".join(words) or "no communication")
 
 

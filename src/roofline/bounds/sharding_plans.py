@@ -320,12 +320,9 @@ class _Search:
     def some(self, found: list[Plan]) -> list[Plan]:
         """Check that there is a plan at all."""
         if not found:
-            raise NotationError(
-                "no plan gives the result as it is written",
-                text=self.parsed.text,
-                position=self.parsed.steps[-1].span.start,
-                hint="partial sums {U_X} come only from contracting what X shards in both operands",
-            )
+            wrong, at = "no plan gives the result as it is written", self.parsed.steps[-1].span.start
+            hint = "partial sums {U_X} come only from contracting what X shards in both operands"
+            raise NotationError(wrong, text=self.parsed.text, position=at, hint=hint)
         return found
 
     def named(self, wanted: str) -> Plan:

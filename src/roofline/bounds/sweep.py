@@ -228,9 +228,8 @@ def sweep(
     if isinstance(on, list | tuple) and not on:
         raise InputError("no machine to run on", hint="name one or several, as in on=['h100', 'h200']")
     several = on if isinstance(on, list | tuple) else [on]
-    each = [
-        _asked(expression, columns, {**arguments, "on": one, **figures_of(one, several, arguments)}) for one in several
-    ]
+    own = ({**arguments, "on": one, **figures_of(one, several, arguments)} for one in several)
+    each = [_asked(expression, columns, given) for given in own]
     asked, (_, axes, formulas, wanted) = [one[0] for one in each], each[0]
     kept = [] if run is None else columns_to_keep(run.keep)
     added = (n for n in kept if n in COLUMNS and n not in wanted)
