@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
@@ -201,16 +201,10 @@ class Solution(AboutQuestion, NoTime):
           return ...
         }
         """
-        language = language_named(language, "a solution")
-        if self.form is None:
-            hint = "open the other sizes" if self.value is not None else "nothing flips"
-            raise InputError(f"there is no closed form of {self.unknown}: {self.verdict}", hint=hint)
-        if language != "latex":
-            says = f"Where it flips: {self.question.expression} on {self.question.machine.name}."
-            return number_source(language, self.unknown, self.form, self.rates, says, self.valid)
+        hint = "open the other sizes" if self.value is not None else "nothing flips"
         # where no other size is open the limit is the form itself
         limit = None if self.limit_form == self.form else self.limit_form
-        return latex_solution(symbol(self.unknown), self.form, self.valid, limit)
+        return _printed(self, language, "Where it flips", self.rates, hint, limit)
 
     def _repr_latex_(self) -> str | None:
         """What a notebook sets as a formula; nothing without a closed form."""
@@ -218,15 +212,14 @@ class Solution(AboutQuestion, NoTime):
 
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys (schema ``roofline/solution/1``)."""
-        forms = {name: getattr(self, name) for name in ("form", "limit_form")}
-        texts = {name: None if form is None else str(form) for name, form in forms.items()}
+        form, limit_form = (None if form is None else str(form) for form in (self.form, self.limit_form))
         return {
             **heading("roofline/solution/1", self.question.machine, self.question.expression),
             **attributes(self, "unknown", "unit", "value", "pick", "local", "before", "after", "verdict"),
-            "form": texts["form"],
+            "form": form,
             "valid": None if self.valid is True else str(self.valid),
             "limit": self.limit,
-            "limit_form": texts["limit_form"],
+            "limit_form": limit_form,
             **attributes(self, "intensity_limit", "critical_intensity"),
             "flips": [{"value": v, "before": a, "after": b} for v, a, b in self.flips],
             **attributes(self, "method", "assumptions", "incomplete"),
@@ -252,10 +245,7 @@ class Solution(AboutQuestion, NoTime):
             yield "on each chip", f"{self.unknown} / {self.value / self.local:g} = {format_number(self.local, 8)}"
         if self.pick is not None:
             yield "take", f"{self.unknown} = {self.pick}{_reached(self.at_pick())}"
-        if self.form is not None:
-            yield "closed form", f"{self.unknown} = {self.form}"
-            if self.valid is not True:
-                yield "valid while", str(self.valid)
+        yield from _closed_form(self)
         if self.limit is not None and (self.form is None or self.limit_form != self.form):
             form = "" if self.limit_form is None else f" = {self.limit_form}"
             yield "for large sizes", f"{self.unknown} → {format_number(self.limit)}{form}"
@@ -345,15 +335,8 @@ class TimeSolution(AboutQuestion, NoTime):
 
         The function gives NaN where something else binds.
         """
-        language = language_named(language, "a solution")
-        if self.form is None:
-            raise InputError(
-                f"there is no closed form of {self.unknown}: {self.verdict}", hint="leave the language out"
-            )
-        if language != "latex":
-            says = f"With which the floor takes t seconds: {self.question.expression} on {self.question.machine.name}."
-            return number_source(language, self.unknown, self.form, {**self.rates, "t": self.time}, says, self.valid)
-        return latex_solution(symbol(self.unknown), self.form, self.valid)
+        rates = {**self.rates, "t": self.time}
+        return _printed(self, language, "With which the floor takes t seconds", rates, "leave the language out")
 
     def facts(self) -> Iterator[Fact]:
         """The answer, for a comparison; neither a low nor a high value is the better one."""
@@ -389,10 +372,7 @@ class TimeSolution(AboutQuestion, NoTime):
             yield "exactly", f"{self.unknown} = {value}"
         if self.answer is not None and self.pick is not None:
             yield "take", f"{self.unknown} = {self.pick}{_reached(self.answer)}"
-        if self.form is not None:
-            yield "closed form", f"{self.unknown} = {self.form}"
-            if self.valid is not True:
-                yield "valid while", str(self.valid)
+        yield from _closed_form(self)
         if self.plan is not None:
             yield "plan", self.plan
         if self.collectives:
@@ -403,6 +383,27 @@ class TimeSolution(AboutQuestion, NoTime):
     def one_line(self) -> str:
         """The answer in words."""
         return f"TimeSolution: {self.verdict} on {self.question.machine.name}"
+
+
+def _printed(
+    found: Solution | TimeSolution, language: str, says: str, rates: Mapping[str, float], hint: str, limit: Any = None
+) -> str:
+    """A closed form in LaTeX, or as a function of ``rates`` in another language; ``hint`` where there is none."""
+    language = language_named(language, "a solution")
+    if found.form is None:
+        raise InputError(f"there is no closed form of {found.unknown}: {found.verdict}", hint=hint)
+    if language == "latex":
+        return latex_solution(symbol(found.unknown), found.form, found.valid, limit)
+    says = f"{says}: {found.question.expression} on {found.question.machine.name}."
+    return number_source(language, found.unknown, found.form, rates, says, found.valid)
+
+
+def _closed_form(found: Solution | TimeSolution) -> Iterator[tuple[str, str]]:
+    """The closed form where there is one, and where it holds."""
+    if found.form is not None:
+        yield "closed form", f"{found.unknown} = {found.form}"
+        if found.valid is not True:
+            yield "valid while", str(found.valid)
 
 
 def _reached(at: Bound | None) -> str:
@@ -471,9 +472,8 @@ def solve(
 def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Search:
     """Find what is solved for in a question, and its times in symbols."""
     if not (isinstance(for_, str) and for_):
-        wrong = (
-            f"{quoted(for_)} is nothing to solve for" if for_ else "solve needs for_, the name of what is solved for"
-        )
+        needs = "solve needs for_, the name of what is solved for"
+        wrong = f"{quoted(for_)} is nothing to solve for" if for_ else needs
         raise InputError(wrong, hint="name one unknown, as in for_='B'")
     if isinstance(expression, list | tuple) and len(expression) == 2:
         raise InputError("solve takes one line, not two", hint=SAID_IN_PYTHON["equal"])
@@ -506,9 +506,8 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
             hint = f"formats of one operand are roofline.solve_dtypes(line, {operand[1] or 0}, on=…)"
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
-    several = next(
-        (name for name, value in (*asked.raw.items(), *asked.sizes.items()) if has_arrays({name: value})), None
-    )
+    given = (*asked.raw.items(), *asked.sizes.items())
+    several = next((name for name, value in given if has_arrays({name: value})), None)
     if several is not None:
         hint = "ask at one value after another, or draw a curve for each with roofline plot"
         raise InputError(f"{several} has several values, and an answer is for one set of sizes", hint=hint)
@@ -528,8 +527,8 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
         figure = _figure_of(use, asked)
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         now = numbers.pop(x, None)
-    given = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
-    return _Search(asked, for_, x, unit, symbolic, numbers, given, pieces, any_plan, figure, now)
+    known = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
+    return _Search(asked, for_, x, unit, symbolic, numbers, known, pieces, any_plan, figure, now)
 
 
 def _at_its_plan(asked: Question) -> Question:
@@ -559,10 +558,8 @@ def _use_of(symbolic: Bound, name: str, asked: Question) -> ResourceUse:
     wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
     called = find_link(asked.machine, name)
     name = name if called is None else called.name
-    link = f"{name} "
-    found = [
-        u for u in symbolic.uses if u.quantity == wanted or name in (u.resource, u.dtype) or u.resource.startswith(link)
-    ]
+    named = (name in (u.resource, u.dtype) or u.resource.startswith(f"{name} ") for u in symbolic.uses)
+    found = [u for u, is_named in zip(symbolic.uses, named, strict=True) if is_named or u.quantity == wanted]
     if not found:
         used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
         raise InputError(f"{name!r} plays no part in this on {asked.machine.name}", hint=f"what plays a part: {used}")
@@ -629,14 +626,11 @@ class _Search:
     def solution(self) -> Solution:
         times = self.symbolic.times
         exact = {name: put_numbers(time, self.known) for name, time in times.items()}
-        pairs = {
-            (a, b): roots_of(times[a], times[b], self.x) for i, a in enumerate(times) for b in list(times)[i + 1 :]
-        }
+        pairs = {(a, b): roots_of(times[a], times[b], self.x) for a, b in combinations(times, 2)}
         if self.asked.machine.over == WARM and self.asked.text:
             if self.unit or self._open():
-                hint = (
-                    f"solve for a size, and give {', '.join(sorted(map(str, self._open()))) or 'the others'} a number"
-                )
+                others = ", ".join(sorted(map(str, self._open()))) or "the others"
+                hint = f"solve for a size, and give {others} a number"
                 raise InputError("the bandwidth of warm data follows the sizes, so there is no closed form", hint=hint)
             return self._by_bisection()
         if self._open():
@@ -740,7 +734,7 @@ class _Search:
         links = {frozenset(pair) for pair in network_pairs(self.symbolic)}
         scales = busiest_crossing(self.symbolic, self.x, self.known)
         candidates.sort(
-            key=lambda found: (frozenset(found[0]) not in links, found[1] != scales, self._matters_less(*found))
+            key=lambda each: (frozenset(each[0]) not in links, each[1] != scales, self._matters_less(*each))
         )
         if not candidates:
             kind, left = self._kind(self._largest_when_large()), ", ".join(sorted(map(str, self._open())))
@@ -896,24 +890,16 @@ class _Search:
         return BOUND_KINDS[known.get(resource) or self.quantities[resource]]
 
     def _words(self, value: float, before: str, after: str, flips: Sequence[Flip] = ()) -> str:
-        later = [
-            (flip, self._kind(then))
-            for flip, old, then in flips
-            if flip > value and self._kind(old) != self._kind(then)
-        ]
-        if not self.unit and value <= 1:
-            first = f"{self._kind(after)} below" if later else f"always {self._kind(after)}"
-            return self._with_later(first, later)
+        """The kinds below and above an answer, with the changes past it, each a number and the kind from there on."""
+        below, above = self._kind(before), self._kind(after)
+        kinds = [(flip, self._kind(old), self._kind(then)) for flip, old, then in flips]
+        later = [(flip, then) for flip, old, then in kinds if flip > value and old != then]
         at = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
-        earlier = [flip for flip, _, then in flips if self._kind(then) == self._kind(after)]
-        if earlier and earlier[0] < value:
-            both = f"{self._kind(before)} below {earlier[0]:.6g}, one or the other to {at}"
-            return self._with_later(f"{both}, {self._kind(after)} from {self.name} = {at}", later)
-        return self._with_later(f"{self._kind(before)} below, {self._kind(after)} from {self.name} = {at}", later)
-
-    @staticmethod
-    def _with_later(said: str, later: Sequence[tuple[float, str]]) -> str:
-        """An answer with the changes past it, each a number and the kind from there on."""
+        earlier = next((flip for flip, _, then in kinds if then == above), value)
+        between = f" {earlier:.6g}, one or the other to {at}" if earlier < value else ""
+        said = f"{below} below{between}, {above} from {self.name} = {at}"
+        if not self.unit and value <= 1:
+            said = f"{above} below" if later else f"always {above}"
         if len(later) > MOST_LATER:
             return f"{said}, one or another from {later[0][0]:.6g}, {later[-1][1]} from {later[-1][0]:.6g}"
         return ", ".join((said, *(f"{kind} from {flip:.6g}" for flip, kind in later)))
@@ -1081,11 +1067,9 @@ class DTypeSolution(AboutQuestion):
 
     def sections(self) -> tuple[Section, ...]:
         """The time and what binds in each format."""
-        pairs = [
-            (row.dtype, f"{format_amount(row.bound.lower, 's')}, {row.bound.kind} ({row.bound.bound_by})")
-            for row in self.rows
-        ]
-        pairs = [("answer", self.verdict), *pairs, *named("incomplete", self.incomplete)]
+        each = ((row.dtype, row.bound) for row in self.rows)
+        said = [(name, f"{format_amount(b.lower, 's')}, {b.kind} ({b.bound_by})") for name, b in each]
+        pairs = [("answer", self.verdict), *said, *named("incomplete", self.incomplete)]
         subject = f"{self.question.expression}, {self.operand} stored in other formats"
         return word_pairs(subject, self.question.machine.name, pairs)
 
@@ -1129,27 +1113,20 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
     """
     asked = question(expression, **arguments)
     refuse_idle(asked)
-    kinds = (
-        {asked.conventions.compute}
-        if asked.conventions.compute
-        else {step.compute for step in program(expression).steps}
-    )
+    compute = asked.conventions.compute
+    kinds = {compute} if compute else {step.compute for step in program(expression).steps}
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
     if asked.conventions.compute is None and asked.is_sharded:
-        raise InputError(
-            f"its steps compute in {' and '.join(sorted(kinds))}", hint=f"say {spelled('compute')}, or ask step by step"
-        )
+        hint = f"say {spelled('compute')}, or ask step by step"
+        raise InputError(f"its steps compute in {' and '.join(sorted(kinds))}", hint=hint)
     inputs = operands(asked)
     if not 0 <= operand < len(inputs):
         names = ", ".join(f"{o.position} ({o.written})" for o in inputs)
         raise InputError(f"there is no operand {operand}", hint=f"operands are: {names}")
     rows = []
     for name in sorted(FORMATS, key=lambda n: -dtypes.get(n).bits_per_element):
-        answer = (
-            retype(asked, {operand: name}).answer()
-            if asked.conventions.compute
-            else _kept(asked, inputs[operand].ident, name)
-        )
+        has_one = asked.conventions.compute
+        answer = retype(asked, {operand: name}).answer() if has_one else _kept(asked, inputs[operand].ident, name)
         if not isinstance(answer.kind, str):
             raise InputError("a choice of dtypes needs plain numbers", hint="give every size one value")
         rows.append(FormatBound(name, answer))
