@@ -472,11 +472,8 @@ class Formula(Answer):
 
     def crossing(self, size: str, one: str, other: str) -> Any:
         """The value of a size at which two resources take equally long, in the other symbols; None without a form."""
-        for name, known, what in (
-            (size, self.sizes, "sizes"),
-            (one, self.times, "resources"),
-            (other, self.times, "resources"),
-        ):
+        of_times = self.times, "resources"
+        for name, (known, what) in ((size, (self.sizes, "sizes")), (one, of_times), (other, of_times)):
             if name not in known:
                 hint = suggest(name, known, what=what)
                 if name == size and name in self.times:
@@ -665,7 +662,10 @@ class Formula(Answer):
         yield Pairs([("flips", line) if index == 0 else ("", line) for index, line in enumerate(flips)], name="flips")
         if self.is_numeric:
             yield from (BLANK, self._elasticity_table())
-        rates = [(name, self._rate_in_words(rate)) for name, rate in self.rates.items()]
+        rates = []
+        for name, rate in self.rates.items():
+            source = f"  [{rate.source}]" if rate.source else ""
+            rates.append((name, f"{format_amount(rate.value, rate.unit)}  {rate.resource}{source}"))
         yield from (BLANK, Pairs(rates, name="rates"))
         yield Pairs(self._validity(), name="valid")
         yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
@@ -704,11 +704,13 @@ class Formula(Answer):
 
     def _terms_table(self) -> Table:
         """A row a part of a term; the term that binds is marked."""
-        longest = min(max(len(written_amount(part.amount)) for term in self.terms for part in term.parts), 14)
+        parts = [part for term in self.terms for part in term.parts]
+        longest = min(max(len(written_amount(part.amount)) for part in parts), 14)
+        mixed = len({name for part in parts for name in part.operations}) > 1
         columns = (
             Column("T"), Column(wrap="words", meaning="part"), Column("amount", wrap="words", least=longest),
             Column("over"), *figures("time"), Column(wrap="words", meaning="total", spare=1),
-            *([Column("from", wrap="words", least=28, spare=2)] if self._has_several_operations else []),
+            *[Column("from", wrap="words", least=28, spare=2)] * mixed,
         )  # fmt: skip
         rows = []
         values = self.values() if self.is_numeric else {}
@@ -751,10 +753,6 @@ class Formula(Answer):
                 rows.append(Row((*said, *seconds, binds, ", ".join(part.operations))))
         return plain_table(Table(columns, rows, "terms"))
 
-    @property
-    def _has_several_operations(self) -> bool:
-        return len({name for term in self.terms for part in term.parts for name in part.operations}) > 1
-
     def _time_of(self, part: TermPart) -> float | None:
         if not self.is_numeric:
             return None
@@ -793,10 +791,6 @@ class Formula(Answer):
                 rows.append(Row((x, *(_both_sides(each) for each in cells), note)))
         columns = (Column("∂ln t/∂ln x"), *figures("lower", "op by op", "upper"), Column(meaning="note"))
         return Table(columns, rows, "elasticities")
-
-    def _rate_in_words(self, rate: RateSymbol) -> str:
-        source = f"  [{rate.source}]" if rate.source else ""
-        return f"{format_amount(rate.value, rate.unit)}  {rate.resource}{source}"
 
     def _validity(self) -> list[tuple[str, str]]:
         from sympy import Piecewise
@@ -907,13 +901,9 @@ def _labelled(part: OpBound, use: ResourceUse, tensors: list[tuple[str, Any]]) -
 
 def _tensors(bound: Bound) -> list[list[tuple[str, Any]]]:
     """For each operation the bytes of its tensors by role, repeats counted; nothing where they are not known."""
-    found = moved_tensors(
-        [part.op for part in bound.ops], bound.request.get("policy", "each-op"), bound.request.get("tile")
-    )
-    return [
-        [(_ROLES.get(role, role), size * part.op.repeat) for role, size in each]
-        for part, each in zip(bound.ops, found, strict=True)
-    ]
+    ops, asked = [part.op for part in bound.ops], bound.request
+    found = zip(ops, moved_tensors(ops, asked.get("policy", "each-op"), asked.get("tile")), strict=True)
+    return [[(_ROLES.get(role, role), size * op.repeat) for role, size in each] for op, each in found]
 
 
 def tidy(amount: Any) -> Any:
@@ -925,9 +915,8 @@ def tidy(amount: Any) -> Any:
     """
     import sympy
 
-    flat = (
-        sympy.nsimplify(amount) if isinstance(amount, int) else sympy.expand(amount, power_base=False, power_exp=False)
-    )
+    whole = isinstance(amount, int)
+    flat = sympy.nsimplify(amount) if whole else sympy.expand(amount, power_base=False, power_exp=False)
     flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
     return sympy.factor_terms(flat)
 
@@ -1082,9 +1071,8 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
     Of a question whose sizes all have values it is the form in all of them, at those values.
     """
-    word = next(
-        (name for name, value in point.items() if name in SAID_IN_PYTHON and isinstance(value, bool | str)), None
-    )
+    words = {name for name, value in point.items() if isinstance(value, bool | str)}
+    word = next((name for name in point if name in words and name in SAID_IN_PYTHON), None)
     if word is not None:
         raise InputError(f"a formula takes sizes, and {word!r} is none", hint=SAID_IN_PYTHON[word])
     if bound.question is not None:
