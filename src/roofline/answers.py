@@ -392,9 +392,8 @@ class Comparable(Answer):
         if needed is None or is_array(needed.total) or is_symbol(needed.total):
             return found
         has = needed.capacity
-        rows = [
-            Row((part, Amount(size, "B"), ShareBar(size / has) if has else "")) for part, size in needed.parts.items()
-        ]
+        parts = needed.parts.items()
+        rows = [Row((part, Amount(size, "B"), ShareBar(size / has) if has else "")) for part, size in parts]
         return found | {"memory": Table([Column("part"), *figures("bytes", "share")], rows)}
 
     def idle_copies(self) -> str:
@@ -904,11 +903,11 @@ def values_listed(options: Mapping[str, Any], names: Iterable[str]) -> dict[str,
     """Those of some options that have several values, as text or as numbers."""
     given = {name: options[name] for name in names if options.get(name) is not None}
     read = {name: parse_size(name, value) if isinstance(value, str) else value for name, value in given.items()}
-    several = {
-        name: value for name, value in read.items() if is_array(value) or isinstance(value, list | tuple | range)
-    }
-    listed = {name: value.ravel().tolist() if is_array(value) else [*value] for name, value in several.items()}
-    return {name: [_whole(each) for each in values] for name, values in listed.items()}
+    found: dict[str, list[Any]] = {}
+    for name, value in read.items():
+        if is_array(value) or isinstance(value, list | tuple | range):
+            found[name] = [_whole(each) for each in (value.ravel().tolist() if is_array(value) else value)]
+    return found
 
 
 def _whole(value: Any) -> Any:
