@@ -19,11 +19,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 from roofline.answers import open_as_null
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
+from roofline.bounds.conventions import Conventions
 from roofline.errors import HardwareError, InputError, NotationError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.axes import Mesh
@@ -50,9 +51,6 @@ from roofline.sizes import Size, is_array, is_symbol, product
 from roofline.statements import Assumption
 from roofline.work import Op, Work
 
-if TYPE_CHECKING:
-    from roofline.bounds.question import Question
-
 #: How many plans are listed; a program of several operations on several axes may have more, none of them better.
 MOST = 256
 
@@ -65,6 +63,50 @@ FEWEST = "fewest"
 
 #: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
 BY_PART = ("each-op", "tiled")
+
+
+class Sharded(Protocol):
+    """What plans are made for: a question about a program on a mesh."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+
+    @property
+    def sizes(self) -> Mapping[str, Any]:
+        """Sizes by name."""
+
+    @property
+    def conventions(self) -> Conventions:
+        """What is counted, and how."""
+
+    @property
+    def plan_of_all(self) -> Plan | None:
+        """The plan that was chosen for all sizes together."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether it is about several chips."""
+
+    @property
+    def mesh_names(self) -> tuple[str, ...]:
+        """Names in the sizes of mesh axes."""
+
+    @property
+    def parsed(self) -> Program:
+        """Its line as a program."""
+
+    def on_mesh(self) -> Machine:
+        """The machine with its mesh."""
+
+    def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        """Operations as they are priced."""
+
+    def price(self, ops: tuple[Op, ...], machine: Machine) -> Bound:
+        """The bound of operations."""
+
+    def written_as(self, parsed: Program) -> str:
+        """The line of a program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +235,7 @@ class LaidOut:
     splits: tuple[OpenSplit, ...] = ()
 
 
-def lay_out(asked: Question) -> LaidOut:
+def lay_out(asked: Sharded) -> LaidOut:
     """Choose the plan of a question and build its operations."""
     search = _Search.of(asked)
     if asked.plan_of_all is not None and not asked.plan_of_all.axes & search.mesh.single:
@@ -213,7 +255,7 @@ def lay_out(asked: Question) -> LaidOut:
     return search.laid_out(listed[at - 1].plan, listed)
 
 
-def first_plan(asked: Question) -> Plan:
+def first_plan(asked: Sharded) -> Plan:
     """The plan that sends over the fewest mesh axes, of those that every size of the question allows.
 
     >>> from roofline.bounds.api import question
@@ -224,7 +266,7 @@ def first_plan(asked: Question) -> Plan:
     return _Search.of(asked).first()
 
 
-def ranked(asked: Question) -> Sequence[RankedPlan]:
+def ranked(asked: Sharded) -> Sequence[RankedPlan]:
     """List every plan, best first; with open sizes or arrays list them, the least to send first."""
     if not asked.is_sharded:
         hint = "shard a dimension, as in bf16[B_X, D], or let plans use=… a mesh axis"
@@ -243,7 +285,7 @@ def _first_of_open(text: str, compute: str | None, single: frozenset[str], also:
 class _Search:
     """The plans of one question."""
 
-    asked: Question
+    asked: Sharded
     parsed: Program
     machine: Machine
     mesh: Mesh
@@ -252,7 +294,7 @@ class _Search:
     derived: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, asked: Question) -> _Search:
+    def of(cls, asked: Sharded) -> _Search:
         check_uneven(asked.conventions.uneven)
         parsed = asked.parsed
         machine = asked.on_mesh()

@@ -28,7 +28,7 @@ Without ``algorithm``, the one that is the fastest for large arrays is taken (:f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
@@ -40,9 +40,6 @@ from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, Collectiv
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
 from roofline.work import Op, Tensor, Work
-
-if TYPE_CHECKING:
-    from roofline.ops.collectives.choice import Chooser
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +63,15 @@ class CollectiveCost:
         return f"CollectiveCost({over}: {self.algorithm}; {repr(self.work)[5:-1]})"
 
 
+class ChoosesAlgorithm(Protocol):
+    """Chooses the algorithm of a collective and counts it (:class:`~roofline.ops.collectives.choice.Chooser`)."""
+
+    def cost(
+        self, kind: str, axes: Sequence[MeshAxis], nbytes: Size, density: Density, dtype: str = ""
+    ) -> CollectiveCost:
+        """Count a collective by the algorithm chosen for it."""
+
+
 def algorithm_names() -> tuple[str, ...]:
     """The algorithms of collectives.
 
@@ -80,7 +86,7 @@ def cost(
     axes: Sequence[MeshAxis],
     nbytes: Size,
     *,
-    algorithm: str | Chooser | None = None,
+    algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
     dtype: str = "",
 ) -> CollectiveCost:
@@ -127,7 +133,7 @@ def collective(
     *,
     out: Tensor | None = None,
     sent: Tensor | None = None,
-    algorithm: str | Chooser | None = None,
+    algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
     name: str = "",
 ) -> Op:
@@ -166,7 +172,7 @@ def price_collective(
     kind: str,
     axes: Sequence[MeshAxis],
     nbytes: Size,
-    algorithm: str | Chooser | None = None,
+    algorithm: str | ChoosesAlgorithm | None = None,
     density: Density = 1,
 ) -> Op:
     """Make the operation of a collective of an array of ``nbytes``; in place, it reads and writes nothing."""
