@@ -123,17 +123,15 @@ def takes(
         open_by_default = {each.name for each in kept.values() if each.default is None}
         of_further = "Size" if last == [NAMED_SIZES] else ""
         takes_any = last or (not sources and len(kept) < len(own.parameters))
-
         by_place = [annotations[name] for name in positional]
         simple = {name: annotations[name] for name in kept if name not in COUNTS}
 
         def is_simple(named: dict[str, Any]) -> bool:
             """Whether arguments by name are those that the function takes, right at first sight."""
-            for name, each in named.items():
-                kind = simple.get(name)
-                if kind is None or not _is_plainly(each, kind) or (each is None and name in open_by_default):
-                    return False
-            return True
+            return all(
+                name in simple and _is_plainly(each, simple[name]) and (each is not None or name not in open_by_default)
+                for name, each in named.items()
+            )
 
         def taken(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             """The arguments as the function takes them: numbers as Python's, by the names of today, without None."""
@@ -161,9 +159,7 @@ def takes(
             is_plain = len(given) <= len(by_place) and is_simple(named) and all(map(_is_plainly, given, by_place))
             if not is_plain:
                 given, named = taken(given, named)
-                looked_at = _not_plainly(
-                    {**dict(zip(positional, given, strict=False)), **named}, annotations, of_further
-                )
+                looked_at = _not_plainly(_by_name(positional, given, named), annotations, of_further)
                 rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
                 _check_values([*looked_at.items(), *rest], annotations, function.__name__)
             try:
@@ -175,7 +171,7 @@ def takes(
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
                 known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
-                known = known or _raised_within(error, {**dict(zip(positional, given, strict=False)), **named})
+                known = known or _raised_within(error, _by_name(positional, given, named))
                 if known is None:
                     raise
                 raise known from error
@@ -191,6 +187,11 @@ def takes(
         return cast("Function", asked)
 
     return shown
+
+
+def _by_name(positional: Sequence[str], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """Every argument of a call by its name."""
+    return {**dict(zip(positional, given, strict=False)), **named}
 
 
 def checked(method: Function) -> Function:
@@ -210,7 +211,7 @@ def checked(method: Function) -> Function:
         are_simple = all(name in simple and _is_plainly(each, simple[name]) for name, each in named.items())
         if not are_simple or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
             given, named = _each_taken(_at_border, positional, kinds, given, named)
-            further = _not_plainly({**dict(zip(positional, given, strict=False)), **named}, kinds)
+            further = _not_plainly(_by_name(positional, given, named), kinds)
             _check_values(further.items(), kinds, method.__name__)
         try:
             answer = method(self, *given, **named)
@@ -219,7 +220,7 @@ def checked(method: Function) -> Function:
         except RooflineError:
             raise
         except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-            of_value = partial(_raised_within, error, {**dict(zip(positional, given, strict=False)), **named})
+            of_value = partial(_raised_within, error, _by_name(positional, given, named))
             if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:
                 raise
             raise known from error

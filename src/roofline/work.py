@@ -190,6 +190,7 @@ class Op:
     by_sequence: bool = False
     block: str = ""
 
-    def with_tensors(self, changed: Callable[[Tensor], Tensor], **more: Any) -> Op:
-        """The operation with each of its tensors changed, and fields in ``more``."""
-        return replace(self, reads=tuple(map(changed, self.reads)), writes=tuple(map(changed, self.writes)), **more)
+
+def with_tensors(op: Op, changed: Callable[[Tensor], Tensor], **more: Any) -> Op:
+    """An operation with each of its tensors changed, and fields in ``more``."""
+    return replace(op, reads=tuple(map(changed, op.reads)), writes=tuple(map(changed, op.writes)), **more)

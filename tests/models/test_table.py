@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from roofline import llm, sweep
-from roofline.errors import RooflineError
+from roofline.errors import InputError, RooflineError
 from roofline.models import load, serve_bound, serve_table
 from roofline.models.closed_form import COLUMNS, formula
+from roofline.models.config import load_each
 from roofline.models.sweeps import sweep_steps
 from roofline.sizes import BLOCK
 from tests.models.tiny import TINY
@@ -139,6 +140,11 @@ def test_a_pool_of_keys_that_is_not_full_reads_no_scale_in_a_row_of_an_array() -
     rows = serve_bound(model, "decode", on="h100", batch=2, context=[8, 9, 10, 11])
     one = [serve_bound(model, "decode", on="h100", batch=2, context=context).upper for context in (8, 9, 10, 11)]
     assert rows.upper.tolist() == pytest.approx(one, rel=1e-12)
+
+
+def test_a_list_of_no_model_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"no model is named; one or more, as in 'llama-3-8b,qwen3-8b'"):
+        load_each([])
 
 
 def test_a_table_of_several_models_has_the_rows_of_each_and_says_which() -> None:

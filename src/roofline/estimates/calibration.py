@@ -229,11 +229,11 @@ class Calibration(Answer):
 
     def save(
         self, path: str | os.PathLike[str], table: str | None = None, *, width: int | None = None,
-        theme: str | None = None,
+        theme: str | None = None, title: str = "",
     ) -> None:  # fmt: skip
         """Write the constants to a file that ``files=`` and ``--constants`` take, or a ``table`` to CSV."""
-        if table is not None or width is not None or theme is not None:
-            super().save(path, table, width=width, theme=theme)
+        if table is not None or width is not None or theme is not None or title:
+            super().save(path, table, width=width, theme=theme, title=title)
             return
         write_constants([one.constants for one in self.fitted], Path(path), f"Calibrated for {self.target}.")
 

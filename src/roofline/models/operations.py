@@ -36,7 +36,7 @@ from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum, sums_by_name
-from roofline.work import Key, Op, Tensor
+from roofline.work import Key, Op, Tensor, with_tensors
 
 
 @takes()
@@ -181,7 +181,7 @@ def forward_pass(
 
 def _with_cache_at(op: Op, memory: str) -> Op:
     """The operation with what sequences keep, keys, values and states, in another memory."""
-    return op.with_tensors(lambda t: replace(t, level=memory) if t.role in ("kv", "state") else t)
+    return with_tensors(op, lambda t: replace(t, level=memory) if t.role in ("kv", "state") else t)
 
 
 def _without_result(op: Op, stream: Tensor) -> Op:
@@ -284,7 +284,7 @@ def _part(part: Model, step: ForwardPass, place: str, given: str) -> list[Op]:
         return replace(tensor, ident=given if tensor.ident == "embedding" else f"{place}.{tensor.ident}")
 
     _, *ops = forward_pass(part, step)
-    return [op.with_tensors(named, where=f"{place}.{op.where}") for op in ops]
+    return [with_tensors(op, named, where=f"{place}.{op.where}") for op in ops]
 
 
 def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> None:

@@ -628,7 +628,8 @@ class StepTable(BlockTable):
         try:
             if self._by_arrays:
                 across = self._across([(0, size) for size in self.shape])
-                rows = step_columns(self.model, self.phase, across, self._asked(choice))
+                asked = self._asked(choice)
+                rows = step_columns(asked.pop("model"), self.phase, across, asked)
                 self._functions[choice] = rows.function
                 return rows
             function = self.function(choice)

@@ -145,9 +145,9 @@ class TrainingPlan(Answer):
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
-        words = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
-        words |= {"beaten": ("is no faster", "are no faster")}
-        parts = [f"{n:,} {said[n > 1]}" for kind, said in words.items() if (n := counts[kind])]
+        reasons = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
+        reasons |= {"beaten": ("is no faster", "are no faster")}
+        parts = [f"{n:,} {said[n > 1]}" for kind, said in reasons.items() if (n := counts[kind])]
         said = "times are floors" if self._are_floors else "times are by the stated overlap and overhead"
         many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
         if self.unnumbered:

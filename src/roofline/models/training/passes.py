@@ -28,7 +28,7 @@ from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.training.recomputation import Recomputation, is_unfused
 from roofline.ops.collectives.routing import TopKRouting
 from roofline.sizes import Size, exact_div, is_zero
-from roofline.work import Op, Tensor, Work
+from roofline.work import Op, Tensor, Work, with_tensors
 
 #: Operations of one group of layers stand together.
 _GROUP = attrgetter("group")
@@ -48,7 +48,7 @@ def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
     def plain(tensor: Tensor) -> Tensor:
         return replace(tensor, role="activation") if tensor.role == "kv" else tensor
 
-    return tuple(op.with_tensors(plain, phase="forward") for op in ops)
+    return tuple(with_tensors(op, plain, phase="forward") for op in ops)
 
 
 def loss(logits: Tensor) -> Op:

@@ -40,7 +40,7 @@ from roofline.models.training.recomputation import Recomputation, is_unfused, po
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product
-from roofline.work import Op, Tensor, Work
+from roofline.work import Op, Tensor, Work, with_tensors
 
 
 class Optimizer(NamedTuple):
@@ -152,7 +152,7 @@ def kept(
     ``saved`` is a narrower format that activations of layers wait in. What a product with a matrix that is not
     ``trained`` reads is not needed for it.
     """
-    inside = [op.with_tensors(lambda tensor: _narrower(tensor, saved)) if saved else op for op in ops if op.group]
+    inside = [with_tensors(op, lambda tensor: _narrower(tensor, saved)) if saved else op for op in ops if op.group]
     stream = _narrower(stream, saved)
     outside = [op for op in ops if not op.group]
     total: Size = _once(_saved(outside, ops, trained))
