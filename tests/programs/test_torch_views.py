@@ -308,6 +308,14 @@ def test_no_more_of_a_triangle_is_read_than_it_has():
     assert moved == 4 * (20 * 21 // 2 + 20 * 20)
 
 
+def test_a_part_of_two_views_that_are_stacked_is_worked_out_of_all_operands():
+    def program(x, y):
+        z = x * y
+        return torch.stack([z[0], z[-1]])[:1].clone()
+
+    assert _bytes(program, torch.empty(5, 5), torch.empty(1), policy="minimal") == 4 * (5 + 1 + 5)
+
+
 def test_rows_that_a_list_names_are_known():
     moved = _bytes(
         lambda x, y: _written(x.clone(), y, [1, 3]), torch.empty(5, 64), torch.empty(2, 64), policy="minimal"

@@ -178,7 +178,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
                 views = sum(each.ident == tensor.ident for each in op.reads)
                 several = ceil_div(tensor.elements, only.elements) if op.kind == "elementwise" else 1
                 reads.append(_at_most(tensor, views * left * several))
-                left = left - _amount(reads[-1]) if op.kind == "copy" else left
+                left = maximum(0, left - _amount(reads[-1])) if op.kind == "copy" else left
             found[index] = replace(op, reads=tuple(reads))
     return found
 
