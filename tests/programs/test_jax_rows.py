@@ -191,6 +191,7 @@ TRIANGLE = N * (N + 1) // 2
         (lambda x: jnp.tril(x).sum(), TRIANGLE + 1),
         (jnp.diag, 2 * N),
         (jnp.trace, N + 1),
+        (lambda x: jnp.diag(jnp.tril(x[:40, :40])), 2 * 40),
         (lambda x: jnp.einsum("ii->i", x), 2 * N),
         (lambda x: jnp.where(jnp.arange(N)[:, None] < 10, x, 0.0), 10 * N + N * N),
         (lambda x: jnp.concatenate([x, 2 * x])[:10], 20 * N),

@@ -170,8 +170,10 @@ def _of_while(each: Asked) -> Iterator[Region]:
 
 
 def _of_branches(each: Asked) -> Iterator[Region]:
-    """Of a choice between programs what any of them needs."""
-    programs = [open_jaxpr(branch)[0] for branch in each.facts["branches"]]
+    """Of a choice between programs what any of them needs; of one for each platform what the general one does."""
+    branches = each.facts["branches"]
+    platforms = each.facts.get("branches_platforms") or [None] * len(branches)
+    programs = [open_jaxpr(branch)[0] for branch, of in zip(branches, platforms, strict=True) if of is None]
     asked = [_of_inputs(one, each.wanted, each.numbers[1:]) for one in programs]
     yield from (WHOLE, *(regions.union(*of) for of in zip(*asked, strict=True)))
 
