@@ -363,7 +363,7 @@ def pictures_of_both_themes(app: Any, doctree: nodes.document) -> None:
         name = Path(image["uri"]).name
         if not isinstance(image.parent, nodes.reference):  # a picture opens by itself, where a phone can enlarge it
             image.replace_self(nodes.reference("", "", image.deepcopy(), refuri=f"{up}_images/{name}"))
-    for image in (each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")):
+    for image in [each for each in doctree.findall(nodes.image) if each["uri"].endswith(".svg")]:
         link, name = image.parent, Path(image["uri"]).name
         link["classes"].append("only-light")
         is_own = "_images/" in link["refuri"]
