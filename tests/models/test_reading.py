@@ -198,7 +198,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
     ),
     (
         changed(model_type="lfm2", conv_L_cache=3, layer_types=["conv", "full"]),
-        "layer type 'full' of toy is not understood; known here are: conv, mamba, linear_attention, attention",
+        "layer type 'full' of toy is not understood; did you mean 'full_attention'?",
     ),
     (
         changed(model_type="falcon_h1", mamba_n_heads=8, mamba_d_head=16, mamba_d_state=10, mamba_d_ssm=100),
