@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from roofline.errors import RooflineError, SizeError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve, serve_bound, serve_table
+from roofline.models.blocks.attention import tokens_passed
 from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import Norm, ResidualAdd
 from roofline.models.description import Layer, Model
+from roofline.models.operation_builder import ForwardPass
 from roofline.models.parallelism.block_splitting import divides
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_model, local_stages
@@ -55,6 +58,36 @@ def test_keys_and_values_pass_round() -> None:
     assert ring.work.total("wire") == pytest.approx(kept * 3 / 4)
     later = prefill(local, batch=2, prompt=4096, past=4096)
     assert sent(later, "AllGather", "ring")[0].dims["bytes"] == kept
+
+
+def foreign(chips: int, sees: Callable[[int, int], bool]) -> int:
+    """Of 48 tokens in runs on so many chips, those on others that the tokens of the busiest chip see."""
+    run = 48 // chips
+    runs = [range(first, first + run) for first in range(0, 48, run)]
+    return max(sum(any(sees(i, j) for i in own) for j in range(48) if j not in own) for own in runs)
+
+
+@pytest.mark.parametrize("chips", [2, 4])
+@pytest.mark.parametrize("width", [1, 2, 7, 12, 30, 200])
+def test_a_chip_receives_what_its_window_or_chunk_sees(chips: int, width: int) -> None:
+    """Counted pair by pair: a window before its tokens, an encoder's on both sides, the rest of a chunk before them."""
+    step = ForwardPass(1, 48, context=chips, ring=True)
+    least = foreign(chips, lambda i, j: i - width < j <= i)
+    assert tokens_passed(step, chips, window=width) * (chips - 1) / chips == pytest.approx(least)
+    if width // 2 < 48 // chips:
+        least = foreign(chips, lambda i, j: abs(i - j) <= width // 2)
+        found = tokens_passed(step, chips, window=width, causal=False)
+        assert found * (chips - 1) / chips == pytest.approx(least)
+    if (48 // chips) % width == 0 or width % (48 // chips) == 0 or width > 48:
+        least = foreign(chips, lambda i, j: j <= i and i // width == j // width)
+        assert tokens_passed(step, chips, chunk=width) * (chips - 1) / chips == pytest.approx(least)
+
+
+def test_an_encoder_passes_its_keys_and_values() -> None:
+    """BERT keeps none between steps; each chip gets those of the 3/4 of the tokens that the others have, in fp32."""
+    local, _ = local_model(load("bert-base"), chip("h200:4"), context=4)
+    (ring,) = sent(prefill(local, batch=2, prompt=512), "AllGather", "ring")
+    assert ring.work.total("wire") == 2 * 512 * 2 * 768 * 4 * 3 / 4
 
 
 def test_partial_results_are_put_together() -> None:

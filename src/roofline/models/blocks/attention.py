@@ -23,12 +23,12 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.description import Block, Cached, Model
-from roofline.models.operation_builder import OperationBuilder
+from roofline.models.operation_builder import ForwardPass, OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
-from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, minimum
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, maximum, minimum
 from roofline.work import Key, Op, Tensor, Work
 
 Kind = TypeVar("Kind", bound="Attention")
@@ -169,6 +169,30 @@ def chosen_pairs(new: Size, length: Size, indexer: Indexer) -> Size:
     if not indexer.tail:
         return chosen
     return chosen + CAUSAL.pairs(new, length) - pool * compressed_pairs(new, length, pool)
+
+
+def tokens_passed(
+    step: ForwardPass, chips: Size, *, window: int | None = None, chunk: int | None = None, causal: bool = True
+) -> Size:
+    """Tokens of a sequence whose AllGather brings each of the ``chips`` that share it as many as it needs. ::
+
+        all        every token that the others have
+        window     w − 1 tokens before its own run, half a window on each side where it is not causal
+        chunk      what lies before its own run in a chunk: nothing where chips hold whole chunks
+
+    Neighbouring tokens on one chip need the fewest; never more than the tokens that are kept.
+    """
+    every = step.length
+    if chunk is not None:
+        every = minimum(every, chunk)
+        needed = maximum(every - exact_div(step.new, chips), 0)
+    elif window is None:
+        return every
+    elif causal:
+        needed, every = window - 1, minimum(every, window - 1 + step.new)
+    else:
+        needed = window // 2 * minimum(chips - 1, 2)
+    return minimum(every, exact_div(needed * chips, chips - 1))
 
 
 def entry_pairs(builder: OperationBuilder, rate: int, most: int | None) -> Size:
@@ -365,11 +389,19 @@ class Attention(Block, keeps="keys"):
         if not self._keeps or self.reads_kv_of:
             return ()
         limit = self.window or self.chunk
-        kept = length if limit is None else minimum(length, limit)
-        parts = [Cached("keys", kept * self.kv_heads * self.key), Cached("values", kept * self.kv_heads * self.value)]
+        parts = self._of_tokens(length if limit is None else minimum(length, limit))
         if self.kv_kernel:
             parts.append(Cached("inputs", self.kv_per_token() * (self.kv_kernel - 1), "state"))
         return *parts, *index_keys(self.indexer, length)
+
+    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
+        """Keys and values of a sequence whose AllGather brings each of the ``chips`` what it needs."""
+        tokens = tokens_passed(step, chips, window=self.window, chunk=self.chunk, causal=self.causal)
+        return *self._of_tokens(tokens), *index_keys(self.indexer, step.length)
+
+    def _of_tokens(self, tokens: Size) -> list[Cached]:
+        widths = (("keys", self.key), ("values", self.value))
+        return [Cached(name, tokens * self.kv_heads * width) for name, width in widths]
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step

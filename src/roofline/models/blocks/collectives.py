@@ -132,8 +132,9 @@ class ContextParallelAttention(SharedAttention):
     ::
 
         prefill   every chip's keys and values pass all others (ring attention): V·(c − 1)/c received by each,
-                  V what the sequences keep; queries are dealt so that each chip has as many pairs; of latents
-                  that are expanded each chip expands its part, the least both of bytes and of FLOPs
+                  V those of all tokens; in a window of w those of the w − 1 tokens before its own; queries are
+                  dealt so that each chip has as many pairs; of latents that are expanded each chip expands its
+                  part, the least both of bytes and of FLOPs
         decode    every chip attends to its part for every query; the sums over parts are put together:
                   an AllGather of each head's log-sum-exp (fp32), an AllReduce of the weighted results; each chip
                   multiplies results on latents by kv_b's value half before, which makes them narrower
@@ -175,8 +176,7 @@ class ContextParallelAttention(SharedAttention):
     def _passed(self, builder: OperationBuilder) -> tuple[list[Tensor], Op]:
         """What the other chips keep, part by part, and the message that brings it."""
         step = builder.step
-        # an encoder keeps nothing between steps, and passes all keys and values
-        kept = self.inner.cache(step.length) or (Cached("keys", self.inner.kv_per_token() * step.length),)
+        kept: tuple[Cached, ...] = self.inner.passed(step, self.ways)
         formats = [step.index_format(part.dtype) for part in kept]
         sizes = [dtypes.get(each).nbytes(step.batch * part.elements) for each, part in zip(formats, kept, strict=True)]
         self.send(builder, "AllGather", sum(sizes[1:], sizes[0]), "ring")

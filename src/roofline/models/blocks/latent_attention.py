@@ -13,7 +13,7 @@ from roofline.frozen import dataclass, replace
 from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
 from roofline.models.description import Block, Cached
-from roofline.models.operation_builder import OperationBuilder
+from roofline.models.operation_builder import ForwardPass, OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, sliding_window
@@ -111,6 +111,12 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     def cache(self, length: Size) -> tuple[Cached, ...]:
         kept = length if self.window is None else minimum(length, self.window)
         return Cached("latents", kept * (self.rank + self.rotary)), *attention.index_keys(self.indexer, length)
+
+    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
+        """Latents of a sequence whose AllGather brings each of the ``chips`` what it needs."""
+        latents, *others = self.cache(step.length)
+        tokens = attention.tokens_passed(step, chips, window=self.window)
+        return latents._replace(elements=tokens * (self.rank + self.rotary)), *others
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
@@ -339,6 +345,12 @@ class CompressedAttention(Block, keeps="keys"):
             parts.append(Cached("entries", entries * self.width))
             parts += attention.index_keys(self.indexer, entries, "index entries")
         return tuple(parts)
+
+    def passed(self, step: ForwardPass, chips: Size) -> tuple[Cached, ...]:
+        """What of a sequence an AllGather brings each of the ``chips``: its window's tokens, and all entries."""
+        window, *entries = self.cache(step.length)
+        tokens = attention.tokens_passed(step, chips, window=self.window)
+        return window._replace(elements=tokens * self.width), *entries
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
