@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import roofline
 from roofline.errors import QuantityError
-from roofline.quantity import UNITS, format_number, format_quantity, kind_of, parse
+from roofline.quantity import UNITS, agree, format_number, format_quantity, format_times, kind_of, parse
 from tests.strategies import for_each
 
 READS = [
@@ -254,3 +254,15 @@ def test_percentages_are_written_by_one_helper() -> None:
     found = [p.name for p in source.rglob("*.py") if own.search(p.read_text(encoding="utf-8"))]
     assert own.search('f"{share:.0%}"')
     assert found == ["quantity.py"]
+
+
+def test_ratios_have_no_more_digits_than_they_are_worth():
+    told = {0.0: "0.00x", 1e-9: "<0.01x", 0.0051: "0.01x", 1: "1.00x", 4_106.4: "4,106x", 1e12: ">1,000,000x"}
+    assert {ratio: format_times(ratio) for ratio in told} == told
+
+
+def test_verbs_agree_with_their_number():
+    several = "do not divide or compute so, or have no constants"
+    assert agree(0, several) == agree(2, several) == several
+    assert agree(1, several) == "does not divide or compute so, or has no constants"
+    assert agree(1, "miss a limit under load or are no better") == "misses a limit under load or is no better"

@@ -396,6 +396,17 @@ def format_percent(fraction: Any, decimals: int | None = None) -> str:
     return f"{float(fraction):,.0%}" if abs(fraction) >= 0.1 else f"{100 * float(fraction):z.2g}%"
 
 
+def format_times(gain: Any) -> str:
+    """Write how many times as fast, or as much, something is: two decimals, and no digits beyond a figure's worth.
+
+    >>> format_times(1.5), format_times(0.004), format_times(4_103), format_times(4.1e12)
+    ('1.50x', '<0.01x', '4,103x', '>1,000,000x')
+    """
+    if gain >= 1e3:
+        return f"{float(gain):,.0f}x" if gain <= 1e6 else ">1,000,000x"
+    return f"{float(gain):.2f}x" if not 0 < gain < 0.005 else "<0.01x"
+
+
 def format_count(number: int) -> str:
     """Write a large count as people say it.
 
@@ -415,6 +426,16 @@ def in_a_row(words: Sequence[str]) -> str:
     ('m', 'm, n and k')
     """
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def agree(number: int, words: str) -> str:
+    """Words of several with their verbs as ``number`` has them.
+
+    >>> agree(2, "do not fit and are left out"), agree(1, "do not fit and are left out"), agree(1, "fit 80 GB")
+    ('do not fit and are left out', 'does not fit and is left out', 'fits 80 GB')
+    """
+    one = {"are": "is", "do": "does", "have": "has", "miss": "misses", "cost": "costs", "fit": "fits"}
+    return words if number != 1 else re.sub(r"\A(fit|miss|cost)\b|\b(are|do|have)\b", lambda seen: one[seen[0]], words)
 
 
 def typed(amount: Any) -> str:

@@ -125,7 +125,7 @@ def test_a_picture_says_how_much_is_drawn_and_why_not_all(tmp_path: Path, capsys
     assert main(["sweep", "llama-3-8b", "--on", "h100", "--batch", "1:512", "--context", "8000", "-o", picture]) == 0
     assert capsys.readouterr().out == f"wrote {picture}: 65 of 512 steps are drawn: 447 do not fit the memory\n"
     assert main([*LLM, "--batch", "1,512", "--context", "8000", "-o", picture]) == 0
-    assert capsys.readouterr().out.startswith(f"wrote {picture}: 1 of 2 do not fit and are left out")
+    assert capsys.readouterr().out.startswith(f"wrote {picture}: 1 of 2 does not fit and is left out")
 
 
 #: Commands that draw by ``-o`` and had no words of their own about how.

@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_left_out_and_said() -> None:
     found = latency_throughput("llama-3-8b", on="h100", batch=[1, 50, 5000], context=8000)
     assert [choice.fits for choice in found.choices] == [True, True, False]
     (said,) = found.said
-    assert said.startswith("1 of 3 do not fit and are left out: the first, batch 5000 on 1 chip, needs")
+    assert said.startswith("1 of 3 does not fit and is left out: the first, batch 5000 on 1 chip, needs")
     assert not found.choices[2].best
 
 

@@ -60,7 +60,7 @@ from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, find_link, main_level
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
-from roofline.quantity import format_amount, format_number, format_percent, format_quantity
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.signatures import spelled, takes
 from roofline.sizes import LARGEST
@@ -137,7 +137,7 @@ class Advice(BeforeAndAfter):
 
     def __repr__(self) -> str:
         before, after = format_quantity(self.before.lower, "s"), format_quantity(self.after.lower, "s")
-        return f"<Advice: {self.change}: {before} → {after}, {self.gain:.2f}x>"
+        return f"<Advice: {self.change}: {before} → {after}, {format_times(self.gain)}>"
 
 
 class AdviceList(tuple[Advice, ...], Comparable):
@@ -222,7 +222,7 @@ def advice_table(advice: Sequence[Advice]) -> Table:
         before, after = format_quantity(item.before.lower, "s"), format_quantity(item.after.lower, "s")
         time = Amount(item.after.lower, "s", f"{before} → {after}")
         label = "faster" if index == 0 else ""
-        rows.append(Row((label, item.change, time, Amount(item.gain, "", f"{item.gain:.2f}x"), item.reason)))
+        rows.append(Row((label, item.change, time, Amount(item.gain, "", format_times(item.gain)), item.reason)))
     return Table((Column(meaning="advice"), change, *figures("at best", "faster"), why), rows, "advice", headed=False)
 
 

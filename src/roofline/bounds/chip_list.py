@@ -37,7 +37,7 @@ from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.schema import machine_toml
 from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
-from roofline.quantity import format_number, format_percent, format_quantity, parse
+from roofline.quantity import agree, format_number, format_percent, format_quantity, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -638,7 +638,7 @@ def _holding(machines: list[Machine], text: str) -> tuple[list[Machine], str]:
         if not kept:
             raise InputError(f"no chip has {text}", hint="another limit, or fewer conditions")
         unknown = [machine for machine, value in figures_of if value is None]
-        are = "is" if len(unknown) == 1 else "are"
+        are = agree(len(unknown), "are")
         return kept, f"{_many(unknown)} without a figure of {name} {are} left out by {text}" if unknown else ""
     if families := _KINDS.get(text.lower().removesuffix("s")):
         kept = [machine for machine in machines if machine.family.startswith(families)]

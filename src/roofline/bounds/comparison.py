@@ -53,6 +53,7 @@ from roofline.quantity import (
     format_number,
     format_percent,
     format_range,
+    format_times,
     in_a_row,
 )
 from roofline.sections import (
@@ -1029,7 +1030,7 @@ def _written(fact: Fact) -> str:
     if fact.unit in UNITS and fact.unit:
         return format_amount(fact.value, fact.unit)
     if fact.unit == TIMES:
-        return f"{fact.value:.2f}x"
+        return format_times(fact.value)
     if fact.unit == "token":
         return format_count(int(fact.value))
     return f"${format_number(fact.value)}" if fact.unit == "USD" else format_number(fact.value)

@@ -42,6 +42,7 @@ from roofline.grids.blocks import BlockTable, Told
 from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import told_apart
 from roofline.progress import stopped
+from roofline.quantity import agree
 from roofline.sections import Headline
 from roofline.signatures import either, listed_names, spelled, takes
 from roofline.sizes import BLOCK, Codes, check, is_array, is_symbol
@@ -411,8 +412,11 @@ class LineTable(BlockTable):
             del columns["fits"]
         lines = self.lines[: -(-done // prod(self.shape))]
         said = [(*line.assumptions, *(line.no_closed_form if self.is_long else ())) for line in lines]
-        each = f"{prod(self.shape):,} rows have no figures"
-        gaps = [(*line.incomplete, *(f"{n:,} of {each}: {why}" for why, n in line.failed.items())) for line in lines]
+        every, lack = f"of {prod(self.shape):,} rows", "have no figures"
+        gaps = [
+            (*line.incomplete, *(f"{n:,} {every} {agree(n, lack)}: {why}" for why, n in line.failed.items()))
+            for line in lines
+        ]
         cut = [(stopped(done, self.rows, "rows"),)] if done < self.rows else []
         assumed, missing = (tuple(dict.fromkeys(chain.from_iterable(parts))) for parts in (said, gaps + cut))
         shape = tuple(len(values) for values in self.axes.values() if len(values) > 1) or (1,)

@@ -28,7 +28,7 @@ from roofline.charts.specification import LeftOut
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
 from roofline.models.parallelism.layout import OPTIONS, is_several
-from roofline.quantity import EQUAL, format_amount, format_count, format_percent, format_range
+from roofline.quantity import EQUAL, agree, format_amount, format_count, format_percent, format_range
 from roofline.signatures import either
 from roofline.sizes import array_of, is_array, is_number, is_symbol
 from roofline.statements import BY_WHAT_IS_TIMED
@@ -225,7 +225,7 @@ def _bars_of_steps(table: Any) -> Chart:
             rows.append((which + beyond, [("a step at best", float(lower))]))
     shown = rows[:MOST_ROWS]
     if len(shown) < len(table):
-        notes = (LeftOut(f"{len(shown)} of {len(table)} choices are drawn"), *table.incomplete)
+        notes = (LeftOut(f"{len(shown)} of {len(table)} choices {agree(len(shown), 'are')} drawn"), *table.incomplete)
     sizes = (f"{name.replace('_', ' ')} {table.plain(name)[0]:,}" for name in table.sizes)
     title, same = f"Time of {table.subject}", ", ".join(filter(None, [table.same_in_all, *sizes]))
     return bars_chart(shown, title=title, subtitle=same, label="a step at best", unit="s", notes=notes)

@@ -37,7 +37,7 @@ from roofline.charts.chart import Chart, joined
 from roofline.charts.specification import NEUTRAL, Axis, HeatCell, LeftOut, Line, ticks
 from roofline.formulas.tables import UNITS, YES_NO, Columns
 from roofline.frozen import dataclass
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import agree, format_number, format_quantity
 from roofline.sections import spread
 from roofline.sizes import Codes
 
@@ -446,7 +446,7 @@ def _subtitle(plane: _Plane) -> str:
 def _thinned(plane: _Plane, across: int, up: int) -> Iterator[str]:
     for name, drawn, every in ((plane.across, across, plane.columns), (plane.up, up, plane.rows)):
         if drawn < len(every):
-            yield LeftOut(f"{drawn} of {len(every):,} values of {_called(name)} are drawn")
+            yield LeftOut(f"{drawn} of {len(every):,} values of {_called(name)} {agree(drawn, 'are')} drawn")
 
 
 def _remarks(table: Columns) -> list[str]:

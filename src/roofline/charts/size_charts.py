@@ -39,7 +39,7 @@ from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, S
 from roofline.errors import InputError, SizeError, did_you_mean
 from roofline.formulas.tables import UNITS
 from roofline.frozen import dataclass, replace
-from roofline.quantity import format_number, format_quantity
+from roofline.quantity import agree, format_number, format_quantity
 from roofline.signatures import takes
 from roofline.sizes import is_number
 from roofline.statements import BY_WHAT_IS_TIMED, Assumption
@@ -630,6 +630,7 @@ def _curves_of_points(
     what, every, reasons = of
     reasons = reasons + [f"{len(curves):,} curves are more than {MOST_CURVES}"] * (len(curves) > MOST_CURVES)
     drawn = sum(len(line.x) for line in marks)
+    are_drawn = f"{what} {agree(drawn, 'are')} drawn"
     return Chart(
         kind="time",
         title=title,
@@ -637,14 +638,14 @@ def _curves_of_points(
         x=across,
         y=rising_axis([value for line in marks for value in line.y], across.scale, label, unit),
         marks=tuple(marks),
-        notes=(LeftOut(f"{drawn:,} of {every:,} {what} are drawn: {', '.join(reasons)}"),) if reasons else (),
+        notes=(LeftOut(f"{drawn:,} of {every:,} {are_drawn}: {', '.join(reasons)}"),) if reasons else (),
         theme=theme,
     )
 
 
 def _left_out(many: int, lacks: str) -> list[str]:
     """How many do not do what."""
-    return [f"{many:,} {'does' if many == 1 else 'do'} not {lacks}"] * bool(many)
+    return [f"{many:,} {agree(many, 'do')} not {lacks}"] * bool(many)
 
 
 def _does(lacks: str) -> str:

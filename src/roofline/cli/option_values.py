@@ -26,7 +26,7 @@ from roofline.hardware.catalog import behind_colon, user_file
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import format_quantity, parse, whole_number
+from roofline.quantity import format_quantity, format_times, parse, whole_number
 from roofline.sizes import is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
@@ -122,12 +122,11 @@ def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str
                 return float(now / was if is_rate else was / now)
 
             yours, listed = format_quantity(fact.value, fact.unit), format_quantity(was, fact.unit)
-            lines.append(
-                f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {gain(fact.value):.2f}x"
-            )
+            faster = format_times(gain(fact.value))
+            lines.append(f"{fact.name}: {listed} with the catalog's figures, {yours} with yours, {faster}")
             gains = {one: gain(own[fact.name]) for one, own in alone.items() if is_number(own.get(fact.name))}
             if any(abs(each - 1) >= LEAST_SHOWN for each in gains.values()):
-                lines.append(f"each alone: {', '.join(f'{one} {each:.2f}x' for one, each in gains.items())}")
+                lines.append(f"each alone: {', '.join(f'{one} {format_times(each)}' for one, each in gains.items())}")
     return lines
 
 

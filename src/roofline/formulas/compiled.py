@@ -31,6 +31,7 @@ from roofline.formulas.column_code import Code, ColumnForms, Printed, column_cod
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns, column_meant
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.quantity import agree
 from roofline.signatures import check_methods
 from roofline.sizes import BLOCK, LARGEST, TIE, Codes, common_shape, is_array
 
@@ -216,7 +217,8 @@ class Evaluated(Columns):
     @property
     def incomplete(self) -> tuple[str, ...]:  # type: ignore[override]
         """What is not timed, and what could not be evaluated, in words."""
-        rows = (f"{count} of {self.rows_all} rows have no figures: {reason}" for reason, count in self.invalid.items())
+        every, lack = f"of {self.rows_all} rows", "have no figures"
+        rows = (f"{count} {every} {agree(count, lack)}: {reason}" for reason, count in self.invalid.items())
         return (*self.function.incomplete, *rows)
 
     @property

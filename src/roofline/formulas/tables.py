@@ -15,7 +15,7 @@ from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
 from roofline.meanings import attribute_meant
-from roofline.quantity import EQUAL, format_amount, format_number
+from roofline.quantity import EQUAL, agree, format_amount, format_number
 from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
 from roofline.sizes import BLOCK, Codes, check_listed
 from roofline.statements import LEAST, MOST, by_what_is_timed
@@ -294,7 +294,7 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         """
         if "fits" in self.columns:
             fits = [value for value in self.plain("fits") if value is not None]
-            yield f"{sum(fits):,} of {len(fits):,} rows fit the memory"
+            yield f"{sum(fits):,} of {len(fits):,} rows {agree(sum(fits), 'fit')} the memory"
         yield from (f"{name}  {line}" for name, line in self.remarks() if name in ANSWERS)
 
     def sections(self, most: int = SHOWN) -> Iterator[Section]:

@@ -73,7 +73,7 @@ from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, S
 from roofline.plans.simulation import simulation_sections
 from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import EQUAL, Figure, figure, format_amount, format_number, format_percent
+from roofline.quantity import EQUAL, Figure, agree, figure, format_amount, format_number, format_percent, format_times
 from roofline.sections import (
     BLANK,
     Amount,
@@ -628,7 +628,7 @@ class DeploymentPlan(Answer):
             return ("fewest" if self.asked.objective == "chips" or not best.is_ranked else f"least {named}") + needs
         near = f" {UNDECIDED}" if self.is_indistinguishable(choice) else ""
         if choice.cost > best.cost:
-            return f"{choice.cost / best.cost:.2f}x the {named if choice.is_ranked else 'chips'}{needs}{near}"
+            return f"{format_times(choice.cost / best.cost)} the {named if choice.is_ranked else 'chips'}{needs}{near}"
         return f"the same {named if choice.is_ranked else 'chips'}, nearer to its limits{near}"
 
     def _undecided(self) -> list[str]:
@@ -704,7 +704,7 @@ class DeploymentPlan(Answer):
             "legal": legal, "fit": "do not fit", "limit": "miss a limit without load",
             "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
         }  # fmt: skip
-        parts = [f"{self.reasons[kind]:,} {text}" for kind, text in words.items() if self.reasons.get(kind)]
+        parts = [f"{n:,} {agree(n, text)}" for kind, text in words.items() if (n := self.reasons.get(kind, 0))]
         every = sum(self.reasons.values())
         return f"{every:,} deployment{'s' if every != 1 else ''}: {', '.join(parts)}"
 

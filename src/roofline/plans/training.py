@@ -34,7 +34,7 @@ from roofline.models.training.answer import Training, budget_in_words
 from roofline.models.training.stage import SHARED_FROM
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
-from roofline.quantity import format_amount, format_percent
+from roofline.quantity import agree, format_amount, format_percent, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_one
@@ -145,9 +145,8 @@ class TrainingPlan(Answer):
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         counts = Counter(each.kind for each in self.choices)
-        reasons = {"legal": ("does not divide", "do not divide"), "fit": ("does not fit", "do not fit")}
-        reasons |= {"beaten": ("is no faster", "are no faster")}
-        parts = [f"{n:,} {said[n > 1]}" for kind, said in reasons.items() if (n := counts[kind])]
+        reasons = {"legal": "do not divide", "fit": "do not fit", "beaten": "are no faster"}
+        parts = [f"{n:,} {agree(n, said)}" for kind, said in reasons.items() if (n := counts[kind])]
         said = "times are floors" if self._are_floors else "times are by the stated overlap and overhead"
         many = f"{len(self.choices):,} layouts: {', '.join(parts)}"
         if self.unnumbered:
@@ -173,7 +172,7 @@ class TrainingPlan(Answer):
         if others:
             more = float(others[0].answer.time) - float(best.time)
             paid = ", ".join(_paid_more(others[0].answer, best))
-            times = f"{format_amount(more, 's')} more ({_over(others[0], first):.2f}x): {paid}"
+            times = f"{format_amount(more, 's')} more ({_over(others[0], first).text}): {paid}"
             lines.append(f"the next, {others[0].layout}, takes {times if paid else 'as long'}")
         least = min(self.fitting, key=lambda each: float(each.answer.op_by_op))
         if self._are_floors and float(least.answer.op_by_op) < (1 - SAME) * float(best.op_by_op):
@@ -189,10 +188,10 @@ class TrainingPlan(Answer):
     def _table(self) -> Table:
         def row(each: TrainingChoice) -> Row:
             found = each.answer
-            mfu, over = float(found.mfu), _over(each, self.fitting[0])
+            mfu = float(found.mfu)
             return Row((
                 each.layout, each.zero, str(found.checkpoint), Amount(found.microbatches), Amount(found.time, "s"),
-                Amount(over, "", f"{over:.2f}x"), Amount(found.op_by_op, "s"), Amount(_network_time(found), "s"),
+                _over(each, self.fitting[0]), Amount(found.op_by_op, "s"), Amount(_network_time(found), "s"),
                 *([Amount(found.bubble, "", format_percent(float(found.bubble)))] if piped else []),
                 Amount(mfu, "", format_percent(mfu)), Amount(found.memory.total, "B"), str(found.bound.bound_by),
             ))  # fmt: skip
@@ -285,7 +284,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         raise InputError(found[0].reason)
     fitting = sorted((each for each in found if not each.kind), key=_order)
     ranked = [
-        each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]):.2f}x the time")
+        each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]).text} the time")
         for number, each in enumerate(fitting)
     ]
     return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said, unnumbered)
@@ -328,8 +327,9 @@ def _paid_more(found: Training, best: Training) -> Iterator[str]:
         yield f"{format_amount(left, 's')} {rest}"
 
 
-def _over(each: TrainingChoice, best: TrainingChoice) -> float:
-    return float(each.answer.time) / float(best.answer.time)
+def _over(each: TrainingChoice, best: TrainingChoice) -> Amount:
+    times = float(each.answer.time) / float(best.answer.time)
+    return Amount(times, "", format_times(times))
 
 
 def _fastest_that_fits(

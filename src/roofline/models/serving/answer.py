@@ -41,7 +41,7 @@ from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import format_amount, format_number, format_percent
+from roofline.quantity import agree, format_amount, format_number, format_percent
 from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
@@ -794,7 +794,8 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
     capacity = format_amount(needed.capacity, "B")
     if is_array(needed.total):
         fitting = int((needed.total <= needed.capacity).sum())
-        yield Sentences([line, f"{fitting} of {needed.total.size} configurations fit {capacity} of {needed.level}"])
+        fit = f"configurations {agree(fitting, 'fit')} {capacity} of {needed.level}"
+        yield Sentences([line, f"{fitting} of {needed.total.size} {fit}"])
     elif needed.fits:
         free = format_amount(needed.capacity - needed.total, "B")
         yield Sentences([f"{line}; fits {capacity} of {needed.level}, {free} free"])

@@ -31,7 +31,7 @@ from roofline.models.parallelism.splitting import said_of_layouts
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import format_amount, format_number, format_quantity, parse
+from roofline.quantity import agree, format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes
 from roofline.sizes import Size, array_of, check, is_symbol
@@ -170,7 +170,7 @@ class ParetoFront(Answer):
         which = f"the first, batch {first.batch} on {chips}{split}, {needs}"
         if not self.fitting:
             return (f"DOES NOT FIT: none of them; {which}" + (f" · would fit: {self.instead}" if self.instead else ""),)
-        return (f"{len(out):,} of {len(self.choices):,} do not fit and are left out: {which}",)
+        return (f"{len(out):,} of {len(self.choices):,} {agree(len(out), 'do not fit and are left out')}: {which}",)
 
     @property
     def where(self) -> str:

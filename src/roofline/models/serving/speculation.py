@@ -32,7 +32,7 @@ from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import figure, format_amount, format_number, format_percent
+from roofline.quantity import figure, format_amount, format_number, format_percent, format_times
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, array_of, check
@@ -100,7 +100,8 @@ class Speculation(Answer):
 
     def one_line(self) -> str:
         """What the draft gains, and the best length."""
-        return f"Speculation by {self.by}: {self.asked.length} tokens {self.speedup:.2f}x, best {self.best.length}"
+        times = format_times(self.speedup)
+        return f"Speculation by {self.by}: {self.asked.length} tokens {times}, best {self.best.length}"
 
     def sections(self) -> tuple[Section, ...]:
         """The draft asked for, the best one, and plain decoding."""
@@ -165,8 +166,8 @@ class SpeculationByBatch(Answer):
         def row(each: Speculation) -> Row:
             return Row((
                 Amount(each.batch, ""), Amount(each.plain, "s"), Amount(each.asked.time_per_token, "s"),
-                Amount(each.speedup, "", f"{each.speedup:.2f}x"), Amount(each.best.length, ""),
-                Amount(each.best.time_per_token, "s"), Amount(each.best_speedup, "", f"{each.best_speedup:.2f}x"),
+                Amount(each.speedup, "", format_times(each.speedup)), Amount(each.best.length, ""),
+                Amount(each.best.time_per_token, "s"), Amount(each.best_speedup, "", format_times(each.best_speedup)),
             ), "" if each.fits else "quiet")  # fmt: skip
 
         table = Table(names, list(map(row, self.each)), "speculation", indent=4)

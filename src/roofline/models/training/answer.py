@@ -21,7 +21,7 @@ from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.training.stage import Stage
-from roofline.quantity import format_amount, format_count, format_number, format_percent
+from roofline.quantity import agree, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum
@@ -537,11 +537,11 @@ def _several_in_words(found: Training) -> Iterator[Section]:
     lines = [f"memory of a chip{whose} {format_amount(needed.total, 'B')}: {parts}"]
     if needed.capacity is not None:
         fitting = int(_of_each(found, needed.fits).sum())
-        lines.append(f"{fitting:,} of {many:,} configurations fit {format_amount(needed.capacity, 'B')}")
+        fit = agree(fitting, "fit")
+        lines.append(f"{fitting:,} of {many:,} configurations {fit} {format_amount(needed.capacity, 'B')}")
     if parted:
-        does = "does" if parted == 1 else "do"
         why = "less than a sequence in a microbatch, and a chip takes whole ones"
-        lines.append(f"{parted:,} of {many:,} {does} not run: {why}")
+        lines.append(f"{parted:,} of {many:,} {agree(parted, 'do')} not run: {why}")
     yield Sentences([*lines, *_gathered_for_each(found)])
 
 
