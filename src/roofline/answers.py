@@ -314,7 +314,7 @@ class Fact(NamedTuple):
     ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words. ``timed``
     says that the number follows from the time of the work. ``interval`` is where 80% of runs are expected; its ends are
     facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
-    of 80%, where these are far fewer; a data frame then lacks its ends.
+    of 80%, where these are far fewer; a data frame then lacks its ends. ``is_usual``: it is left out where all say so.
     """
 
     name: str
@@ -327,6 +327,7 @@ class Fact(NamedTuple):
     interval: tuple[float, float] | None = None
     is_shown: bool = True
     held: str = ""
+    is_usual: bool = False
 
 
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:

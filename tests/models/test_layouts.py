@@ -113,6 +113,14 @@ def test_the_fewest_chips_hold_the_prompt_too() -> None:
     assert found.cost["output"].dollars > 0
 
 
+def test_one_chip_beside_several_says_that_it_is_one() -> None:
+    """Rows of chips and layouts have no gaps; beside other single chips there are none."""
+    facts = llm("llama-3-8b", on=("a100:2", "mi300x"), context=512).facts
+    assert [fact.value for fact in facts["chips"]] == [2, 1]
+    assert [fact.value for fact in facts["laid out"]] == ["data 2", "one chip"]
+    assert not {"chips", "laid out"} & {*llm("llama-3-8b", on=("a100", "mi300x"), context=512).facts}
+
+
 def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
     """Which chip is cheapest, on how many: a column a machine, laid out as it fits there."""
     on, prices = ("h100", "h200", "mi300x", "b200"), (2.5, 3.5, 2.2, 5)

@@ -352,9 +352,10 @@ class Serving(Comparable):
                 yield Fact("tokens/s, expected", self.expected_tokens_per_second, "token/s", "more", timed=True)
         for name, cost in self.further.get("cost", {}).items():
             yield from cost.facts(cost.counted(name))
-        if self.ways.chips > 1 or "fewest" in self.further:
-            laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
-            yield from (Fact("chips", self.chips, "", "less"), Fact("laid out", laid or "one chip"))
+        laid = ", ".join(f"{name} {ways}" for name, ways in self.ways.sizes().items())
+        is_usual = self.ways.chips == 1 and "fewest" not in self.further
+        yield Fact("chips", self.chips, "", "less", is_usual=is_usual)
+        yield Fact("laid out", laid or "one chip", is_usual=is_usual)
         longest = "fewest" in self.further and self.further["fewest"].longest
         if longest and longest.context is not None:
             yield Fact("longest context", longest.context, "", "more")
