@@ -59,7 +59,8 @@ def asked(questions: list[Question]) -> list[Entry]:
         for number, question in enumerate(questions):
             began = time.process_time()
             # Plain JSON on both sides: tuples are lists, and a number is as JSON writes it.
-            found = json.loads(json.dumps(answer(question)))
+            # The folder has another name each time.
+            found = json.loads(json.dumps(answer(question)).replace(folder, "/folder"))
             entries.append({"question": question, "answer": found, "seconds": time.process_time() - began})
             if number % 250 == 249:
                 print(f"{number + 1} of {len(questions)}", file=sys.stderr)
