@@ -139,8 +139,8 @@ class SideBySide(Answer):
         """
         pairs = zip(self.answers, self.untimed, strict=True)
         said = ([f._replace(value=None) if gaps and f.timed else f for f in answer.facts()] for answer, gaps in pairs)
-        every = aligned(list(said))
-        return {name: facts for name, facts in every.items() if not all(fact is None or fact.is_usual for fact in facts)}
+        every = aligned(list(said)).items()
+        return {name: facts for name, facts in every if not all(fact is None or fact.is_usual for fact in facts)}
 
     @once
     def partial(self) -> dict[str, tuple[Fact | None, ...]]:
