@@ -270,7 +270,9 @@ def test_rows_that_take_another_branch_of_a_program_are_left_out() -> None:
 
     found = trace(TwoBranches(), "fp32[B, 512]").bound("h100").formula(B=1)
     assert found.invalid == ("B is below 2",)
-    assert "at B 1 the formula does not hold: B is below 2" in as_text([*found.sections()], 100)
+    shown = as_text([*found.sections()], 100)
+    assert "at B 1 the formula does not hold: B is below 2" in shown
+    assert "valid  for whole B from 2 on\n         not where B > 16 does not hold" in shown
     rows = found.compile()(B=[1, 15, 16, 17, 900])
     assert np.isnan(rows["lower"]).tolist() == [True, True, True, False, False]
     assert rows.invalid == {"B is below 2": 1, "B > 16 does not hold": 2}
@@ -316,7 +318,7 @@ def test_the_formula_of_a_program_is_printed(tmp_path: Path) -> None:
     asked = ["trace", f"{file}:build", "--input", "fp32[B, 64]", "--on", "h100"]
     shown = said(*asked, "B=32", "--formula")
     assert "at B 32: " in shown
-    assert "not where B is below 2" in shown
+    assert "for whole B from 2 on" in shown
     space: dict[str, Any] = {}
     exec(said(*asked, "--python"), space)
     program = load_program(f"{file}:build")()

@@ -793,15 +793,22 @@ class Formula(Answer):
         return Table(columns, rows, "elasticities")
 
     def _validity(self) -> list[tuple[str, str]]:
-        from sympy import Piecewise
+        from sympy import GreaterThan, Piecewise
 
         cases = [way.case for way in self.ways if way.case is not None]
         of_cases = {str(size) for case in cases for size in case.holds.free_symbols}
-        every = ", ".join(name for name in self.sizes if name not in (*self.from_zero, *of_cases))
+        least = {name: 1 for name in self.sizes if name not in of_cases} | dict.fromkeys(self.from_zero, 0)
+        others = []
+        for each in self.conditions:
+            size, start = (each.holds.lhs, each.holds.rhs) if isinstance(each.holds, GreaterThan) else (None, 0)
+            if str(size) in least and each.reason == f"{size} is below {start}":
+                least[str(size)] = int(start)
+            else:
+                others.append(f"not where {each.reason}")
+        starts = sorted({*least.values()}, key=lambda start: (start == 0, start))
         lines = [f"for {'; '.join(case.reason for case in cases)}"] if cases else []
-        lines += [f"for whole {every} from 1 on"] if every else []
-        lines += [f"for whole {', '.join(self.from_zero)} from 0 on"] if self.from_zero else []
-        lines += [f"not where {each.reason}" for each in self.conditions]
+        lines += [f"for whole {', '.join(n for n in least if least[n] == start)} from {start} on" for start in starts]
+        lines += others
         lines += [f"no step runs where {each.reason}" for each in self.runs]
         chosen = any(term.written.has(Piecewise) for term in self.terms)
         if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
