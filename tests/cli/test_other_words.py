@@ -94,7 +94,9 @@ MESSAGES = [
         "no model 'opt-30b'; it is not shipped, but model_type 'opt' is read: give its config.json, or a",
     ),
     (["model", "gemma-2-9b"], "no model 'gemma-2-9b'; it is not shipped, but model_type 'gemma2' is read: give its"),
-    (["model", "qwen3-14b"], "did you mean 'qwen3-1.7b'? it is not shipped, but model_type 'qwen3' is read: give its"),
+    (["model", "qwen3-24b"], "did you mean 'qwen3-4b'? it is not shipped, but model_type 'qwen3' is read: give its"),
+    (["model", "llama-3.1-1b"], "no model 'llama-3.1-1b'; did you mean 'llama-3.1-8b'? it is not shipped, but"),
+    (["model", "meta-llama/Llama-3.1-9B"], "or a folder that holds it; llama-3.1-8b is shipped"),
     (["model", "llama-2-7c"], "no model 'llama-2-7c'; did you mean 'llama-2-7b'?\n"),
     (["model", "facebook/opt-30b"], "or a folder that holds it; model_type 'opt' is read"),
     (

@@ -311,6 +311,17 @@ def _begun(name: str) -> str:
     return ", ".join(found[:6]) + ("; roofline model lists all" if len(found) > 6 else "")
 
 
+def _nearest(name: str, known: list[str]) -> str | None:
+    """Of ``known`` the name most like ``name``; before them a shipped model of its version and another size.
+
+    >>> _nearest("llama-3.1-1b", names()), _nearest("mixtrall-8x7b", names()), _nearest("banana", names())
+    ('llama-3.1-8b', 'mixtral-8x7b', None)
+    """
+    version, *sized = re.split(r"-(?=\d+(?:\.\d+)?[bm]\b)", name, maxsplit=1)
+    siblings = [each for each in names() if sized and each.startswith(f"{version}-")]
+    return did_you_mean(name, siblings) or did_you_mean(name, known)
+
+
 def _parts(name: str) -> Counter[str]:
     """Words and numbers of a name: ``llama3-8b`` has llama, 3 and 8b."""
     return Counter(re.findall(r"[a-z]+(?=\d)|\d+(?:\.\d+)*[bkm]?|[a-z]+", name.lower()))
@@ -344,11 +355,11 @@ def _missing(text: str) -> InputError:
     kind = type_in_name(plain)
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
-        near = did_you_mean(plain.partition("/")[2].removeprefix("meta-"), [name for name, *_ in shipped_names()])
+        near = _nearest(plain.partition("/")[2].removeprefix("meta-"), [name for name, *_ in shipped_names()])
         hint += f"; {near} is shipped" if near else ""
         hint += f"; model_type {kind!r} is read" if kind else ""
         return InputError(f"no model {text!r}", hint=hint)
-    near = did_you_mean(plain, names())
+    near = _nearest(plain, names())
     if begun := _begun(plain):
         return InputError(f"no model {text!r}", hint=f"shipped are: {begun}")
     if kind and near and not _letters(near).startswith(_letters(kind)):
