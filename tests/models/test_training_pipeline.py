@@ -270,3 +270,18 @@ def test_the_quickest_number_of_microbatches_is_advised_and_no_other_is_quicker(
     best = roofline.train("llama-3-70b", microbatches=quickest, **asked)
     assert not [line for line in best.advise() if "microbatches" in line.change]
     assert f"the bubble ({found.bubble:.1%})" in str(found)
+
+
+def test_figures_over_lists_are_of_the_slowest_stage_of_each_entry() -> None:
+    """Stages of expert layers are the slowest at some, the one with the head at others; each is as if asked alone."""
+    asked: dict[str, Any] = {"on": "h100:16", "pipeline": 16, "batch_tokens": 2**20, "microbatches": 32}
+    several = train("deepseek-v3", sequence=np.array([2048, 8192, 32768]), **asked)
+    times = np.array([stage.bound.lower for stage in several.stages])
+    assert len({*times.argmax(axis=0)}) > 1
+    for at, sequence in enumerate((2048, 8192, 32768)):
+        one = train("deepseek-v3", sequence=sequence, **asked)
+        assert str(several.bound_by.as_names()[at]) == one.bound_by
+        for name in ("flops", "lower", "op_by_op", "intensity"):
+            assert getattr(several.bound, name)[at] == pytest.approx(getattr(one.bound, name))
+        assert {name: pytest.approx(time[at]) for name, time in several.bound.times.items()} == one.bound.times
+        assert (several.idle[at], several.exposed[at]) == pytest.approx((one.idle, one.exposed))

@@ -20,11 +20,12 @@ from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
 from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.training.stage import Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
-from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum
+from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum, of_largest
 from roofline.statements import HEADLINE_GAPS, untimed_parts, without
 
 SCHEMA = "roofline/train/1"
@@ -112,13 +113,18 @@ class Training(Measurable, Comparable):
 
     @property
     def slowest(self) -> Stage:
-        """The kind of stage whose own step takes longest; for symbols the last."""
-        return _largest(self.stages, lambda stage: stage.bound.lower)
+        """The kind of stage whose own step takes longest: of arrays in most entries, for symbols the last."""
+        return _largest(self.stages, lambda stage: stage.bound.lower)[0]
 
-    @property
+    @once
     def bound(self) -> Bound:
-        """The step of one chip of the slowest stage, waits left out."""
-        return self.slowest.bound
+        """The step of one chip of the slowest stage, waits left out; of arrays of the slowest of each entry."""
+        slowest, here = _largest(self.stages, lambda stage: stage.bound.lower)
+        if here is None:
+            return slowest.bound
+        sizes = {name: getattr(self, name) for name in ("batch_tokens", "sequence")}
+        sizes |= {} if self.question.microbatches is None else {"microbatches": self.microbatches}
+        return stack_parts(lambda **some: self.question.vary(**some).answer().bound, sizes, here)
 
     @property
     def bound_by(self) -> Any:
@@ -132,8 +138,8 @@ class Training(Measurable, Comparable):
 
     @property
     def fullest(self) -> Stage:
-        """The kind of stage whose chips hold most; for symbols the last."""
-        return _largest(self.stages, lambda stage: stage.memory.total)
+        """The kind of stage whose chips hold most: of arrays in most entries, for symbols the last."""
+        return _largest(self.stages, lambda stage: stage.memory.total)[0]
 
     @property
     def memory(self) -> Footprint:
@@ -824,9 +830,12 @@ def _longest_that_fits(found: Training) -> str:
     return f", and one chip holds sequences of up to {first_where(too_long, 1, longest) - 1:,} tokens, one at a time"
 
 
-def _largest(stages: tuple[Stage, ...], size: Any) -> Stage:
+def _largest(stages: tuple[Stage, ...], size: Any) -> tuple[Stage, Any]:
+    """The stage of the largest size, of arrays in most entries, and in which it is so: None where in all."""
     sizes = [size(stage) for stage in stages]
     if any(is_symbol(value) for value in sizes):
-        return stages[-1]
-    sums = [float(size.sum() if is_array(size) else size) for size in sizes]
-    return stages[sums.index(max(sums))]
+        return stages[-1], None
+    each = of_largest(sizes, range(len(sizes)))
+    numbers = each.ravel().tolist() if is_array(each) else [each]
+    most = max(dict.fromkeys(numbers), key=numbers.count)
+    return stages[most], None if numbers.count(most) == len(numbers) else each == most
