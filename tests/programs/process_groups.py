@@ -49,8 +49,14 @@ def _process() -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    atexit.register(process.kill)
+    atexit.register(_end, process)
     return process
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Stop it, close its pipes, and wait until it is gone."""
+    process.kill()
+    process.communicate()
 
 
 def run(code: str) -> Any:
