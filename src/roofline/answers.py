@@ -19,7 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.counts import parse_size
-from roofline.errors import InputError, LayoutError, a_or_an
+from roofline.errors import InputError, LayoutError, OneSizeError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.meanings import SAID_IN_PYTHON, attribute_meant
 from roofline.sections import (
@@ -750,7 +750,12 @@ def on_several(ask: Function, subject: str = "model", read: Callable[[Any], Any]
         is_one_price = not isinstance(prices_in(options.get("price")), list | tuple | Mapping)
         options = options if on is options.get("on") else {**options, "on": on}
         if machines[0] is on and len(chosen) == 1 and is_one_price:
-            return ask(*given, **{**options, **figures_of(on, machines, options)})
+            try:
+                return ask(*given, **{**options, **figures_of(on, machines, options)})
+            except OneSizeError:
+                if not sizes_listed(options):
+                    raise
+                return each_beside(machines, chosen, options, lambda one: ask(*given, **one), by_size=True)
         return each_beside(machines, chosen, options, lambda one: ask(*given, **one))
 
     return asked  # type: ignore[return-value]
@@ -786,11 +791,12 @@ def each_beside(
     ask: Callable[[dict[str, Any]], Any],
     *,
     crossed: bool = False,
+    by_size: bool = False,
 ) -> Any:
     """Each machine's answer with each choice of formats, side by side; ``ask`` takes the options of one.
 
     Of several batches or contexts there is a comparison at each: of two lists in pairs, or where they are ``crossed``
-    of each with each.
+    of each with each. A single answer is asked once, unless ``by_size`` says that it takes one value of a size.
     """
     one_measured(options.get("measured"), len(machines) * len(chosen))
     priced = ({} if price is None else {"price": price} for price in price_of_each(options.get("price"), machines))
@@ -817,7 +823,7 @@ def each_beside(
         ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]
         return capability("beside_by_work")(found, works_of(chosen) * len(machines), names_of(machines, ways))
 
-    listed = sizes_listed(options) if len(machines) * len(chosen) > 1 else {}
+    listed = sizes_listed(options) if by_size or len(machines) * len(chosen) > 1 else {}
     if not listed:
         return beside({})
     rows = list(product(*listed.values()) if crossed else zip(*listed.values(), strict=False))

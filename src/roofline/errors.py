@@ -124,6 +124,10 @@ class LayoutError(HardwareError):
     """Numbers of chips that split a model, whose product is not that of the machine."""
 
 
+class OneSizeError(InputError):
+    """What is worked out at one value of a size was asked at several."""
+
+
 class BlockError(RooflineError):
     """A block of a grid that was not done; the message names it and its rows."""
 

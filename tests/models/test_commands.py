@@ -406,11 +406,7 @@ def test_pictures_in_the_terminal(capsys: Capture) -> None:
 WRONG = [
     (["--context", "9", "--output", "8"], "--output needs --prompt; for instance --prompt 1024"),
     (["--context", "9", "--chunk", "8"], "--chunk needs --prompt"),
-    (
-        ["--prompt", "9", "--batch", "1,2", "--output", "8"],
-        "--output is about one configuration; give --batch one value",
-    ),
-    (["--prompt", "9,18", "--fit"], "--fit is about one configuration; give --prompt one value"),
+    (["--prompt", "9,18", "--chunk", "8"], "--chunk is about one configuration; give --prompt one value"),
     (["--prompt", "9", "--output", "8,16", "--fit"], "--fit is about one configuration; give --output one value"),
     (
         ["--tpot", "9ms", "--output", "8"],

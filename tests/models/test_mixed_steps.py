@@ -228,12 +228,28 @@ def test_an_answer_longer_than_anything_is_not_timed_step_by_step() -> None:
         generation("llama-2-7b", on="h100", prompt=64, output=9, past=[8, 16])
 
 
-@pytest.mark.parametrize("option", [{"chunk": 8}, {"output": 8}, {"draft": 4, "accept": 0.8}])
+@pytest.mark.parametrize("option", [{"chunk": 8}, {"draft": 4, "accept": 0.8}])
 def test_further_answers_are_about_one_configuration(option: dict[str, Any]) -> None:
     with pytest.raises(RooflineError, match=r"is about one configuration; give (past|context)= one value"):
         llm("llama-2-7b", on="h100", prompt=64, past=[8, 16], **option)
     with pytest.raises(RooflineError, match=r"is about one configuration; give (prompt|context)= one value"):
         llm("llama-2-7b", on="h100", prompt=[64, 65], past=8, **option)
+
+
+@pytest.mark.parametrize("sizes", [{"batch": [1, 8]}, {"prompt": [64, 65], "past": 8}, {"past": [8, 16]}])
+def test_whole_answers_at_several_sizes_are_asked_at_each(sizes: dict[str, Any]) -> None:
+    """One machine answers as several do: a comparison a size, each that of the size asked alone."""
+    asked = {"prompt": 64, "output": 8} | sizes
+    several = next(name for name, value in sizes.items() if isinstance(value, list))
+    found, both = (llm("llama-2-7b", on=on, **asked) for on in ("h100", ["h100", "h200"]))
+    assert [one.names for one in found.each] == [("h100",)] * 2
+    for value, one, two in zip(sizes[several], found.each, both.each, strict=True):
+        alone = llm("llama-2-7b", on="h100", **{**asked, several: value})
+        assert one.answers[0].further["generation"].total == alone.further["generation"].total
+        assert one.facts[one.headline][0] == two.facts[one.headline][0]
+    assert "best of its row" not in str(found)
+    assert "lowest floor" not in str(found)
+    assert "best of its row" in str(both)
 
 
 def test_a_mixed_step_says_what_it_needs() -> None:

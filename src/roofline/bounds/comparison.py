@@ -1077,14 +1077,16 @@ class SideBySideBySize(Answer):
 
     def one_line(self) -> str:
         """Who stands side by side at how many sizes, and who has the lowest floor."""
-        return f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes; {'; '.join(self._verdict())}"
+        verdict = self._verdict() if len(self.names) > 1 else []
+        return "; ".join([f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes", *verdict])
 
     def sections(self) -> Iterator[Section]:
         """Who is fastest at which sizes; a table for each figure that they change: a row a size, a column an answer."""
-        yield Headline(self.subject, "side by side")
-        yield BLANK
-        yield from next((one for one in self.each if any(one.untimed)), self.each[0]).not_ranked()
-        yield Sentences(self._verdict())
+        yield Headline(self.subject, "side by side" if len(self.names) > 1 else f"on {self.names[0]}")
+        if len(self.names) > 1:
+            yield BLANK
+            yield from next((one for one in self.each if any(one.untimed)), self.each[0]).not_ranked()
+            yield Sentences(self._verdict())
         for work, part in self.by_work().items():
             yield from (BLANK, Headline(work, level=2)) if work else ()
             yield from part.tables_by_size()
@@ -1092,7 +1094,8 @@ class SideBySideBySize(Answer):
         obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
         room = "".join(f"; {each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles)
         interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
-        yield Sentences([f"{MARK} best of its row{floors}{interval}{room}"], "quiet")
+        best = f"{MARK} best of its row" * (len(self.names) > 1)
+        yield Sentences([f"{best}{floors}{interval}{room}".removeprefix("; ")], "quiet")
         yield Sentences(self._would_run())
         yield BLANK
         yield from self.each[0].assumption_sections()
@@ -1109,7 +1112,8 @@ class SideBySideBySize(Answer):
         """A table for each figure that the sizes change: a row a size, a column an answer."""
         for name in self._shown():
             yield from (BLANK, Sentences([name], "strong"), self._table(name))
-            if name == self.each[0].headline and all(one.ranked and one.is_one_work for one in self.each):
+            is_ranked = len(self.names) > 1 and all(one.ranked and one.is_one_work for one in self.each)
+            if name == self.each[0].headline and is_ranked:
                 rows = [self._row(sizes, one.ratio_cells()) for sizes, one in zip(self.sizes, self.each, strict=True)]
                 table = Table(self._columns(), rows, TIMES_THE_LEAST)
                 yield from (BLANK, Sentences([TIMES_THE_LEAST], "strong"), table)
@@ -1236,6 +1240,8 @@ def check_number(sizes: Sequence[Mapping[str, int]]) -> None:
 
 
 def beside_at_sizes(sizes: Sequence[Mapping[str, int]], ask: Callable[[Mapping[str, int]], Any]) -> SideBySideBySize:
-    """Ask for the answers side by side at each of several sizes."""
+    """Ask for the answers side by side, or for one alone, at each of several sizes."""
     check_number(sizes)
-    return SideBySideBySize(tuple(sizes), tuple(map(ask, sizes)))
+    found = map(ask, sizes)
+    each = (one if hasattr(one, "names") else SideBySide((_machine(one).target,), (one,)) for one in found)
+    return SideBySideBySize(tuple(sizes), tuple(each))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline.answers import attributes, estimable, measurable, on_several
 from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.errors import InputError
+from roofline.errors import InputError, OneSizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.meanings import LISTS
@@ -70,21 +70,21 @@ class ServingQuestion:
 
     def need(self, option: str, *names: str) -> list[Any]:
         """Sizes an option needs."""
-        found = []
+        found, tried = [], self.wanted.get("tpot") is not None
+        wrong = OneSizeError if option in ("output", "fit") and not tried else InputError
         for name in names:
             value = self.context if name == "context" else {**self.wanted, **self.sizes}[name]
             if value is None:
                 raise InputError(f"{spelled(option)} needs {spelled(name)}", hint=f"for instance {spelled(name, 1024)}")
             if is_several(value):
-                tried = self.wanted.get("tpot") is not None
                 which = f", and {spelled('tpot')} chooses among several" if tried else ""
                 without = f", and leave {spelled('tpot')} out" if tried else ""
                 hint = f"give {spelled(name)} one value{without}"
-                raise InputError(f"{spelled(option)} is about one configuration{which}", hint=hint)
+                raise wrong(f"{spelled(option)} is about one configuration{which}", hint=hint)
             found.append(check(name, value) if isinstance(value, str) else value)
         several = next(iter(_listed(self.arguments)), None)
         if several is not None:
-            raise InputError(f"{spelled(option)} is about one configuration", hint=f"give {spelled(several)} one value")
+            raise wrong(f"{spelled(option)} is about one configuration", hint=f"give {spelled(several)} one value")
         return found
 
 
@@ -419,7 +419,8 @@ def llm(
     >>> llm("llama-3-8b", on="h100", batch=4, fit=True).longest.context
     131379
 
-    Of several models, machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, answers stand in columns.
+    Of several models, machines, ``on=["h100", "h200"]``, or formats, ``kv=["bf16", "fp8"]``, answers stand in columns;
+    of several batches or prompts, an ``output`` and ``fit`` are asked at each: a row a size.
     ``phase`` asks for ``prefill`` or ``decode`` alone.
     Without a prompt or a context, that of a step is 4096, or the most that the model takes. Of a model with an encoder
     ``source`` is what that reads of each sequence; prompt and context are the decoder's tokens. ``lora`` is the rank
