@@ -249,6 +249,8 @@ _CAUSAL = np.tril(np.ones((N, N), bool))
         (lambda q, k, v: (jnp.exp(jnp.where(_CAUSAL, q @ k.T, -jnp.inf)) / 8 @ v)[:10], 40),
         (lambda q, k, v: (jnp.where(_CAUSAL, q @ k.T, 0.0) * 2 @ v)[:10], 40),
         (lambda q, k, v: _attended(q, k, v, _CAUSAL, 0.0)[:10], 10 + 10 + N + 10),  # which hides nothing
+        # a line that is hidden as a whole weighs all values alike
+        (lambda q, k, v: _attended(q, k, v, jnp.arange(N)[:, None] > jnp.arange(N))[:1], N + 1),
     ],
 )
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])

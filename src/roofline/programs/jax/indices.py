@@ -126,6 +126,8 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
         is_zero = name in ("mul", "div")
         own = [_hidden_in(each, is_zero) for each in (operands[:1] if name in ("div", "sub") else operands)]
         found = next((mask for mask in own if mask is not None and mask.shape == shape), None)
+        if found is not None and name == "sub":
+            found = _below_the_largest(found, getattr(eqn.invars[1].aval, "shape", ()))
         return None if found is None else Hidden(found, is_zero)
     if not isinstance(first, Hidden):
         return None
@@ -134,6 +136,16 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
     if name in _MOVING and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
         return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask)), first.is_zero)
     return None
+
+
+def _below_the_largest(mask: Any, subtracted: Sequence[Any]) -> Any:
+    """Where scores stay low when the largest of each line is subtracted: not in a line that is hidden as a whole.
+
+    Its scores are alike, so that softmax weighs all of its values.
+    """
+    axes = tuple(axis for axis, size in enumerate(subtracted) if size == 1 < mask.shape[axis])
+    held = once(mask)
+    return np.broadcast_to(held & ~held.all(axes, keepdims=True), mask.shape) if axes else mask
 
 
 def _hidden_in(operand: Numbers, is_zero: bool) -> Any:
