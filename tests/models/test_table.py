@@ -145,6 +145,10 @@ def test_a_pool_of_keys_that_is_not_full_reads_no_scale_in_a_row_of_an_array() -
 def test_a_list_of_no_model_is_an_error() -> None:
     with pytest.raises(InputError, match=r"no model is named; one or more, as in 'llama-3-8b,qwen3-8b'"):
         load_each([])
+    with pytest.raises(
+        InputError, match=r"^'bf16\[B, D\]' is a line, not a model; a sweep is of one line, or of models"
+    ):
+        sweep(["bf16[B, D]", "gelu(bf16[B])"], on="h100", B=[1, 2], D=8)
 
 
 def test_a_table_of_several_models_has_the_rows_of_each_and_says_which() -> None:
