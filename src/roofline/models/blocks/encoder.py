@@ -55,7 +55,7 @@ class CrossAttention(Attention):
         )
 
     def kv_per_token(self) -> float:
-        return 0
+        return 0  # keys and values are the source's, and stay as they are
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         widths = (("keys of the source", self.key), ("values of the source", self.value))

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
@@ -130,7 +130,7 @@ def _frames() -> Iterator[tuple[FrameType, str]]:
         frame = frame.f_back
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _kind(code: CodeType) -> str:
     if code in _CALLS:
         return "module"
