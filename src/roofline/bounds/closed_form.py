@@ -412,13 +412,13 @@ class Formula(Answer):
             at = next((way for way in self.ways if way.is_case_of({**self.point, name: high})), self)
             known = before in at.times and after in at.times
             form = at.crossing(name, before, after) if known else None
-            form = None if at.definitions and form is not None and not at._is_near(form, name, high) else form
+            form = None if at.definitions and form is not None and not at._is_near(form, high) else form
             yield FormulaFlip(name, high, before, after, form, at._does_not_run(name, high))
 
-    def _is_near(self, form: Any, name: str, high: int) -> bool:
+    def _is_near(self, form: Any, high: int) -> bool:
         """Whether a form has the value of a size that was found: a flip may be of another stage than is written out."""
         value = form.subs(self._at_point())
-        return bool(value.is_number) and abs(float(value) - high) <= 1 + high * 1e-9
+        return bool(value.is_number and value.is_real) and abs(float(value) - high) <= 1 + high * 1e-9
 
     def _does_not_run(self, size: str, value: int) -> str:
         """Why no step runs at a value of a size, the others as at the point, with the range in which that is so."""
