@@ -62,28 +62,13 @@ class Acceptance:
         numbers = np.arange(1, self.length + 2)
         return float(self.chances @ (numbers - self.mean) ** 2)
 
-    @cache  # noqa: B019 - there are a few
     def checks(self, tokens: float, lengths: str) -> float:
         """Mean checks of an answer of so many tokens after its first; ``lengths`` are ``geometric`` or ``fixed``."""
-        if tokens <= 1:
-            return max(float(tokens), 0.0)
-        if lengths == "fixed":
-            return float(self.checks_of(np.array(round(tokens))))
-        # 1 − E[q^K], without the difference of two numbers near 1
-        ends = -np.expm1(np.arange(1, self.length + 2) * np.log1p(-1 / tokens))
-        return 1 / float(self.chances @ ends)
-
-    @cache  # noqa: B019
-    def _renewals(self) -> Any:
-        """M(L) by its recursion, as far as it takes to be a straight line."""
-        means = [0.0] * (self.length + 1)
-        for _ in range(SETTLED * (self.length + 1)):
-            means.append(1 + sum(float(chance) * means[-back] for back, chance in enumerate(self.chances, 1)))
-        return np.array(means[self.length :])
+        return _checks(self, float(tokens), lengths)
 
     def checks_of(self, tokens: Any) -> Any:
         """Mean checks of answers of exactly so many tokens: whole numbers in an array."""
-        means = self._renewals()
+        means = _renewals(self)
         beyond = np.maximum(tokens - (len(means) - 1), 0)
         return means[np.minimum(tokens, len(means) - 1)] + beyond / self.mean
 
@@ -132,3 +117,23 @@ class Speculating:
             return f"what takes {self.by:g} of a step"
         name = "its own prediction layers" if self.model == "mtp" else self.model
         return name if self.weights is None else f"{name} in {self.weights}"
+
+
+@cache
+def _checks(draft: Acceptance, tokens: float, lengths: str) -> float:
+    if tokens <= 1:
+        return max(tokens, 0.0)
+    if lengths == "fixed":
+        return float(draft.checks_of(np.array(round(tokens))))
+    # 1 − E[q^K], without the difference of two numbers near 1
+    ends = -np.expm1(np.arange(1, draft.length + 2) * np.log1p(-1 / tokens))
+    return 1 / float(draft.chances @ ends)
+
+
+@cache
+def _renewals(draft: Acceptance) -> Any:
+    """M(L) by its recursion, as far as it takes to be a straight line."""
+    means = [0.0] * (draft.length + 1)
+    for _ in range(SETTLED * (draft.length + 1)):
+        means.append(1 + sum(float(chance) * means[-back] for back, chance in enumerate(draft.chances, 1)))
+    return np.array(means[draft.length :])
