@@ -744,6 +744,23 @@ TORCH_PARTS = {
         lambda t, q, k, v: t.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, :, 1:4],
         (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
     ),
+    **{
+        f"attention written out, masked by {how}": (
+            lambda t, q, k, v, hide=hide, first=first: (
+                hide(t, t.einsum("bhsd,bhtd->bhst", q, k), t.ones(9, 9).tril() > 0).softmax(-1) @ v
+            )[:, :, first : first + 3],
+            (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
+        )
+        for how, first, hide in (
+            ("filling", 0, lambda t, scores, mask: scores.masked_fill_(~mask, -np.inf)),
+            ("a choice", 1, lambda t, scores, mask: t.where(mask, scores, -1e9)),
+            ("a sum", 1, lambda t, scores, mask: scores + t.zeros(9, 9).masked_fill(~mask, -np.inf)),
+        )
+    },
+    "elements that a mask takes": (lambda t, x: x.masked_select(t.ones(4, 6).tril() > 0)[2:7] * 2, (4, 6)),
+    "elements written where a mask says": (
+        lambda t, x, y: x.masked_scatter(t.ones(4, 6).tril() > 0, y)[1:3] * 2, (4, 6), (3, 5)
+    ),
     "taps in the padding alone": (
         lambda t, x, w: t.nn.functional.conv2d(x, w, padding=(18, 1), dilation=(18, 1)), (1, 2, 4, 5), (3, 2, 3, 3),
     ),

@@ -221,14 +221,13 @@ def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = Non
     return regions.each(region, held)
 
 
-def multiplied(asked: Asked) -> Iterator[Region]:
-    """The rows of the first that the result has, and the columns of the second."""
-    (first, second), out = asked.ins[:2], asked.outs[0]
-    if min(len(first), len(second)) < 2:
-        return
-    rows, columns = (*out[:-1], first[-1]), (*out[:-2], second[-2], out[-1])
-    yield regions.aligned(regions.along(asked.region, rows, (len(out) - 1,)), first, rows)
-    yield regions.aligned(regions.along(asked.region, columns, (len(out) - 2,)), second, columns)
+def multiplied(asked: Asked, known: Sequence[Any] = (None, None)) -> Iterator[Region]:
+    """Matrices, vectors, or batches of matrices: the rows of the first that the result has, columns of the second."""
+    first, second = (len(shape) for shape in asked.ins[:2])
+    batch = range(max(first, second) - 2)
+    rows, columns = ["row"] * (first > 1), ["column"] * (second > 1)
+    words = [[*batch[len(batch) + 2 - first :], *rows, "sum"], [*batch[len(batch) + 2 - second :], "sum", *columns]]
+    return lettered(asked._replace(ins=asked.ins[:2]), words, [*batch, *rows, *columns], known)
 
 
 def batched(asked: Asked, own: int = 2, half: str = "", diagonal: bool = True) -> Iterator[Region]:
@@ -284,19 +283,39 @@ def solved(
     return regions.aligned(square, matrix, (*out[:-2], n, n)), regions.aligned(asked, known, out)
 
 
-def lettered(asked: Asked, words: Sequence[Sequence[Any]], result: Sequence[Any]) -> Iterator[Region]:
-    """A sum over products whose dimensions have letters: all of what is summed, else what the result has."""
-    for shape, word in zip(asked.ins, words, strict=True):
-        if len({*word}) < len(word):  # a diagonal
-            yield WHOLE
-            continue
-        letters = list(zip(word, shape, strict=True))
+def lettered(
+    asked: Asked, words: Sequence[Sequence[Any]], result: Sequence[Any], known: Sequence[Any] = (None, None)
+) -> Iterator[Region]:
+    """A sum over products whose dimensions have letters: all of what is summed, else what the result has.
 
-        def back(box: Any, letters: Any = letters) -> list[Any]:
-            given = dict(zip(result, box, strict=True))
-            return [tuple((0, n, 1) if n == 1 else given.get(letter, (0, n, 1)) for letter, n in letters)]
+    Of two factors one may be ``known``: of the other what meets none but zeros along the only sum is not needed.
 
-        yield regions.each(asked.region, back)
+    >>> product = Asked({}, ins=[(3, 3), (3, 4)], outs=[(3, 4)], wanted=[(((0, 2, 1), (0, 4, 1)),)])
+    >>> [*lettered(product, ["ij", "jk"], "ik", [np.tril(np.ones((3, 3))), None])][1]
+    (((0, 2, 1), (0, 4, 1)),)
+    """
+
+    def part(box: Box, word: Sequence[Any], shape: Sequence[Any]) -> Box:
+        given = dict(zip(result, box, strict=True))
+        letters = zip(word, shape, strict=True)
+        return tuple((0, n, 1) if n == 1 else given.get(letter, (0, n, 1)) for letter, n in letters)
+
+    for place, word in enumerate(words):
+        other = known[1 - place] if len(words) == 2 else None
+        summed = [] if other is None else [each for each in word if each in words[1 - place] and each not in result]
+
+        def back(box: Box, other: Any = other, place: int = place, summed: Any = summed) -> Sequence[Box]:
+            own = part(box, words[place], asked.ins[place])
+            if len(summed) != 1:
+                return [own]
+            axis, shown = words[1 - place].index(summed[0]), part(box, words[1 - place], other.shape)
+            nonzero = regions.once(other[tuple(slice(*edges) for edges in shown)]) != 0
+            rows = np.flatnonzero(nonzero.any(tuple(d for d in range(nonzero.ndim) if d != axis)))
+            if len(rows) == nonzero.shape[axis]:
+                return [own]
+            return regions.with_rows(own, words[place].index(summed[0]), rows) or ([own] if len(rows) else [])
+
+        yield WHOLE if len({*word}) < len(word) else regions.each(asked.region, back)  # twice: a diagonal
 
 
 def attended(asked: Asked, seen: Callable[[Edges], Any] | None = None) -> Iterator[Region]:

@@ -304,7 +304,7 @@ def boxes_where(mask: Any) -> list[Box]:
     >>> boxes_where(np.tril(np.ones((2, 3), bool)))
     [((0, 1, 1), (0, 1, 1)), ((1, 2, 1), (0, 2, 1))]
     >>> elements_of(tuple(boxes_where(np.tril(np.ones((640, 640), bool)))), (640, 640)) / (640 * 641 // 2)
-    0.9859594383775351
+    0.985520670826833
     """
     held, whole = once(mask), box_of(mask.shape)
     axes = [axis for axis, size in enumerate(held.shape) if size > 1 and not (held == held.take([0], axis)).all()]
@@ -315,7 +315,7 @@ def boxes_where(mask: Any) -> list[Box]:
     plane = plane.all(tuple(range(plane.ndim - 2))) if len(axes) > 1 else plane[None]
     ends = [0, *(np.flatnonzero((plane[1:] != plane[:-1]).any(1)) + 1).tolist(), len(plane)]
     if len(ends) > MOST_BOXES + 1:
-        ends = np.unique(np.linspace(0, len(plane), MOST_BOXES + 1).astype(int)).tolist()
+        ends = [0, *np.linspace(1, len(plane) - 1, MOST_BOXES - 1).astype(int).tolist(), len(plane)]
     found: list[Box] = []
     for first, last in pairwise(ends):
         for edges in _runs(np.flatnonzero(plane[first:last].all(0))):

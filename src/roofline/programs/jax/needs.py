@@ -369,28 +369,12 @@ def _of_matrices(each: Asked) -> Iterator[Region]:
 def _multiplied(each: Asked) -> Iterator[Region]:
     """Of each side of a product its rows that the result has, along all that is summed over and meets no known zero."""
     contracted, batched = each.facts["dimension_numbers"]
-    before, shown = len(batched[0]), list[dict[int, int]]()
-    for side, shape in enumerate(each.ins[:2]):
-        free = [d for d in range(len(shape)) if d not in contracted[side] and d not in batched[side]]
-        shown.append({d: place for place, d in enumerate(batched[side])} | {d: before + n for n, d in enumerate(free)})
-        before += len(free)
-    for side, shape in enumerate(each.ins[:2]):
-        other = each.numbers[1 - side] if len(contracted[0]) == 1 else None
-
-        def met(box: Any, side: int = side, shape: Any = shape, other: Any = other) -> Any:
-            part = tuple(box[shown[side][d]] if d in shown[side] else (0, size, 1) for d, size in enumerate(shape))
-            if other is None:
-                return [part]
-            given = [
-                slice(*box[shown[1 - side][d]]) if d in shown[1 - side] else slice(None) for d in range(other.ndim)
-            ]
-            nonzero = once(other[tuple(given)]) != 0
-            rows = np.flatnonzero(nonzero.any(tuple(d for d in range(other.ndim) if d != contracted[1 - side][0])))
-            if len(rows) and len(rows) == nonzero.shape[contracted[1 - side][0]]:
-                return [part]
-            return (regions.with_rows(part, contracted[side][0], rows) or [part]) if len(rows) else []
-
-        yield regions.each(each.region, met)
+    letters = [{d: ("batch", n) for n, d in enumerate(own)} for own in batched]
+    for side, own in enumerate(contracted):
+        letters[side] |= {d: ("sum", n) for n, d in enumerate(own)}
+    words = [[letters[side].get(d, (side, d)) for d in range(len(shape))] for side, shape in enumerate(each.ins[:2])]
+    free = [letter for side, word in enumerate(words) for letter in word if letter[0] == side]
+    return needs.lettered(each, words, [*(("batch", n) for n in range(len(batched[0]))), *free], each.numbers)
 
 
 def _convolved(each: Asked) -> Iterator[Region]:

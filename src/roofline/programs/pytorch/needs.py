@@ -21,10 +21,11 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
+from roofline.programs.pytorch.hidden import LARGEST_MASK, PRODUCTS, SOFTMAXES, with_hidden
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
-from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_places, named_elements
+from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
 from roofline.programs.pytorch.rules.sequences import let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
@@ -37,8 +38,6 @@ from roofline.work import Op, Tensor
 Places: TypeAlias = "dict[Stretches, None] | None"
 #: More stretches than these are not told apart.
 _MOST_STRETCHES = 256
-#: Masks of more elements are not looked at.
-_LARGEST_MASK = 2**22
 
 
 class NeededBytes(NamedTuple):
@@ -62,7 +61,7 @@ def needed_bytes(
     are given back, ``results`` which are so whole. What nothing reads is a result too, and all that is written to
     tensors from ``outside``.
     """
-    read = {_base(t.ident) for op in ops for t in op.reads}
+    read, calls = {_base(t.ident) for op in ops for t in op.reads}, with_hidden(calls)
     needed: dict[str, Places] = defaultdict(dict)
     for ident, parts in shown.items():
         needed[ident] = dict.fromkeys(parts)
@@ -464,22 +463,19 @@ def _masked(each: Asked) -> Iterator[Region]:
     place, out = int(filled), each.outs[0]
     if len(each.numbers) <= place:
         return
-    mask = each.numbers[place]
-    known = (
-        mask.values is not None and mask.is_constant and mask.dtype == "bool" and mask.values.numel() <= _LARGEST_MASK
-    )
+    mask = known_mask(each.numbers[place])
     for at, shape in enumerate(each.ins):
         takes = (at == 2) if filled else (at == 1)
         region = each.region
-        if known and at != place:
-            region = regions.let_through(region, out, np.asarray(mask.values) == takes)
+        if mask is not None and at != place:
+            region = regions.let_through(region, out, mask == takes)
         yield regions.aligned(region, shape, out)
 
 
 def _triangular(each: Asked) -> Iterator[Region]:
     """Of matrices their triangle."""
     rows, columns = each.outs[0][-2:]
-    if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
+    if all(type(n) is int for n in each.outs[0]) and rows * columns <= LARGEST_MASK:
         triangle = np.tril if each.facts.name == "tril" else np.triu
         kept = triangle(np.ones((rows, columns), bool), each.facts.get("diagonal", 0))
         return iter([regions.let_through(each.region, each.outs[0], kept)])
@@ -564,6 +560,26 @@ def _normed(each: Asked) -> Iterator[Region]:
     return needs.normed(each, last if each.facts.get("dim") is None else [_axis(each)])
 
 
+def _of_scores(each: Asked) -> Iterator[Region]:
+    """A softmax of scores: of rows that see more than one, those that no mask hides."""
+    hidden = each.numbers[0].hidden
+    if hidden is None:
+        yield from _normed(each)
+        return
+    several = np.broadcast_to((~hidden).sum(_axis(each, -1), keepdims=True) != 1, hidden.shape)
+    rows = regions.let_through(each.region, each.outs[0], several)
+    for region in _normed(each._replace(wanted=(rows,))):
+        yield regions.let_through(region, each.ins[0], ~hidden)
+
+
+def _product(each: Asked) -> Iterator[Region]:
+    """A product of matrices, or of tensors whose dimensions have letters, one with zeros that are known."""
+    known = [None if x.hidden is None else ~x.hidden for x in each.numbers]
+    if each.facts.name != "einsum":
+        return needs.multiplied(each, known)
+    return needs.lettered(each, *operand_letters(each.facts.args[0], [*map(len, each.ins)]), known)
+
+
 def _batch_normed(each: Asked) -> Iterator[Region]:
     axes = [d for d in range(len(each.ins[0])) if d != 1] if is_training(each.facts) else []
     return needs.normed_by_channel(each, axes)
@@ -588,7 +604,15 @@ def _scattered(each: Asked) -> Iterator[Region]:
 
 
 def _scattered_by_mask(each: Asked) -> Iterator[Region]:
-    """The values follow one another, so they and the mask are needed up to the last element that is asked for."""
+    """The values follow one another: of a known mask those that the result has, else up to the last of its elements."""
+    chosen = named_elements(each.facts)
+    if chosen is not None and all(type(n) is int for n in each.ins[2]):
+        taken, found = np.zeros(prod(each.ins[2]), bool), _held(each.region, each.outs[0])[chosen]
+        taken[: len(found)] = found
+        yield _beside(each)
+        yield regions.aligned(each.region, each.ins[1], each.outs[0])
+        yield regions.reshaped(tuple(regions.boxes_where(taken)), taken.shape, each.ins[2])
+        return
     count = prod(each.ins[0])
     flat = regions.up_to(regions.reshaped(each.region, each.ins[0], (count,)), (count,), 0)
     yield each.region
@@ -596,6 +620,24 @@ def _scattered_by_mask(each: Asked) -> Iterator[Region]:
         yield regions.reshaped(flat, (count,), each.ins[1])
         if prod(each.ins[2]) >= count:
             yield regions.reshaped(regions.joined(flat, 0, 0, count), (prod(each.ins[2]),), each.ins[2])
+
+
+def _selected_by_mask(each: Asked) -> Iterator[Region]:
+    """Elements that a known mask takes, one after the other."""
+    chosen, x = known_mask(each.numbers[1]), each.ins[0]
+    if chosen is not None and all(type(n) is int for n in x) and np.broadcast_shapes(chosen.shape, x) == x:
+        named = np.zeros(x, bool)
+        named[np.broadcast_to(chosen, x)] = _held(each.region, each.outs[0])
+        boxes = tuple(regions.boxes_where(named))
+        yield boxes if regions.elements_of(boxes, x) == named.sum() else WHOLE
+
+
+def _held(region: Region, shape: Sequence[int]) -> Any:
+    """The elements of a region, as a mask."""
+    held = np.zeros(shape, bool)
+    for box in regions.box_in(region, shape) or ():
+        held[tuple(slice(*edges) for edges in box)] = True
+    return held
 
 
 def _solved(each: Asked) -> Iterator[Region]:
@@ -703,9 +745,7 @@ def _put_in_order(each: Asked) -> Iterator[Region]:
     """Values at places of the elements in order: of known places those that the result has."""
     yield _beside(each)
     if named_elements(each.facts) is not None:
-        asked = np.zeros(each.outs[0], bool)
-        for box in each.region or ():
-            asked[tuple(slice(*edges) for edges in box)] = True
+        asked = _held(each.region, each.outs[0])
         taken = asked.reshape(-1)[known_places(each.numbers[1]) % asked.size]
         yield WHOLE
         yield tuple(regions.boxes_where(taken.reshape(each.ins[2])))
@@ -715,7 +755,7 @@ def _gathered(each: Asked) -> Iterator[Region]:
     """Elements that indices name along an axis: of unknown ones all, of a tensor that is not large those of known."""
     region, (x, index), axis = each.region, each.ins, _axis(each)
     places = known_places(each.numbers[1])
-    if places is None or not x or any(type(n) is not int for n in x) or prod(x) > _LARGEST_MASK:
+    if places is None or not x or any(type(n) is not int for n in x) or prod(x) > LARGEST_MASK:
         yield regions.along(region, x, (axis,))
     else:
         at, named = list(np.indices(index)), np.zeros(x, bool)
@@ -763,7 +803,7 @@ def _laid_over(each: Asked) -> Iterator[Region]:
     def reached(box: regions.Box) -> list[regions.Box] | None:
         sides: list[list[regions.Box]] = []
         for (taps, apart, pad, stride, many), edges in zip(windows, box[-2:], strict=True):
-            if taps * many > _LARGEST_MASK:
+            if taps * many > LARGEST_MASK:
                 return None
             at = np.add.outer(np.arange(taps) * apart - pad, np.arange(many) * stride)
             sides.append(regions.boxes_where(np.isin(at, np.arange(*edges))))
@@ -918,15 +958,15 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(ONE_TRIANGLE,
                     lambda each: needs.batched(each, half="upper" if each.facts.get("upper", False) else "lower")),
     **dict.fromkeys(("linalg_solve_triangular", "_linalg_solve_ex", "cholesky_solve"), _solved),
-    "masked_scatter": _scattered_by_mask, "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
+    "masked_scatter": _scattered_by_mask, "masked_select": _selected_by_mask,
+    "linalg_cross": lambda each: needs.along(each, [_axis(each)], many=2),
     **dict.fromkeys((*REDUCTIONS, "kthvalue", "median", "nanmedian", "mode"), _reduced),
     **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "_cummax_helper", "_cummin_helper"),
                     lambda each: [regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE]),
-    **dict.fromkeys(("softmax", "_softmax", "log_softmax", "_log_softmax", "layer_norm", "native_layer_norm",
-                     "rms_norm"), _normed),
-    **dict.fromkeys(("mm", "bmm", "matmul"), needs.multiplied), **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
+    **dict.fromkeys(("log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed),
+    **dict.fromkeys(SOFTMAXES, _of_scores), **dict.fromkeys(PRODUCTS, _product),
+    **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
     "linear": _linear, "flex_attention": needs.attended, "scaled_dot_product_attention": _attended,
-    "einsum": lambda each: needs.lettered(each, *operand_letters(each.facts.args[0], [*map(len, each.ins)])),
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
                     _resampled),
     **dict.fromkeys((f"upsample_{name}" for name in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")),

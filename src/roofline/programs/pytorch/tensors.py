@@ -223,7 +223,8 @@ class TensorIdentities:
         shown |= {name: [] for name in replaced if name not in shown}  # all of it is written again
         outside = {s.base for s in self._storages.values() if not s.made or s.outside}
         written = {s.ident for s in self._storages.values() if s.outside and s.version}
-        found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
+        with torch._C.DisableTorchFunction(), _disable_current_modes():  # masks are looked at, which is no operation
+            found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
         formats: dict[str, set[str]] = defaultdict(set)
         for tensor in (tensor for op in ops for tensor in op.reads):
             formats[tensor.ident.partition("[")[0]].add(tensor.dtype)

@@ -152,6 +152,8 @@ def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if is_operand(value)]
     amount = maximum(*(value.elements for value in values)) if values else call.results[0].elements
+    named = named_elements(call) if call.name == "masked_scatter" else None
+    amount = amount if named is None else int(named.sum())
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
     return _scattered(call, call.read(*values), amount, adds)
 
@@ -201,14 +203,14 @@ def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> 
 
 
 #: Operations that write elements, each at a place of its own.
-OF_ELEMENTS = ("scatter", "scatter_add", "scatter_reduce", "put")
+OF_ELEMENTS = ("scatter", "scatter_add", "scatter_reduce", "put", "masked_scatter")
 #: Tensors of more elements are not looked at place by place.
 _LARGEST_TARGET = 2**22
 
 
 def is_replacing(call: Call) -> bool:
     """Whether what a call with indices writes is new, and nothing is read of what was there."""
-    new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put")
+    new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put", "masked_scatter")
     return new and not (call.get("accumulate") or call.get("reduce"))
 
 
@@ -220,11 +222,20 @@ def known_places(indices: TensorOperand) -> Any:
     return None if product(values.shape) > MOST_PLACES else np.asarray(values).reshape(-1)
 
 
+def known_mask(mask: Any) -> Any:
+    """Which elements a mask of the program's own takes; None where that is not known."""
+    known = isinstance(mask, TensorOperand) and mask.values is not None and mask.is_constant and mask.dtype == "bool"
+    return np.asarray(mask.values) if known and mask.elements <= _LARGEST_TARGET else None
+
+
 def named_elements(call: Call) -> Any:
     """Where a call writes element by element, as a mask of its result; None where the places are not known."""
     out = call.results[0]
     if call.name not in OF_ELEMENTS or not all(type(n) is int for n in out.shape) or not out.rank:
         return None
+    if call.name == "masked_scatter":
+        chosen = known_mask(call.args[1])
+        return None if chosen is None else np.broadcast_to(chosen, out.shape)
     indices = call.args[1 if call.name == "put" else 2]
     places = known_places(indices)
     if places is None or out.elements > _LARGEST_TARGET:

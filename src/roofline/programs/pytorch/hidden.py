@@ -1,0 +1,102 @@
+"""Scores that a mask of the program's own hides, and weights of an attention that are zero for them.
+
+An attention that is written out masks its scores (``masked_fill``, ``where``, a sum with a mask), takes their softmax
+and multiplies it by values. Values that no query sees are not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from roofline.frozen import replace
+from roofline.programs.pytorch.registry import Call, TensorOperand
+from roofline.programs.pytorch.rules.moving import known_mask
+from roofline.programs.pytorch.rules.sequences import HIDDEN
+
+#: Masks of more elements are not looked at.
+LARGEST_MASK = 2**22
+#: Functions that take the softmax of scores, and products of matrices.
+SOFTMAXES, PRODUCTS = ("softmax", "_softmax", "_safe_softmax"), ("mm", "bmm", "matmul", "einsum")
+
+#: Which elements of a storage are zero (True), or so low that their exponential is zero (False), by its name.
+_Held: TypeAlias = "dict[tuple[str, bool], Any]"
+
+
+def with_hidden(calls: Mapping[int, Call]) -> dict[int, Call]:
+    """The calls in their order; of scores a softmax, of weights a product of matrices has which elements are hidden."""
+    held: _Held = {}
+    found: dict[int, Call] = {}
+    for place, call in sorted(calls.items()):
+        is_product, before = call.name in PRODUCTS, calls.get(place - 1)
+        if held and (is_product or call.name in SOFTMAXES) and call is not before:
+            found[place] = replace(call, args=_told(call.args, held, is_product))
+        else:
+            found[place] = call if call is not before else found[place - 1]
+        masks = [(is_zero, _hidden_by(call, held, is_zero)) for is_zero in (False, True)]
+        for out in call.results:
+            held = {key: mask for key, mask in held.items() if key[0] != _base(out)}
+        for is_zero, mask in masks:
+            if mask is not None and mask.any() and call.results[0].elements == mask.size:
+                flat = np.zeros(mask.size, bool)
+                view = _view(flat, call.results[0])
+                if view is not None:
+                    view[...] = mask
+                    held[_base(call.results[0]), is_zero] = flat
+    return found
+
+
+def _told(value: Any, held: _Held, is_zero: bool) -> Any:
+    """Arguments whose tensors say which of their elements are hidden."""
+    if isinstance(value, list | tuple):
+        return tuple(_told(each, held, is_zero) for each in value)
+    return replace(value, hidden=_where_hidden(value, held, is_zero)) if isinstance(value, TensorOperand) else value
+
+
+def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
+    """Which elements of a call's first result are zero, or very low; None where that is not known."""
+    name, args, shape = call.name, call.args, call.results[0].shape if call.results else ()
+    if name in ("where", "masked_fill") and len(args) == 3:
+        mask, *cases = args if name == "where" else (args[1], args[2], args[0])
+        chosen = known_mask(mask)
+        if chosen is None:
+            return None
+        parts = zip(cases, (chosen, ~chosen), strict=True)
+        masks = [hides & taken for case, taken in parts if (hides := _where_hidden(case, held, is_zero)) is not None]
+    elif name in (*SOFTMAXES, "exp") and is_zero:
+        masks = [_where_hidden(args[0], held, False)]
+        if name != "exp" and masks[0] is not None:
+            masks = [masks[0] & ~masks[0].all(args[1], keepdims=True)]
+    else:
+        sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1}.get(name, 0)
+        sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
+        masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
+    known = [mask for mask in masks if mask is not None and mask.any()]
+    return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)), shape) if known else None
+
+
+def _where_hidden(value: Any, held: _Held, is_zero: bool) -> Any:
+    """Where a number or a tensor is zero, or very low; None where that is not known."""
+    if not isinstance(value, TensorOperand):
+        return np.asarray(value == 0 if is_zero else value <= HIDDEN) if isinstance(value, int | float) else None
+    if value.values is not None and value.is_constant and value.elements <= LARGEST_MASK:
+        return np.asarray(value.values == 0 if is_zero else value.values <= HIDDEN)
+    flat = held.get((_base(value), is_zero))
+    return None if flat is None else _view(flat, value)
+
+
+def _view(flat: Any, operand: TensorOperand) -> Any:
+    """Elements of a storage as a tensor shows them; None where it has not so many."""
+    if operand.layout is None or any(type(n) is not int for n in operand.shape):
+        return None
+    strides, start, width = operand.layout
+    last = start + sum((n - 1) * step for n, step in zip(operand.shape, strides, strict=True))
+    if start % width or last >= flat.size * width:
+        return None
+    return np.lib.stride_tricks.as_strided(flat[start // width :], operand.shape, [n // width for n in strides])
+
+
+def _base(operand: TensorOperand) -> str:
+    return "" if operand.tensor is None else operand.tensor.ident.partition("[")[0]
