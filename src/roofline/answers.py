@@ -76,6 +76,7 @@ CAPABILITIES = {
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
     "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
+    "with_break_evens": "roofline.bounds.break_evens:with_break_evens",
     "beside_by_work": "roofline.bounds.comparison_by_work:beside_by_work",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
@@ -784,6 +785,10 @@ def one_measured(measured: Any, answers: int) -> None:
         raise InputError(f"{spelled('measured')} is a time of one answer, and these are {answers}", hint=hint)
 
 
+#: The most sizes at which the hop is looked for that would change an order.
+MOST_BREAK_EVENS = 4
+
+
 def each_beside(
     machines: Sequence[Any],
     chosen: Sequence[Mapping[str, Any]],
@@ -809,7 +814,7 @@ def each_beside(
     def beside(sizes: Mapping[str, int]) -> Any:
         asked_of = [{**options, **each, **formats, **sizes} for each in own for formats in chosen]
         try:
-            answers = [ask(one) for one in asked_of]
+            answers = [ask(dict(one)) for one in asked_of]
         except LayoutError as wrong:
             name = next((each for each in WAYS if options.get(each) not in (None, 1)), None)
             if len(machines) == 1 or name is None:
@@ -818,15 +823,23 @@ def each_beside(
             hint = f"{wrong.hint}; or one for each machine, as in {spelled(name, '8,4')}{fit}"
             raise LayoutError(wrong.message, hint=hint) from None
         found = side_by_side(answers, names_of(machines, chosen))
-        if not any(name in WORKS for name in chosen[0]):
-            return found
-        ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]
-        return capability("beside_by_work")(found, works_of(chosen) * len(machines), names_of(machines, ways))
+        if len(answers) > 1 and any(name in WORKS for name in chosen[0]):
+            ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]
+            found = capability("beside_by_work")(found, works_of(chosen) * len(machines), names_of(machines, ways))
+
+        def again(at: int, figures: Mapping[str, float]) -> Any:
+            one = dict(asked_of[at])
+            if "set_" in one:  # as words of a command line
+                return ask({**one, "set_": (*(one["set_"] or ()), *(f"{name}={of!r}" for name, of in figures.items()))})
+            return ask({**one, "set": {**(one.get("set") or {}), **figures}})
+
+        few = len(answers) > 1 and len(rows) <= MOST_BREAK_EVENS
+        return capability("with_break_evens")(found, again) if few else found
 
     listed = sizes_listed(options) if by_size or len(machines) * len(chosen) > 1 else {}
+    rows = list(product(*listed.values()) if crossed else zip(*listed.values(), strict=False))
     if not listed:
         return beside({})
-    rows = list(product(*listed.values()) if crossed else zip(*listed.values(), strict=False))
     if not crossed and len({len(values) for values in listed.values()}) > 1:
         said = ", ".join(f"{len(values)} of {spelled(name)}" for name, values in listed.items())
         raise InputError(f"sizes do not go in pairs: {said}", hint="lists of one length, or one value")

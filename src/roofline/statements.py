@@ -129,10 +129,28 @@ class SizeCondition(Assumption):
 
 
 class Gap(Statement):
-    """Something that is not in an answer; its kind is one of :data:`GAP_KINDS`."""
+    """Something that is not in an answer; its kind is one of :data:`GAP_KINDS`.
 
-    __slots__ = ()
+    ``figure`` is the path of the figure of the machine that would fill it, as it is set: ``xgmi.latency``.
+    """
+
+    __slots__ = ("_figure",)
     KINDS = GAP_KINDS
+    _figure: str
+
+    def __new__(cls, kind: str, text: str, figure: str = "") -> Self:
+        made = super().__new__(cls, kind, text)
+        made._figure = figure
+        return made
+
+    @property
+    def figure(self) -> str:
+        """The path of the figure that is missing; empty where no single one is."""
+        return self._figure
+
+    def __reduce__(self) -> Any:
+        """A copy lacks the same figure."""
+        return type(self), (self._kind, str(self), self._figure)
 
 
 def assume(kind: str, lines: Iterable[str]) -> list[Assumption]:

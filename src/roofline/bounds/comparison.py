@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import groupby, product
-from typing import Any
+from typing import Any, Self
 
 from roofline.answers import (
     AS_EXPECTED,
@@ -42,7 +42,7 @@ from roofline.answers import (
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
 from roofline.bounds.cost import BY_FORM, DOLLARS_OF_ANSWERS
 from roofline.errors import InputError, suggest
-from roofline.frozen import NamedTuple, dataclass, once
+from roofline.frozen import NamedTuple, dataclass, once, replace
 from roofline.hardware.figures import told_apart
 from roofline.hardware.machine import Machine
 from roofline.quantity import (
@@ -52,6 +52,7 @@ from roofline.quantity import (
     format_count,
     format_number,
     format_percent,
+    format_quantity,
     format_range,
     format_times,
     in_a_row,
@@ -106,10 +107,19 @@ SHOWN, LONGEST_SUBJECT = 16, 60
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SideBySide(Answer):
-    """Several answers, named; ``rows`` align what they say by name."""
+    """Several answers, named; ``rows`` align what they say by name.
+
+    ``break_evens`` are of each answer that lacks the latency of a hop, by the name of a fact: the latency, in seconds,
+    up to which it is better than the best of those timed whole.
+    """
 
     names: tuple[str, ...]
     answers: tuple[Any, ...]
+    break_evens: tuple[Mapping[str, float], ...] = ()
+
+    def with_break_evens(self, found: tuple[Mapping[str, float], ...]) -> Self:
+        """The same answers with the latencies that would change their order."""
+        return replace(self, break_evens=found)
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -271,7 +281,7 @@ class SideBySide(Answer):
     def times_the_best(self) -> list[float | None]:
         """How many times the least time of those that can be run each takes; None where it has no such figure."""
         least = self._least
-        return [time if time is None or least is None else _times(time, least) for time in self.ranked]
+        return [None if time is None or least is None else _times(time, least) for time in self.ranked]
 
     @property
     def _least(self) -> float | None:
@@ -314,7 +324,7 @@ class SideBySide(Answer):
     def one_line(self) -> str:
         """Who is fastest, on what it does not fit, and who is not ranked."""
         out = [f"; {each[0].upper()} on {who}" for who, each in zip(self.names, self.obstacles, strict=True) if each]
-        out += [f"; NOT RANKED: {who}" for who, gaps in zip(self.names, self.untimed, strict=True) if gaps]
+        out += [f"; NOT RANKED: {who}" for who, decided in zip(self.names, self.decided, strict=True) if not decided]
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
         first = f"{self.lead} of " if ranks else ""
         return f"SideBySide: {first}{', '.join(self.names)}{''.join(out)}"
@@ -353,6 +363,7 @@ class SideBySide(Answer):
         verdicts = [*self.verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
         if verdicts:
             yield Sentences(verdicts)
+        yield from self.timed_in_part()
         if verdicts or any(self.untimed):
             yield BLANK
         yield from self.fact_tables()
@@ -404,9 +415,14 @@ class SideBySide(Answer):
 
     def not_ranked(self) -> Iterator[Section]:
         """Who is not timed whole, with what is left out."""
-        for who, gaps in zip(self.names, self.untimed, strict=True):
-            if gaps:
+        for who, gaps, decided in zip(self.names, self.untimed, self.decided, strict=True):
+            if not decided:
                 yield Sentences([f"NOT RANKED: {who}", *gaps], "alert")
+
+    def timed_in_part(self) -> Iterator[Section]:
+        """What is not timed of those that are ranked all the same."""
+        pairs = zip(self.names, self.untimed, self.decided, strict=True)
+        yield Sentences([f"{who}: {gap}" for who, gaps, decided in pairs if decided for gap in gaps], "quiet")
 
     def ratio_cells(self) -> list[Cell]:
         """How many times the least each takes, the least marked."""
@@ -464,6 +480,8 @@ class SideBySide(Answer):
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
         where = f" of those{self._whose}" if 0 < len(fits) < len(self.names) else self._where_none_can
+        if unless := self.unless(self.headline, f"has the lowest {self._what_ranks}"):
+            return unless
         if self.may_be_beaten(self.headline):
             if sum(value is not None for value in self.ranked) == 1:
                 return f"{self.fastest} alone is timed whole"
@@ -513,6 +531,65 @@ class SideBySide(Answer):
         fits = [fits is wanted or fits for fits in self.fitting]
         return _is_open(*([each for each, here in zip(of, fits, strict=True) if here] for of in (facts, parts)))
 
+    def best_whole(self, name: str) -> float | None:
+        """The best figure of a fact of those that are timed whole, and fit where any fits; None where none has one."""
+        said = [fact for fact in self._in_the_running(self.facts[name]) if fact and is_number(fact.value)]
+        values = [float(fact.value) for fact in said]
+        return (min if said[0].better == "less" else max)(values) if values else None
+
+    def challengers(self, name: str) -> list[list[str] | None]:
+        """Of each answer the figures whose lack leaves open whether it is the best in a fact; None where it is not.
+
+        Empty where no single figure fills what is not timed.
+        """
+        best, parts = self.best_whole(name), self.partial.get(name) or (None,) * len(self.names)
+        if best is None or not self.may_be_beaten(name):
+            return [None] * len(self.names)
+        figures = [[getattr(gap, "figure", "") for gap in gaps] for gaps in self.untimed]
+        wanted = any(self.fitting)
+        return [
+            (own if all(own) else [])
+            if part and is_number(part.value) and fits in (True, wanted)
+            and (part.value < best if part.better == "less" else part.value > best)
+            else None
+            for own, part, fits in zip(figures, parts, self.fitting, strict=True)
+        ]  # fmt: skip
+
+    def unless(self, name: str, verb: str, of: str = "") -> str:
+        """Who does what ``verb`` says unless a hop takes long, against the best that is timed whole; else empty."""
+        challengers = self.challengers(name)
+        open_ = [at for at, figures in enumerate(challengers) if figures is not None]
+        if not open_ or not all(name in self._break_evens[at] for at in open_):
+            return ""
+        facts, parts = self.facts[name], self.partial[name]
+        leaders = best_of(self.names, self._in_the_running(facts)) or [str(self.fastest)]
+        whole = next(fact for who, fact in zip(self.names, facts, strict=True) if who in leaders and fact)
+        verb = verb if len(open_) == 1 else f"is ahead of {in_a_row(leaders)}"
+        against = f"against {_written(whole)}{of} of {in_a_row(leaders)}"
+        return "; ".join(
+            f"{self.names[at]} {verb} unless a hop there takes over "
+            f"{format_quantity(self._break_evens[at][name], 's', 2)}: {_side(part)} {_written(part)} {against}"
+            for at, part in enumerate(parts)
+            if at in open_ and part is not None
+        )
+
+    @property
+    def _break_evens(self) -> Sequence[Mapping[str, float]]:
+        return self.break_evens or ({},) * len(self.names)
+
+    @once
+    def decided(self) -> list[bool]:
+        """Whether each stands in its place: timed whole, or worse by what is timed, or better up to a known hop."""
+        contests = [self.headline, *self.ranked_costs()] if self.ranked and len({*self.policies}) == 1 else []
+        open_ = [self.challengers(name) for name in contests]
+        if not contests or None in map(self.best_whole, contests):
+            return [not gaps for gaps in self.untimed]
+        pairs = [(name, of) for name, of in zip(contests, open_, strict=True)]
+        return [
+            not gaps or all(of[at] is None or name in self._break_evens[at] for name, of in pairs)
+            for at, gaps in enumerate(self.untimed)
+        ]
+
     def even_in_words(self) -> str:
         """Who have the same headline, where it is even: all, or those that it fits on, or that are timed whole.
 
@@ -543,7 +620,9 @@ class SideBySide(Answer):
             facts = self.facts[name]
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
             where = _TIMED_WHOLE if self.may_be_beaten(name) else ""
-            if len(found) > 1:
+            if unless := self.unless(name, "is the cheapest", f" {name.removeprefix('$ ')}"):
+                yield unless
+            elif len(found) > 1:
                 least = min(float(fact.value) for fact, _ in found)
                 first = [self.names[at] for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
                 stem, form = _form_of(name)
@@ -1085,8 +1164,10 @@ class SideBySideBySize(Answer):
         yield Headline(self.subject, "side by side" if len(self.names) > 1 else f"on {self.names[0]}")
         if len(self.names) > 1:
             yield BLANK
-            yield from next((one for one in self.each if any(one.untimed)), self.each[0]).not_ranked()
+            open_ = next((one for one in self.each if not all(one.decided)), None)
+            yield from (open_ or self.each[0]).not_ranked()
             yield Sentences(self._verdict())
+            yield from (open_ or next((one for one in self.each if any(one.untimed)), self.each[0])).timed_in_part()
         for work, part in self.by_work().items():
             yield from (BLANK, Headline(work, level=2)) if work else ()
             yield from part.tables_by_size()
@@ -1215,6 +1296,8 @@ def _lead(one: SideBySide) -> str:
         return f"nothing {'fits' if one.all_by_room else 'runs'}"
     if one.is_even:
         return one.even_in_words()
+    if one.ranked and (unless := one.unless(one.headline, "has the lowest floor")):
+        return unless
     where = _TIMED_WHOLE if one.ranked and one.may_be_beaten(one.headline) else ""
     return "no time is known" if one.fastest is None else f"{one.lead}{where}"
 

@@ -26,15 +26,19 @@ MACHINES = "machines"
 class SideBySideByWork(SideBySide):
     """Answers about several ``works``, one an answer; ``places`` name each among those about its work."""
 
-    works: tuple[str, ...]
-    places: tuple[str, ...]
+    works: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     @once
     def parts(self) -> dict[str, SideBySide]:
         """The answers about each work side by side."""
         each = {work: _positions(self.works, work) for work in self.works}
         return {
-            work: SideBySide(tuple(self.places[at] for at in own), tuple(self.answers[at] for at in own))
+            work: SideBySide(
+                tuple(self.places[at] for at in own),
+                tuple(self.answers[at] for at in own),
+                tuple(self.break_evens[at] for at in own) if self.break_evens else (),
+            )
             for work, own in each.items()
         }
 
@@ -164,7 +168,7 @@ class SideBySideByWork(SideBySide):
 def beside_by_work(found: SideBySide, works: Sequence[str], places: Sequence[str]) -> SideBySide:
     """The same answers by the work that they are about, where there are several works and machines or formats."""
     is_several = len({*works}) > 1 and (len({*places}) > 1 or not all(hasattr(each, "model") for each in found.answers))
-    return SideBySideByWork(found.names, found.answers, tuple(works), tuple(places)) if is_several else found
+    return SideBySideByWork(found.names, found.answers, (), tuple(works), tuple(places)) if is_several else found
 
 
 def _positions(names: Sequence[str], wanted: str) -> list[int]:

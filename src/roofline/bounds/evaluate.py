@@ -253,15 +253,15 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
     said = format_quantity(amount, unit) if isinstance(amount, int | float) else amount
     count = "" if amount is None or is_array(amount) else f" ({said})"
     kind = "latency" if key.quantity == "hops" else "rate"
-    named = ""
+    named = figure = ""
     if key.quantity == "hops":
         over = machine.mesh.segment(key.place) if machine.mesh is not None else None
-        whose = f"setting {machine.key}." if machine.vendor else ""
-        named = f"{whose}{'link' if over is None else over.link}.latency"
+        figure = f"{'link' if over is None else over.link}.latency"
+        named = f"setting {machine.key}.{figure}" if machine.vendor else figure
     elif key.quantity == "flops" and not machine.vendor:  # a machine of the user's own figures
         named = f"{key.place}.{key.dtype}"
     own = f": {named} gives it one" if named else ""
-    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it{own}")
+    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it{own}", figure)
 
 
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:

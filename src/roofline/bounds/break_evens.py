@@ -1,0 +1,63 @@
+"""How long a hop of an unknown latency may take before it changes which of several answers is the best.
+
+>>> from roofline import llm
+>>> found = llm("llama-3-70b", on="h100:8,mi300x:8", tensor=8, batch=64, context=8192)
+>>> [f"{at['a token at best'] * 1e6:.0f} us" for at in found.break_evens if at]
+['72 us']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from roofline.bounds.comparison import SideBySide
+from roofline.bounds.comparison_by_work import SideBySideByWork
+from roofline.errors import RooflineError
+from roofline.sizes import is_number
+
+#: The longest hop that is tried, the shortest, and how close a break-even is found.
+LONGEST, SHORTEST, CLOSE = 1.0, 1e-9, 1.002
+
+#: Asks for the answer at a place again, with other figures of its machine.
+Again = Callable[[int, Mapping[str, float]], Any]
+
+
+def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
+    """The same answers, with the latency at which one that lacks it is as good as the best that is timed whole."""
+    contests = found.parts.values() if isinstance(found, SideBySideByWork) else [found]
+    at_of: list[dict[str, float]] = [{} for _ in found.names]
+    for one in contests:
+        places = [next(at for at, each in enumerate(found.answers) if each is answer) for answer in one.answers]
+        for name in (one.headline, *one.ranked_costs()) if len(set(one.policies)) == 1 else ():
+            for at, figures in zip(places, one.challengers(name), strict=True):
+                longest = None if figures is None else _break_even(one, name, figures, partial(again, at))
+                if longest is not None:
+                    at_of[at][name] = longest
+    return found.with_break_evens(tuple(at_of)) if any(at_of) else found
+
+
+def _break_even(
+    found: SideBySide, name: str, figures: list[str], ask: Callable[[Mapping[str, float]], Any]
+) -> float | None:
+    """The latency at which a fact is that of the best that is timed whole: found by halving, as it only gets worse."""
+    best = found.best_whole(name)
+
+    def is_better(latency: float) -> bool | None:
+        try:
+            facts = ask(dict.fromkeys(figures, latency)).facts()
+        except RooflineError:
+            return None
+        fact = next((fact for fact in facts if fact.name == name), None)
+        if fact is None or not is_number(fact.value):
+            return None
+        return bool(fact.value < best if fact.better == "less" else fact.value > best)
+
+    low, high = SHORTEST, LONGEST
+    if not is_better(low) or is_better(high) is not False:
+        return None
+    while high / low > CLOSE:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if is_better(middle) else (low, middle)
+    return float((low * high) ** 0.5)
