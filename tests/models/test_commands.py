@@ -256,7 +256,13 @@ PRINTED = {
         "times as fast as",
         "best with",
     ),
-    "disaggregation": ("prefill on 8 x NVIDIA H100", "prefill servers for each that decodes", "8 x 50 GB/s"),
+    "disaggregation": (
+        "first token after",
+        "one server of each:",
+        "prefill on 8 x NVIDIA H100",
+        "prefill servers for each that decodes",
+        "8 x 50 GB/s",
+    ),
     "cost": ("a million input tokens:", "a million output tokens:", "$", "kWh", "data sheet's 700 W"),
     "fewest": ("2 hold it by memory", "fits on h200:2 with --tensor 2", "in equal parts: 2 (--tensor 2)"),
     "advice": ("faster  decode, for the same tokens", "int4 weights", "keys and values", "tensor 16, 16 chips"),
@@ -273,6 +279,15 @@ def test_further_answers(key: str, capsys: Capture) -> None:
     assert found[key]
     for other in set(FURTHER) - {key, "generation"}:
         assert other not in found
+
+
+def test_prefill_on_chips_of_its_own_is_the_first_that_is_said(capsys: Capture) -> None:
+    """The answer that was asked for, not that of prefill on the chips that decode."""
+    lines = run(capsys, *SPLIT, *FURTHER["disaggregation"]).splitlines()
+    assert [line.strip().split(":")[0][:17] for line in lines[2:5]] == [
+        "prefill and decod", "first token after", "one server of eac",
+    ]  # fmt: skip
+    assert any(line.strip().startswith("with prefill on the same chips: answers of 100 tokens") for line in lines)
 
 
 def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:

@@ -233,6 +233,8 @@ def test_servers_keep_pace_at_the_ratio() -> None:
     assert found.transfer_rate == pytest.approx(2 * found.cache_bytes / prefill, rel=1e-12)
     answers = 48 / sum(steps)
     assert found.answers_per_second_per_chip == pytest.approx(answers / (4 + found.ratio * 8), rel=1e-9)
+    assert found.time_to_first_token == pytest.approx(prefill + found.transfer_time, rel=1e-12)  # type: ignore[operator]
+    assert found.tokens_per_second == pytest.approx(40 * min(answers, 2 / prefill), rel=1e-9)
 
 
 def test_what_is_kept_follows_the_layers_and_the_copies() -> None:
@@ -269,8 +271,10 @@ def test_whole_servers_leave_prefill_no_slower(ratio: float) -> None:
 def test_a_link_given_and_one_too_slow() -> None:
     both: dict[str, Any] = {"prefill": {"on": "h100"}, "decode": {"on": "h100"}}
     fast = disaggregate("llama-3-8b", prompt=4000, output=300, link="100 GB/s", **both)
-    slow = disaggregate("llama-3-8b", prompt=4000, output=300, link="1 GB/s", **both)
+    slow = disaggregate("llama-3-8b", prompt=4000, output=300, batch=64, link="1 GB/s", **both)
     assert (fast.link, fast.keeps_pace, slow.keeps_pace) == (1e11, True, False)
+    assert slow.tokens_per_second == pytest.approx(300 * 1e9 / slow.cache_bytes)
+    assert "the hand-over sets the pace" in str(slow)
     with pytest.raises(RooflineError, match="an answer of one token takes no decode step"):
         disaggregate("llama-3-8b", prompt=4000, output=1, **both)
 

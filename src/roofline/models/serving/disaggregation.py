@@ -33,7 +33,7 @@ from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import format_amount, format_number, parse
+from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, is_zero
@@ -121,6 +121,22 @@ class Disaggregation(Answer):
         return None if self.link is None else self.cache_bytes / (self.link * (self.links // self.copies))
 
     @property
+    def time_to_first_token(self) -> float | None:
+        """Seconds of prefill and of the hand-over to the chips that decode; None where no link is known."""
+        return None if self.transfer_time is None else self.prefill_time + self.transfer_time
+
+    @property
+    def answers_by(self) -> dict[str, float]:
+        """Answers a second that prefill, decode and the hand-over allow of one server of each kind."""
+        found = {"prefill": self.prefill_batch / self.prefill_time, "decode": self.answers_per_second}
+        return found if self.link is None else {**found, "the hand-over": self.link * self.links / self.cache_bytes}
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens a second of one server of each kind: as many as the slowest part allows."""
+        return self.output * min(self.answers_by.values())
+
+    @property
     def transfer_rate(self) -> float:
         """Bytes a second that a prefill server has to send to keep pace."""
         return self.cache_bytes * self.prefill_batch / self.prefill_time
@@ -139,7 +155,16 @@ class Disaggregation(Answer):
         """How many servers of each kind, and what goes between them."""
         first, other = self.rounded
         rate = format_number(self.answers_per_second_per_chip)
+        token = format_amount(self.step_time, "s")
+        waits = "" if self.transfer_time is None else f", and {format_amount(self.transfer_time, 's')} of hand-over"
+        whole = format_amount(self.time_to_first_token or self.prefill_time, "s")
+        slow = min(self.answers_by, key=self.answers_by.__getitem__)
+        busy = (f"{of} {format_percent(self.answers_by[slow] / most)}" for of, most in self.answers_by.items())
         lines = [
+            f"first token after {whole}: {format_amount(self.prefill_time, 's')} of prefill{waits}; then {token} a "
+            "token",
+            f"one server of each: {format_number(self.tokens_per_second)} tokens/s; {slow} sets the pace "
+            f"(busy: {', '.join(busy)})",
             f"prefill on {_server(self.prefill_chips, self.prefill_target)}: {self.prefill_batch} x {self.prompt:,} "
             f"tokens in {format_amount(self.prefill_time, 's')}",
             f"decode on {_server(self.decode_chips, self.decode_target)}: {self.batch:,} at once, {self.steps:,} steps "
@@ -174,6 +199,7 @@ class Disaggregation(Answer):
             "decode": {**decode, "step_time": self.step_time, "steps": self.steps},
             "servers_ratio": self.ratio,
             "servers": list(self.rounded),
+            **attributes(self, "time_to_first_token", "tokens_per_second"),
             **attributes(self, "chips_ratio", "answers_per_second_per_chip", "cache_bytes", "link"),
             **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
             **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second"),

@@ -33,7 +33,7 @@ from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
-from roofline.sections import paragraph
+from roofline.sections import BLANK, paragraph
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_one, is_zero
 from roofline.statements import Assumption
@@ -113,7 +113,9 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     batch, prompt = asked.need("output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
-    return FurtherAnswer("generation", answer, answer.details, answer.said, first=True)
+    apart = asked.wanted["prefill_on"] is not None
+    lead = f"with prefill on the same chips: {answer.said}" if apart else answer.said
+    return FurtherAnswer("generation", answer, answer.details, lead, first=not apart)
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
@@ -192,7 +194,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
         form=asked.wanted["form"],
         **shared,
     )
-    return _answer("disaggregation", answer)
+    return FurtherAnswer("disaggregation", answer, lambda: (*answer.sections()[1:], BLANK), first=True)
 
 
 def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
