@@ -31,9 +31,14 @@ MESSAGES = [
     (["bound", MATMUL, "--batch-size", "8"], "No such option '--batch-size'; sizes are given by name: B=64."),
     (
         ["plot", "llama-3-8b", "--on", "h100", "--batch", "8"],
-        "is a model, and this is about a line of notation; its steps",
+        "is a model, and this is about a line of notation; its roofline is drawn by roofline llm llama-3-8b --on h100",
     ),
-    (["plot", "llama-3-8b", "--tensor", "8"], "its steps are drawn by roofline sweep llama-3-8b --on h100"),
+    (["plot", "llama-3-8b", "--tensor", "8"], "its steps by roofline sweep llama-3-8b --on h100"),
+    (
+        ["solve", "llama-3-8b", "--for", "batch", "--on", "h100", "--context", "2k"],
+        "from which batch on its decode is compute-bound is said by roofline llm llama-3-8b --on h100 --context",
+    ),
+    (["advise", "llama-3-8b", "--on", "h100", "--batch", "8"], "its steps are asked by roofline llm llama-3-8b --on"),
     (
         ["formula", "llama-3-8b", "--on", "h100:n", "--n", "8"],
         "No such option '--n'; a number of chips is written n=8.",

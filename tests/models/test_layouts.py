@@ -223,6 +223,18 @@ def test_copies_that_wait_are_said(capsys: Capture) -> None:
     assert "wait" not in run(capsys, *words, "h200:8", "--batch", "8")
 
 
+def test_a_table_of_contexts_says_where_each_flips() -> None:
+    """As a question of one context does."""
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "kv": "int4"}
+    first, other = (
+        llm("llama-2-70b", batch=1, context=context, **asked).compute_bound_from()["whole"] for context in (256, 1000)
+    )
+    table = llm("llama-2-70b", batch=[1, 1, 8, 8], context=[256, 1000] * 2, front=True, **asked).front
+    said = f"compute-bound from batch {first:,} after 256 tokens and from batch {other:,} after 1,000 tokens; the"
+    assert first < other
+    assert said in " ".join(str(table).split())
+
+
 def test_a_table_of_batches_says_where_it_flips(capsys: Capture) -> None:
     words = ("llm", "llama-3-8b", "--on", "l40s", "--context", "4k", "--weights", "fp8", "--batch")
     flips = (

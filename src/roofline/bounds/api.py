@@ -30,7 +30,7 @@ from roofline.notation import program
 from roofline.notation.structure import Program
 from roofline.ops import formula_names, read_names
 from roofline.quantity import kind_of
-from roofline.signatures import NAMED_SIZES, call, spelled, takes, wrong_kind
+from roofline.signatures import NAMED_SIZES, call, either, spelled, takes, wrong_kind
 from roofline.sizes import Size, is_array, plain_number
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def _parsed(text: str, compute: Any) -> Program:
             hint = f"write them as '{dtype}[{m}, {k}] * {dtype}[{k}, {n}]'"
             raise InputError(f"{text.strip()} are the sizes m, n, k of a matmul", hint=hint) from None
         asked = f"{call('llm', text.strip(), on='h100')}, with {spelled('advise', True)} for what would move it"
-        refuse_model(text, "a line of notation", f"ask llm, as in {asked}; or train, formula, sweep or model")
+        drawn = either(f"; `roofline llm {text.strip()} --on h100 --context 2k -o roof.svg` draws its roofline", "")
+        refuse_model(text, "a line of notation", f"ask llm, as in {asked}{drawn}; or train, formula, sweep or model")
         raise
 
 

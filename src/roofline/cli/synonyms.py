@@ -189,7 +189,13 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         takes_model = "--batch" in known or any(each.name == "model" for each in context.command.params)
         is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
         if is_of_steps and not takes_model and (model := _shipped_model(words)):
-            steps = f"its steps are drawn by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg"
+            says = {
+                "plot": f"its roofline is drawn by roofline llm {model} --on h100 --context 2k -o roof.svg, its steps "
+                f"by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg",
+                "solve": f"from which batch on its decode is compute-bound is said by roofline llm {model} --on h100 "
+                "--context 2k,32k --batch 1:256:*2",
+            }
+            steps = says.get(context.command.name or "", f"its steps are asked by roofline llm {model} --on h100")
             return f"{model} is a model, and this is about a line of notation; {steps}"
         return said or near or elsewhere
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:

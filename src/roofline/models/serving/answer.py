@@ -41,7 +41,7 @@ from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
 from roofline.models.serving.served_model import asked_model
-from roofline.quantity import agree, format_amount, format_number, format_percent
+from roofline.quantity import agree, format_amount, format_number, format_percent, in_a_row
 from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
@@ -49,6 +49,9 @@ from roofline.statements import HEADLINE_GAPS, Assumption, by_what_is_timed, wit
 from roofline.work import Op
 
 SCHEMA = "roofline/llm/1"
+
+#: The most contexts of which is said where decode becomes compute-bound.
+MOST_CONTEXTS = 4
 
 #: Phases that may be asked for alone.
 _ASKED_ALONE = ("prefill", "decode")
@@ -476,13 +479,17 @@ class Serving(Comparable):
         """Whether the larger of the two steps fits the memory of a chip; None where its capacity is not known."""
         return self.memory.fits
 
-    def compute_bound_from(self) -> dict[str, int | None] | None:
-        """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch."""
-        context = None if self.decode is None else self.decode.sizes["context"]
+    def compute_bound_from(self, context: int | None = None) -> dict[str, int | None] | None:
+        """The batches from which decode is compute-bound, as a whole and for the matrices alone; None: at no batch.
+
+        After ``context`` tokens: by default those asked for, where that is one number.
+        """
+        context = self.decode.sizes["context"] if context is None and self.decode is not None else context
         if self.decode is None or not isinstance(context, int) or self.ways.pipeline > 1 or not self.decode.ops:
             return None
+        counted = {**self._counted, "context": context}
         return {
-            name: compute_bound_batch(self._local, self.decode.machine, attention=attention, **self._counted)
+            name: compute_bound_batch(self._local, self.decode.machine, attention=attention, **counted)
             for name, attention in (("whole", True), ("matrices", False))
         }
 
@@ -520,16 +527,26 @@ class Serving(Comparable):
 
     def where_it_flips(self) -> list[str]:
         """A line of the batches from which decode is compute-bound, and how many memory holds, where that is known."""
-        flips = self.compute_bound_from()
+        asked: Any = None if self.decode is None else self.decode.sizes["context"]
+        contexts = sorted({*map(int, asked.ravel().tolist())}) if is_array(asked) else [asked]
+        at = {context: self.compute_bound_from(context) for context in contexts[:MOST_CONTEXTS]}
+        flips = next(iter(at.values()))
         if flips is None:
             return []
         kept, copies = self.memory.parts.get("kv", 0), self.ways.copies
         grows = "keys and values grow" if is_array(kept) or kept else "what a sequence keeps grows"
         never = f"at no batch: {grows} with it{self._attention_against_ridge()}"
-        whole = never if flips["whole"] is None else f"from batch {flips['whole']:,}"
+        starts = {context: each["whole"] for context, each in at.items() if each is not None}
+        if all(batch is None for batch in starts.values()):
+            whole = never
+        else:
+            after = {context: f" after {context:,} tokens" * (len(at) > 1) for context in at}
+            said = (f"{'at no batch' if n is None else f'from batch {n:,}'}{after[at]}" for at, n in starts.items())
+            whole = in_a_row(list(said))
         alone = "at no batch"
         if flips["matrices"] is None:
-            link = network_at_any_batch(self._local, self._phase.machine, **self._counted)
+            counted = {**self._counted, "context": contexts[0]}
+            link = network_at_any_batch(self._local, self._phase.machine, **counted)
             alone += f": {link} takes longer than they do" if link else ""
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
