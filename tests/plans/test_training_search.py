@@ -126,7 +126,8 @@ def test_microbatches_of_a_mixture_are_tried_at_once() -> None:
     found = search_training("mixtral-8x7b", **asked)
     assert found.best is not None
     layouts = {"tensor": (1, 2, 4, 8), "checkpoint": ("none", "selective", "full"), "microbatches": (1, 2, 4, 8)}
-    assert found.best.time == pytest.approx(min(times_that_fit("mixtral-8x7b", asked, layouts)), rel=1e-9)
+    least = min(times_that_fit("mixtral-8x7b", asked, layouts))
+    assert least * (1 - 1e-9) <= found.best.time <= 1.01 * least
 
 
 def test_equally_fast_layouts_are_told_apart() -> None:
@@ -220,3 +221,14 @@ def test_layouts_that_differ_by_rounding_take_as_long() -> None:
     first, second = (each.answer.time for each in found.fitting[:2])
     assert second == pytest.approx(first, rel=1e-12)
     assert found.reasons[0] == f"the next, {found.fitting[1].layout}, takes as long"
+
+
+def test_floors_within_one_per_cent_are_ranked_op_by_op() -> None:
+    """A microsecond of a step of seconds decides nothing: the layout that needs the least overlap is taken."""
+    found = search_training("llama-3-8b", on="h100:64", batch_tokens=2**20)
+    times = [float(each.answer.time) for each in found.fitting]
+    tied = [each for each in found.fitting if float(each.answer.time) <= 1.01 * min(times)]
+    assert len(tied) > 1
+    assert float(found.best.op_by_op) == min(float(each.answer.op_by_op) for each in tied)
+    assert sorted(times[len(tied) :]) == pytest.approx(times[len(tied) :], rel=1e-8)
+    assert f"{len(tied)} are within 1%: op by op this takes the least of them" in " ".join(found.reasons)

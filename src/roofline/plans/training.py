@@ -13,7 +13,7 @@ that send more, as these only take longer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -59,6 +59,9 @@ LONG_SEQUENCE = 32_768
 
 #: Times that differ by less are equal: the fewest microbatches are taken.
 SAME = 1e-9
+
+#: Floors this close rank nothing: of those the least op by op is taken.
+TIE = 0.01
 
 #: Layouts that are shown.
 MOST_ROWS = 10
@@ -174,6 +177,11 @@ class TrainingPlan(Answer):
             paid = ", ".join(_paid_more(others[0].answer, best))
             times = f"{format_amount(more, 's')} more ({_over(others[0], first).text}): {paid}"
             lines.append(f"the next, {others[0].layout}, takes {times if paid else 'as long'}")
+        limit = (1 + TIE) * min(float(each.answer.time) for each in self.fitting)
+        tied = [each for each in self.fitting if float(each.answer.time) <= limit]
+        if len({float(f"{float(each.answer.op_by_op):.9g}") for each in tied}) > 1:
+            own = format_amount(best.op_by_op, "s")
+            lines.append(f"{len(tied)} are within {format_percent(TIE)}: op by op this takes the least of them, {own}")
         least = min(self.fitting, key=lambda each: float(each.answer.op_by_op))
         if self._are_floors and float(least.answer.op_by_op) < (1 - SAME) * float(best.op_by_op):
             ours, theirs = (format_amount(each.op_by_op, "s") for each in (best, least.answer))
@@ -282,7 +290,7 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         said = f"{stopped(len(found), len(layouts), 'layouts')}: the others were not tried"
     if all(each.answer is None for each in found):
         raise InputError(found[0].reason)
-    fitting = sorted((each for each in found if not each.kind), key=_order)
+    fitting = _ranked([each for each in found if not each.kind])
     ranked = [
         each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]).text} the time")
         for number, each in enumerate(fitting)
@@ -290,10 +298,15 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
     return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said, unnumbered)
 
 
-def _order(each: TrainingChoice) -> tuple[float, float, float]:
-    """The fastest first; of equal ones the least op by op, then the least on the network."""
-    found = each.answer
-    return float(f"{float(found.time):.9g}"), float(f"{float(found.op_by_op):.9g}"), _network_time(found)
+def _ranked(choices: Sequence[TrainingChoice]) -> list[TrainingChoice]:
+    """The fastest first; of those in a :data:`TIE` with it the least op by op, then the least on the network."""
+    tied = (1 + TIE) * min((float(each.answer.time) for each in choices), default=0.0)
+
+    def order(each: TrainingChoice) -> tuple[float, float, float]:
+        time, op_by_op = (float(f"{float(one):.9g}") for one in (each.answer.time, each.answer.op_by_op))
+        return 0.0 if time <= tied else time, op_by_op, _network_time(each.answer)
+
+    return sorted(choices, key=order)
 
 
 def _network_time(found: Training) -> float:
@@ -371,7 +384,7 @@ def _fastest_that_fits(
             if fastest:
                 untried = untried[:place]  # whatever runs more again, or sends more, takes longer
                 break
-    return min(found, key=_order, default=last)
+    return _ranked(found)[0] if found else last
 
 
 def _numbers(most: int) -> Any:
