@@ -239,7 +239,8 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     assert keeps == [False] * (len(counts) - 1) + [True]
     easy = plan("llama-3-8b", on="h100", rate=1, prompt=300, output=100, formats="bf16")
     assert "with the step times measured on vllm it keeps the limits: TTFT p95" in " ".join(str(easy).split())
-    assert "a floor of 2 chips" in " ".join(said.split())
+    whole = next(each for each in found.choices if each.deployment.replica.formats == "bf16")
+    assert f"a floor of 2 chips; in bf16, {whole.chips} chips: {whole.deployment}" in " ".join(said.split())
     assert "by floors, take h100:1" in str(easy)
     assert "1 chip, the fewest" in " ".join(str(easy).split())
     assert "was not asked for" not in str(easy)

@@ -397,14 +397,16 @@ class DeploymentPlan(Answer):
             return lines
         ranked = {"cost": "", "chips": ", the fewest", "energy": ", the least"}[self.asked.objective]
         taken, cost = self._in_words(best.deployment), self._cost(best)
+        own = next((each for each in self.choices if not _is_narrow(each)), None) if self.is_narrowed else None
+        kept = "" if own is None else f"; in {own.deployment.replica.formats}, {self._cost(own)}: {own.deployment}"
         found = f"{taken}: {cost}{ranked if best.is_ranked else ''}"
         real = self.as_measured()
         if self.asked.library is not None:
-            lines = [f"take {found}"]
+            lines = [f"take {found}{kept}"]
         elif real is not None and real.reason is None:
-            lines = [f"by floors, take {found}"]
+            lines = [f"by floors, take {found}{kept}"]
         else:  # what is too little, or may be, is not what to take
-            lines = [f"by floors, no less than {taken}: a floor of {cost}", *self._on_measured(real)]
+            lines = [f"by floors, no less than {taken}: a floor of {cost}{kept}", *self._on_measured(real)]
         lines += [*self._untimed(), *self._ranked_by()]
         if self.is_narrowed:
             lines.append(f"{best.deployment.replica.formats} was not asked for: {self._narrows}")
