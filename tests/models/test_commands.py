@@ -341,6 +341,16 @@ def test_a_sweep_takes_several_formats_by_commas(capsys: Capture) -> None:
     ]  # fmt: skip
 
 
+def test_prompts_that_are_read_together_hold_less_than_decode_does(capsys: Capture) -> None:
+    """The prompt that is said fits, and one token more does not."""
+    found = llm("llama-3-8b", on="a100-40gb", batch=16, fit=True)
+    assert 0 < found.longest_prompt < found.longest.context
+    fits = [llm("llama-3-8b", on="a100-40gb", batch=16, prompt=found.longest_prompt + more).fits for more in (0, 1)]
+    assert fits == [True, False]
+    said = f"16 prompts read together may have {found.longest_prompt:,} tokens each: longer ones are read in turn"
+    assert said in " ".join(run(capsys, "llm", "llama-3-8b", "--on", "a100-40gb", "--batch", "16", "--fit").split())
+
+
 def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-3-8b", "--on", "l40s", "--context", "32k", "--kv", "int4", "--fit")
     fits = "fits on l40s (batch 1, context 32,000); l40s holds 30 sequences of this context"

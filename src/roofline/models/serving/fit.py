@@ -520,9 +520,25 @@ class FewestChips(Answer):
         lines = [self.lead, *self.longest_context(), "", "needed in all", *parts, "", "capacity of a chip", capacity]
         return "\n".join([*lines, "", "assumes", *(f"  {line}" for line in self.assumptions)])
 
+    @property
+    def longest_prompt(self) -> int | None:
+        """The longest prompts that so many sequences are read with together, whole, where that is less than decodes."""
+        context = None if self.longest is None else self.longest.context
+        found = None
+        if context and self.placed is not None and self.model.causal and not self.model.in_outline:
+            with suppress(RooflineError):
+                found = self.placed.longest_prompt
+        return found if found is not None and context is not None and found < context else None
+
     def longest_context(self) -> list[str]:
-        """A line of the longest context, where it was worked out."""
-        return [] if self.longest is None else [self.longest.sentence()]
+        """A line of the longest context, where it was worked out; and of the longest prompt, where that is shorter."""
+        if self.longest is None:
+            return []
+        whole, several = self.longest_prompt, self.longest.batch > 1
+        read = f"{self.longest.batch:,} prompts read together" if several else "a prompt read whole"
+        later = "in turn or in chunks" if several else "in chunks"
+        says = f"{read} may have {whole:,} tokens{' each' * several}: longer ones are read {later}"
+        return [self.longest.sentence(), *([says] if whole else [])]
 
     def details(self) -> tuple[Section, ...]:
         """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
@@ -555,7 +571,7 @@ class FewestChips(Answer):
         return {
             **attributes(self, "needed", "capacity", "ratio", "chips"),
             "slice": None if self.slice is None else self.slice._asdict(),
-            **attributes(self, *names, "assumptions"),
+            **attributes(self, *names, "longest_prompt", "assumptions"),
         }
 
 

@@ -154,6 +154,19 @@ class PlacedModel:
         """The longest context, as :meth:`Demand.longest` has it."""
         return self.demand.longest(self.local, self.capacity)
 
+    @cached_property
+    def longest_prompt(self) -> int | None:
+        """The longest prompts that all sequences can be read with together, whole; None where nothing limits them."""
+        if not self.longest:
+            return self.longest
+        batch = max(self.demand.batch, 1)
+
+        def fits(length: int) -> bool:
+            asked = replace(self.demand, prompt={**(self.demand.prompt or {}), "prompt": length})
+            return asked.fits(self.local, self.capacity, batch=batch, tokens=length + 1)
+
+        return self.longest if fits(self.longest) else largest(fits)
+
     def holds(self, past: int) -> bool:
         """Whether one chip has room for sequences of so many cached tokens."""
         return self.demand.fits(self.local, self.capacity, batch=max(self.demand.batch, 1), tokens=past + 1)
