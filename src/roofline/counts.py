@@ -47,7 +47,13 @@ def count(text: str, billion: bool = False) -> int | float | None:
     (8000, 131072, 4000000, 1500, 1000, 0.5)
     >>> count("300B", billion=True), count("15T"), count("300B"), count("8*k"), count("8 k")
     (300000000000, 15000000000000, None, None, 8000)
+    >>> count("1536*2048"), count("4M*1.5")                                           # a product
+    (3145728, 6000000)
     """
+    if "*" in (text := plain(text)):
+        factors = [count(each, billion) for each in text.split("*")]
+        whole = math.prod(each for each in factors if each is not None)
+        return None if None in factors else int(whole) if whole == whole // 1 else whole
     found = re.fullmatch(r"([+-]?[\d._]+(?:[eE][+-]?\d+)?)(?:\s*(?:([kKMGT]|B)|([KMGT]i)))?", plain(text).strip())
     if found is None:
         return float(text) if text.strip().lower().lstrip("+-") in ("nan", "inf", "infinity") else None

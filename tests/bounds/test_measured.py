@@ -48,6 +48,8 @@ def test_a_measured_time_is_put_beside_its_floor() -> None:
         ),
         ("470us", "1.07 times the floor: as if 40% of the times overlapped"),
         ("210us", "it cannot be: the floor is 441 µs; another size, format or chip ran than asked about · it would be"),
+        ("210us", "48% of the work would fit"),
+        ("310us", "70% of the work would fit, or int8 at 624 TFLOP/s"),
     ],
 )
 def test_words_say_how_far_it_is(time: str, words: str, said: Callable[..., str]) -> None:

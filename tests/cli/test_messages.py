@@ -570,3 +570,38 @@ def test_prices_stand_behind_one_option_by_name_or_in_order(capsys: pytest.Captu
     ):
         assert main([*words, "h100,a100", "--price", price]) == 2
         assert wrong in capsys.readouterr().err
+
+
+def test_a_weight_format_as_wide_as_the_activations_names_both_ways() -> None:
+    says = "say compute='bf16' or compute='fp16', or activations='fp16' to run all of it so"
+    with pytest.raises(InputError, match=says):
+        llm("mistral-7b", on="h100", context=8, weights="fp16")
+
+
+def test_a_figure_of_ones_own_is_no_data_sheet_peak(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", MATMUL, "--on", "h100", *SIZES, "--set", "bf16=2x"]) == 0
+    assert "data-sheet peaks and one-way bandwidths, but for the figures given by the caller" in capsys.readouterr().out
+
+
+def test_what_to_expect_stands_above_the_rows_of_the_floor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bound", "bf16[128, 4096] @ bf16[4096, 11008]", "--on", "a100", "--estimate"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].startswith("  expect ")
+    assert sum("  expect " in line for line in lines) == 1
+
+
+def test_measured_points_are_listed_beside_their_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs.csv").write_text("name,dtype,flops,bytes,seconds\nfirst,bf16,1e12,1e9,5e-3\n")
+    picture = str(tmp_path / "p.svg")
+    assert main(["plot", "--on", "a100", "--points", str(tmp_path / "runs.csv"), "-o", picture]) == 0
+    head, row, *_ = capsys.readouterr().out.splitlines()
+    assert head.split() == ["measured", "reached", "roof", "of", "the", "roof", "bound", "by"]
+    assert row.split() == ["first", "200", "TFLOP/s", "312", "TFLOP/s", "64%", "tensor"]  # 1e12 / 5 ms
+
+
+def test_tokens_of_a_batch_may_be_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for tokens in ("8*2048", "16384"):
+        assert main([*TRAIN, "--batch-tokens", tokens, "--sequence", "2048"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]

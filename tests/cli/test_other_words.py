@@ -43,6 +43,18 @@ MESSAGES = [
         ["formula", "llama-3-8b", "--on", "h100:n", "--n", "8"],
         "No such option '--n'; a number of chips is written n=8.",
     ),
+    ([*LLM, "--cache", "fp8"], "No such option '--cache'; the format of keys and values is --kv."),
+    ([*LLM, "--prefill", "8"], "a prompt is --prompt, prefill on chips of its own --prefill-on h100:8."),
+    (
+        ["bound", MATMUL, "--on", "h100", "--sparse"],
+        "2:4 sparsity, two of each four weights zero, doubles a peak: --set",
+    ),
+    (["shard", MATMUL, "--on", "v5p:4", "--for", "B"], "is answered by roofline solve, with a line and --for B."),
+    (["train", "gpt-3", "--batch", "1536"], "a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048."),
+    (
+        ["train", "gpt-3", "--micro-batch", "1"],
+        "how many: tokens of the batch / (copies · sequence · sequences of a part)",
+    ),
     (["bound", MATMUL, "-B", "8"], "No such option '-B'; sizes are given by name: B=64."),
     (["bound", MATMUL, "--precision", "fp8"], "each tensor names its own format, as in fp8[B, D]."),
     ([*LLM, "--tp", "8"], "No such option '--tp'; tensor parallelism is --tensor."),

@@ -17,6 +17,7 @@ from roofline.formulas.column_code import ColumnForms, column_code
 from roofline.formulas.printers import Way, javascript_source, python_source
 from roofline.programs import trace
 from roofline.programs.api import front_end
+from roofline.signatures import on_command_line
 from roofline.sizes import symbol
 from tests.programs.onnx_models import model, value, weight
 from tests.programs.onnx_networks import Graph
@@ -216,6 +217,8 @@ def test_a_missing_library_names_its_extra(library, monkeypatch):
 
 
 def test_inputs_beside_a_file_are_refused():
+    with on_command_line(), pytest.raises(InputError, match="leave --input out, and say --batch 8 or S=128 for open"):
+        trace(_small(), "fp32[1, 3, 16, 16]", frontend="onnx")
     with pytest.raises(InputError, match="an ONNX file has inputs of its own; say batch=8"):
         trace(_small(), "fp32[1, 3, 16, 16]", frontend="onnx")
 

@@ -591,6 +591,8 @@ class Bound(Measurable, Comparable):
         yield from () if self.footprint is None else self.footprint.misfit()
         yield from caveats(self.assumptions)
         yield from (Sentences([alike], "alert"), BLANK) if (alike := self.idle_copies()) else ()
+        if self.expectation is not None and is_number(self.lower):
+            yield from (Sentences([self.expectation.in_words()], "strong"), BLANK)
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         yield Sentences(bounds_in_words(self))
@@ -767,7 +769,7 @@ def bounds_in_words(answer: Bound) -> list[str]:
         reached = "" if answer.utilisation is None else f", {format_percent(answer.utilisation)} of peak"
         line += f" · {format_amount(answer.attainable, 'FLOP/s')}{reached}"
     lines = [line]
-    if answer.expectation is not None:
+    if answer.expectation is not None and not is_number(answer.lower):
         lines.append(answer.expectation.in_words())
     lines += stated_in_words(answer)
     if answer.measured is not None:
@@ -851,6 +853,8 @@ def measured_in_words(answer: Bound) -> str:
             share = format_percent(speed / float(moved[0].rate.value))
             rates.insert(0, f"{format_amount(speed, 'B/s')}, {share} of bandwidth")
         said += f" · {'' if took >= answer.lower else 'it would be '}{'; '.join(rates)}"
+    if took < answer.lower:
+        said += f"; {_what_would_fit(answer, took)}"
     if len(answer.ops) > 1 and took >= answer.lower:
         said += f"; {loss_of_each_said()}"
     if answer.expectation is None or not answer.expectation.is_known:
@@ -863,6 +867,21 @@ def measured_in_words(answer: Bound) -> str:
     floor, usual = float(answer.lower), float(answer.expectation.value)
     parts = (format_amount(time, "s") for time in (floor, usual - floor, took - usual))
     return f"{said}: {{}} at best + {{}} usual + {{}} not explained".format(*parts)
+
+
+def _what_would_fit(answer: Bound, took: float) -> str:
+    """What takes no more than ``took`` seconds: a part of the work; where FLOPs bind, a format with their rate."""
+    part = f"{format_percent(took / float(answer.lower))} of the work would fit"
+    if answer.kind != "compute-bound" or not is_number(answer.flops):
+        return part
+    peaks = {
+        name: figure.value
+        for unit in answer.machine.units if unit.name == answer.bound_by
+        for name, figure in unit.peaks.items()
+        if figure.value * took >= float(answer.flops)
+    }  # fmt: skip
+    least = min(peaks, key=peaks.__getitem__, default=None)
+    return f"{part}, or {least} at {format_amount(peaks[least], 'FLOP/s')}" if least else part
 
 
 def _communication_against_arithmetic(answer: Bound) -> list[str]:

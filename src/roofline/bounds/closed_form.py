@@ -538,7 +538,8 @@ class Formula(Answer):
         return [
             f"{self.expression} on {self.of_chips}{of_one}.",
             f"Takes {', '.join(self.sizes)} as plain numbers.",
-            "Gives seconds (time_…, lower, op_by_op, upper) and bytes (memory…).",
+            "Gives seconds: lower is the time at best, upper where nothing overlaps, op_by_op where each operation",
+            "overlaps within itself, time_… of each resource; and bytes (memory…).",
             f"Rates are in {', '.join(sorted({rate.unit for rate in self.rates.values()}))}.",
         ]
 

@@ -223,7 +223,8 @@ def rates_said(machine: Machine) -> Assumption:
     elif measured_of(machine) == "peaks too":
         text = "the highest rates measured on this machine, in registers and from each memory level"
     else:
-        text = "dense data-sheet peaks and one-way bandwidths"
+        given = ", but for the figures given by the caller" if machine.given else ""
+        text = f"dense data-sheet peaks and one-way bandwidths{given}"
     return Assumption("rates", text)
 
 

@@ -36,6 +36,7 @@ from roofline.cli.output import (
     ChartKind,
     check_json_beside,
     data_or_picture,
+    show,
     show_answer,
     show_chart,
     show_json,
@@ -43,6 +44,8 @@ from roofline.cli.output import (
     wrote,
 )
 from roofline.errors import InputError
+from roofline.quantity import format_percent
+from roofline.sections import Amount, Column, Row, Table, figures
 from roofline.signatures import listed_names
 
 #: Rows above which JSON gives way to a file.
@@ -221,7 +224,23 @@ def plot_command(
     if as_json:
         show_json(chart.to_dict())
     else:
+        reached = [point for point in getattr(chart, "points", ()) if point.kind == "measured"]
+        if output is not None and reached:
+            show([_reached(reached)])
         show_chart(chart, output, width)
+
+
+def _reached(points: Sequence[Any]) -> Table:
+    """How far each measured point is from its roof."""
+    columns = (Column("measured", wrap="words"), *figures("reached", "roof", "of the roof"), Column("bound by"))
+    rows = [
+        Row((
+            point.label, Amount(point.y, "FLOP/s"), Amount(point.roof, "FLOP/s"),
+            Amount(point.share, "", format_percent(point.share)), point.bound_by,
+        ))
+        for point in points
+    ]  # fmt: skip
+    return Table(columns, rows, "measured")
 
 
 def _vary(text: str | None, sizes: dict[str, Any]) -> str | None:

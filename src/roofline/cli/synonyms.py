@@ -33,11 +33,13 @@ _FORMATS = ("formats are --weights, --activations and --kv, as in --weights int4
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
 _STAGES = ("pipeline parallelism is --pipeline", "--pipeline")
+_APART = ("a prompt is --prompt, prefill on chips of its own --prefill-on h100:8", "--prefill-on")
+_SPARSE = ("2:4 sparsity, two of each four weights zero, doubles a peak: --set bf16=2x", "--set")
 _PROMPT = ("a prompt is --prompt, what decode comes after --context", "--prompt")
 _LENGTH = ("the length of a sequence is --sequence", "--sequence")
 _OUTPUT = ("the tokens of an answer are --output", "--draft")
 _BATCH = ("a batch is --batch", "--batch")
-_TOKENS = ("a batch is --batch-tokens, in tokens", "--batch-tokens")
+_TOKENS = ("a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
 _ARRAY = ("the bytes of the whole array are --bytes, those of each chip --bytes-per-chip", "--bytes-per-chip")
 _JSON = ("that is --json", "--json")
@@ -45,7 +47,10 @@ _GRADIENT = ("the gradient too is --backward", "--backward")
 _TRAIN_STEP = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
 _LAYOUT = ("chips that split each layer are --tensor, stages --pipeline, copies --data", "--data")
 _RECOMPUTE = ("what is kept, and what computed again, is --checkpoint: full, selective, none", "--checkpoint")
-_PARTS = ("parts of a step are --microbatches", "--microbatches")
+_PARTS = (
+    "parts of a step are --microbatches, how many: tokens of the batch / (copies · sequence · sequences of a part)",
+    "--microbatches",
+)
 _FIGURE = ("a figure of the machine is set by --set hbm=8.2e11", "--set")
 _LOAD = ("what meets a rate and limits is found by roofline plan", "--tpot")
 _DRAFTS = ("tokens of a draft are --draft N, what makes them --draft-by", "--draft")
@@ -86,7 +91,14 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("budget max-cost max-price", _SPENDING),
     ("max-batch max-concurrency largest-batch max-sequences", _FITS),
     ("within deadline goal target-time max-time", _TIME, _GOAL),
-    ("input input-len input-length isl prefill prompt-len prompt-length prompt-tokens", _PROMPT),
+    ("prefill", _APART, _PROMPT),
+    ("sparse sparsity structured-sparsity 2:4", _SPARSE),
+    ("cache kv-cache cache-dtype cache-format", ("the format of keys and values is --kv", "--kv")),
+    (
+        "for",
+        ("from which size on it is compute-bound is answered by roofline solve, with a line and --for B", "--layouts"),
+    ),
+    ("input input-len input-length isl prompt-len prompt-length prompt-tokens", _PROMPT),
     ("seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode", _PROMPT, _LENGTH, _SIZES),
     ("output-len output-length osl output-tokens generate max-tokens", _OUTPUT),
     ("batch-size bs b users concurrency global-batch global-batch-size batch", _BATCH, _TOKENS, _SIZES),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
 from roofline import dtypes
-from roofline.errors import InputError
+from roofline.errors import DTypeError, InputError
 from roofline.frozen import dataclass, replace
 from roofline.models.weights import ServedAdapters, Storage, Weight, join_path
 from roofline.ops.contraction import contraction
@@ -227,7 +227,7 @@ class OperationBuilder:
         (matrix, *beside), own = self.read_weight(weight)
         n, k = weight.shape[-2:]
         out = self.output(weight.name, rows, n)
-        arithmetic = compute or own or dtypes.arithmetic([x.dtype, matrix.dtype])
+        arithmetic = compute or own or product_arithmetic(x.dtype, matrix.dtype)
         sizes = {"m": rows, "n": n // copies, "k": k, "batch": copies}
         op = contraction("", (x, matrix), (out,), **sizes, unit="matrix", compute=arithmetic)
         if beside:
@@ -360,6 +360,19 @@ class OperationBuilder:
                 self.ops[index] = replace(op, writes=writes)
                 break
         return cached
+
+
+def product_arithmetic(activations: str, weights: str) -> str:
+    """The format in which a matrix of ``weights`` multiplies ``activations``.
+
+    >>> product_arithmetic("bf16", "int4")
+    'bf16'
+    """
+    try:
+        return dtypes.arithmetic([activations, weights])
+    except DTypeError as wrong:
+        hint = f"{wrong.hint}, or {spelled('activations', weights)} to run all of it so"
+        raise DTypeError(wrong.message, hint=hint) from None
 
 
 def _vector_arithmetic(dtype: str) -> str:

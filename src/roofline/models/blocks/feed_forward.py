@@ -21,7 +21,7 @@ from roofline.hardware.axes import MeshAxis
 from roofline.models.blocks.attention import Attention, rotate
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Block
-from roofline.models.operation_builder import ForwardPass, OperationBuilder
+from roofline.models.operation_builder import ForwardPass, OperationBuilder, product_arithmetic
 from roofline.models.weights import Weight, join_path
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.registry import link_groups
@@ -466,7 +466,7 @@ def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched
     (matrix, *beside), compute = builder.read_weight(weight, touched)
     _, n, k = weight.shape
     out = builder.output(name, rows, n)
-    arithmetic = compute or dtypes.arithmetic([builder.step.activations, matrix.dtype])
+    arithmetic = compute or product_arithmetic(builder.step.activations, matrix.dtype)
     op = contraction("", (x, matrix), (out,), m=rows, n=n, k=k, unit="matrix", compute=arithmetic)
     op = replace(op, reads=(x, matrix, *beside), dims={**op.dims, "groups": touched, "choices": choices})
     bias = builder.weights.get(f"{name}.bias")

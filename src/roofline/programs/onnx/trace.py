@@ -79,7 +79,8 @@ def trace(
     ``trips``  how often a Loop runs whose trip count is not in the file; or one for each, by the name of its node
     """
     if inputs:
-        raise InputError("an ONNX file has inputs of its own", hint="say batch=8 or sizes={'S': 128} for open sizes")
+        asked = either("leave --input out, and say --batch 8 or S=128", "say batch=8 or sizes={'S': 128}")
+        raise InputError("an ONNX file has inputs of its own", hint=f"{asked} for open sizes")
     with _damage("the ONNX graph"):
         model, named = inferred(read(program), batch, sizes or {})
         found = solved(model.graph, named)
