@@ -285,3 +285,24 @@ def test_figures_over_lists_are_of_the_slowest_stage_of_each_entry() -> None:
             assert getattr(several.bound, name)[at] == pytest.approx(getattr(one.bound, name))
         assert {name: pytest.approx(time[at]) for name, time in several.bound.times.items()} == one.bound.times
         assert (several.idle[at], several.exposed[at]) == pytest.approx((one.idle, one.exposed))
+
+
+def test_an_explanation_adds_the_waits_up_to_the_step() -> None:
+    found = train("llama-3-70b", on="h100:64", tensor=8, pipeline=8, batch_tokens="1Mi", microbatches=8)
+    line = next(line for line in found.explain().splitlines() if line.startswith("lower bound"))
+    assert line == (
+        "lower bound = max + waits = 7.95 s + 6.22 s = 14.2 s (tensor binds); "
+        "op by op + waits = 11.4 s + 9.25 s = 20.7 s; upper bound = sum + waits = 11.5 s + 9.27 s = 20.7 s"
+    )
+    assert (found.lower, found.idle) == (pytest.approx(14.17, rel=1e-3), pytest.approx(6.22, rel=1e-3))
+    alone = train("llama-3-8b", on="h100:8", fsdp=8, batch_tokens="1Mi")
+    assert "waits = " not in alone.explain()
+
+
+def test_explanations_of_steps_over_stages_have_their_waits() -> None:
+    served = roofline.llm("llama-3-70b", on="h100:16", tensor=8, pipeline=2, batch=1, context=4096, prompt=2048)
+    lines = [line for line in served.explain().splitlines() if line.startswith("lower bound")]
+    assert [line.split(" (")[0].rpartition(" = ")[2] for line in lines] == ["27.2 ms", "5.23 ms"]
+    assert all(line.startswith("lower bound = max + waits") for line in lines)
+    several = train("llama-3-70b", on="h100:64", tensor=8, pipeline=8, batch_tokens="1Mi", microbatches=[8, 16])
+    assert "lower bound = max + waits = 11.1 s … 14.2 s; op by op + waits" in several.explain()

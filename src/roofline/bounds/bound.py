@@ -61,6 +61,7 @@ from roofline.sizes import (
     maximum,
     product,
     read_only,
+    sums_by_name,
 )
 from roofline.statements import kind_of, untimed_parts, without
 from roofline.work import Op
@@ -550,7 +551,7 @@ class Bound(Measurable, Comparable):
         lower bound = max = 84.5 µs (hbm binds); upper bound = sum = 128 µs
         intensity = 124 FLOP/B, ridge = 241 FLOP/B
         """
-        return "\n".join(_explanation(self))
+        return "\n".join(explanation(self))
 
     def advise(self) -> Any:
         """What would move this bound and by how much, best first."""
@@ -789,7 +790,7 @@ def _cost_in_words(cost: MillionCost) -> list[str]:
     return [f"{line}, {which}{BY_FORM[cost.form]}" for line in found.in_words("runs")]
 
 
-def stated_in_words(answer: Bound) -> list[str]:
+def stated_in_words(answer: Measurable) -> list[str]:
     """The time with the stated overlap and overhead, where one was stated."""
     stated = answer.stated_estimate
     return [] if stated is None else [f"estimate {format_amount(stated, 's')} with the stated overlap and overhead"]
@@ -1094,8 +1095,12 @@ def _at_best(plan: Any) -> Cell:
     return "" if plan.bound is None else Amount(plan.bound.lower, "s")
 
 
-def _explanation(answer: Bound) -> Iterator[str]:
-    """Lines with time = amount ÷ rate for every resource, the bounds, and where each rate comes from."""
+def explanation(answer: Bound, step: Any = None) -> Iterator[str]:
+    """Lines with time = amount ÷ rate for every resource, the bounds, and where each rate comes from.
+
+    ``step`` is the answer whose three times are told, where that is more than the bound of one chip: it waits too.
+    """
+    step = answer if step is None else step
     yield f"{answer.expression}  on {answer.target}"
     if answer.footprint is not None and answer.footprint.fits is False:
         yield answer.footprint.misfit_in_words()
@@ -1106,14 +1111,11 @@ def _explanation(answer: Bound) -> Iterator[str]:
         name = f"T_{use.resource}" + (f" ({use.dtype})" if use.place == "vector" or several else "")
         amount, rate = format_amount(use.amount, unit), format_amount(use.rate.value, per_second)
         yield f"{name} = {amount} / {rate} = {format_amount(use.time, 's')}"
-    binds = f" ({answer.bound_by} binds)" if isinstance(answer.bound_by, str) else ""
-    middle = f"; op by op {format_amount(answer.op_by_op, 's')}" if len(answer.ops) > 1 else ""
-    low, high = format_amount(answer.lower, "s"), format_amount(answer.upper, "s")
-    yield f"lower bound = max = {low}{binds}{middle}; upper bound = sum = {high}"
+    yield from _bounds_in_words(answer, step)
     if answer.intensity is not None and answer.critical_intensity is not None:
         intensity, ridge = (format_amount(x, "FLOP/B") for x in (answer.intensity, answer.critical_intensity))
         yield f"intensity = {intensity}, ridge = {ridge}"
-    yield from stated_in_words(answer)
+    yield from stated_in_words(step)
     if answer.measured is not None:
         yield measured_in_words(answer)
     yield from () if answer.cost is None else _cost_in_words(answer.cost)
@@ -1123,6 +1125,37 @@ def _explanation(answer: Bound) -> Iterator[str]:
     yield from ("", "assumed", *(f"  {item}" for item in answer.assumptions))
     if answer.incomplete:
         yield from ("", "incomplete", *(f"  {item}" for item in answer.incomplete))
+
+
+def one_after_another(parts: Sequence[OpBound]) -> Size:
+    """Seconds of kernels one after the other, each overlapping within itself."""
+    kernels: dict[int, list[OpBound]] = {}
+    for index, part in enumerate(parts):
+        if part.times:
+            kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
+    return sum(
+        inside[0].lower
+        if len(inside) == 1
+        else maximum(*sums_by_name(each for part in inside for each in part.times.items()).values())
+        for inside in kernels.values()
+    )
+
+
+def _bounds_in_words(answer: Bound, step: Any) -> Iterator[str]:
+    """How the three times of a step follow from those of resources, and from the waits where stages wait."""
+    own = (maximum(*answer.times.values()), one_after_another(answer.ops), sum(answer.times.values()))
+    whole = (step.lower, step.op_by_op, step.upper)
+    longer: Any = step.lower != own[0] if is_symbol(step.lower) else step.lower > own[0] * (1 + 1e-9)
+    waits = " + waits" * bool(longer.any() if is_array(longer) else longer)
+    binds = f" ({answer.bound_by} binds)" if isinstance(answer.bound_by, str) else ""
+    said = []
+    for way, part, time in zip(("lower bound = max", "op by op", "upper bound = sum"), own, whole, strict=True):
+        both = f" = {format_amount(part, 's')} + {format_amount(time - part, 's')}"
+        equals = " =" if "=" in way or waits else ""
+        said.append(f"{way}{waits}{both * bool(waits and is_number(time))}{equals} {format_amount(time, 's')}")
+    if waits:
+        yield "waits = until the other stages of the pipeline have done their parts"
+    yield "; ".join([said[0] + binds, *said[1:2] * (len(answer.ops) > 1), said[2]])
 
 
 def _source(machine: Machine, use: ResourceUse) -> str:

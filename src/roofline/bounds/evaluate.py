@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound, ResourceUse, binding, headline_flops, ratio
+from roofline.bounds.bound import Bound, OpBound, ResourceUse, binding, headline_flops, one_after_another, ratio
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
@@ -143,18 +143,6 @@ def bound_of_work(
         incomplete=(*gaps, *(untimed(machine, key, amount) for key, amount in missing.items())),
         request=dict(request or {}),
         question=question,
-    )
-
-
-def one_after_another(parts: Sequence[OpBound]) -> Size:
-    """Seconds of kernels one after the other, each overlapping within itself."""
-    kernels: dict[int, list[OpBound]] = {}
-    for index, part in enumerate(parts):
-        if part.times:
-            kernels.setdefault(index if part.kernel is None else part.kernel, []).append(part)
-    return sum(
-        inside[0].lower if len(inside) == 1 else maximum(*_total(part.times for part in inside).values())
-        for inside in kernels.values()
     )
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, binding, fusing_in_words, share_of
-from roofline.bounds.evaluate import one_after_another
+from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, binding, fusing_in_words, one_after_another, share_of
 from roofline.bounds.traffic import traffic
 from roofline.frozen import replace
 from roofline.ops.counting import count_operation

@@ -10,7 +10,7 @@ from typing import Any
 from roofline import sections
 from roofline.answers import AS_EXPECTED, Comparable, Fact, capability, expected_facts, whole, with_formulas
 from roofline.bounds.advice_engine import LEAST_GAIN
-from roofline.bounds.bound import Bound, Measurable, from_the_floor, loss_of_each_said
+from roofline.bounds.bound import Bound, Measurable, explanation, from_the_floor, loss_of_each_said
 from roofline.bounds.cost import BY_FORM
 from roofline.bounds.crossing import first_where
 from roofline.bounds.footprint import Footprint, fullest, only_where
@@ -379,7 +379,7 @@ class Training(Measurable, Comparable):
     def explain(self) -> str:
         """The arithmetic of the chip that takes longest line by line, with the source of every figure used."""
         expected = [] if self.expectation is None else ["", "expected", f"  {self.expectation.in_words('a step')}"]
-        return "\n".join([self.bound.explain(), *expected])
+        return "\n".join([*explanation(self.bound, self), *expected])
 
     def steps(self) -> dict[str, Bound]:
         """The step of the slowest stage."""

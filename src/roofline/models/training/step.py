@@ -26,10 +26,9 @@ from typing import Any
 from roofline import dtypes, sizes
 from roofline.answers import estimable
 from roofline.bounds.api import target
-from roofline.bounds.bound import Bound, OpBound
+from roofline.bounds.bound import Bound, OpBound, one_after_another
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.bounds.evaluate import one_after_another
 from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price, is_tdp
