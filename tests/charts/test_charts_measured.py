@@ -175,3 +175,21 @@ def test_thousands_of_runs_are_drawn_with_names_at_the_longest():
     assert len(chart.points) == 2000
     assert {point.label for point in named} == {f"op {n}" for n in range(1940, 2000)}
     assert "names stand beside the 60 of 2,000 points that take the most time" in chart.notes
+
+
+def test_points_under_a_bare_roof_are_given_by_the_word_of_the_command(tmp_path):
+    given = [
+        {"name": "g", "flops": 1e12, "bytes": 1e9, "ms": 5},
+        {"name": "h", "flops": 1e12, "bytes": 1e9, "us": 5000},
+    ]
+    (tmp_path / "runs.csv").write_text("name,flops,bytes,latency_us\ng,1e12,1e9,5000\nh,1e12,1e9,5 ms\n")
+    (tmp_path / "us.csv").write_text("name,flops,bytes,us\ng,1e12,1e9,5000\nh,1e12,1e9,5000\n")
+    for points in (given, tmp_path / "runs.csv", tmp_path / "us.csv"):
+        chart = plot(on="a100", points=points)
+        assert [(point.label, round(point.y)) for point in chart.points] == [("g", 2 * 10**14), ("h", 2 * 10**14)]
+    both = plot("bf16[512, 8192] @ bf16[8192, 8192]", on="a100", points=given)
+    assert [point.kind for point in both.points].count("measured") == 2
+    with pytest.raises(InputError, match="point 1: ms, seconds are two times of a run"):
+        plot(on="a100", points=[{**given[0], "seconds": 1}])
+    with pytest.raises(InputError, match="two words for the same"):
+        plot(on="a100", points=given, measured=given)

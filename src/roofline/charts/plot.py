@@ -72,6 +72,7 @@ def plot(
     dtypes: Sequence[str] = (),
     levels: Sequence[str] = (),
     bandwidths: Sequence[float | str] = (),
+    points: Any = None,
     measured: Any = None,
     theme: str = "light",
     title: str = "",
@@ -98,8 +99,8 @@ def plot(
         ``dtypes``      roofline: a ceiling for each (``"bf16"``, ``"vector/fp32"``); without work, ``dtype`` is one too
         ``levels``      roofline: a slope for each memory level (``"hbm"``, ``"vmem"``)
         ``bandwidths``  roofline of one machine at several bandwidths, over regions coloured under its first ceiling
-        ``measured``    roofline: runs, of a CSV file or tuples (see :func:`~roofline.measurement.runs.read_measured`),
-                        or the time that the one expression took (``"1.1ms"``)
+        ``points``      roofline: runs of a CSV file, tuples or dicts (:func:`~roofline.measurement.runs.read_measured`)
+        ``measured``    the same, or the time that the one expression took (``"1.1ms"``)
         ``estimate``    a library (``"vllm"``): a second, dashed roof or curve says what to expect of its kernels, with
                         whiskers that hold 80 %; ``constants`` are files of ``roofline calibrate``, ``eager`` is
                         without a CUDA graph
@@ -114,6 +115,10 @@ def plot(
     if any(isinstance(each, Answer) for each in given_answers):
         hint = "answer.plot(), and of several one.compare(other).plot()"
         raise InputError("plot draws lines of the notation, and an answer draws itself", hint=hint)
+    if points is not None:
+        if measured is not None:
+            raise InputError("points= and measured= are two words for the same", hint="leave one of them out")
+        measured = points
     asked = _PlotRequest(expressions, _targets(machines_in(on)), tuple(names), *_split(sizes, arguments))
     chosen, over = _kind(kind, vary, asked.sizes)
     subject, draw = _drawn()[chosen]

@@ -1,7 +1,7 @@
 """Measured points: what really ran, from a CSV or from tuples, to be drawn beside what the machine allows.
 
-A file has a header and one run a line; amounts may carry units, and ``dtype`` and ``on`` may be left out. A copy has 0
-FLOPs; what ran within a cache moved 0 bytes::
+A file has a header and one run a line; amounts may carry units, and ``dtype`` and ``on`` may be left out. ``ms`` or
+``us`` may stand for ``seconds``. A copy has 0 FLOPs; what ran within a cache moved 0 bytes::
 
     name,flops,bytes,seconds,dtype
     up projection,137 GFLOP,"201 MB",210 us,bf16
@@ -144,9 +144,13 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
 
 def _header(header: list[str], where: str) -> list[str]:
+    from roofline.estimates.own_runs import time_unit
+
     names = [name.strip().lower() for name in header]
     if len(names) == 1:
         _check_apart(names[0], where)
+    timed = [name for name in names if time_unit(name) is not None]
+    names = ["seconds" if name in timed else name for name in names]
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
             raise InputError(f"{where}: unknown column {name!r}", hint=_column_hint(name))
@@ -156,7 +160,7 @@ def _header(header: list[str], where: str) -> list[str]:
         if name not in names:
             hint = f"the header is {','.join(COLUMNS)}, and {' and '.join(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
-    return names
+    return [name.strip().lower() for name in header]
 
 
 def _column_hint(name: str) -> str:
@@ -188,7 +192,32 @@ def _from_row(names: list[str], row: list[str], where: str) -> Measured:
     if len(row) != len(names):
         hint = "quote a figure that holds a comma" if len(row) > len(names) else "leave no figure out"
         raise InputError(f"{where}: {len(row)} values in {len(names)} columns", hint=hint)
-    return _point(dict(zip(names, row, strict=True)), where)
+    return _point(_in_seconds(dict(zip(names, row, strict=True)), where), where)
+
+
+def _in_seconds(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A run whose time stands under the name of its unit, such as ``ms`` or ``latency_us``, in seconds.
+
+    >>> _in_seconds({"name": "up", "ms": 5}, ""), _in_seconds({"latency (us)": "7 ms"}, "")
+    ({'name': 'up', 'seconds': 0.005}, {'seconds': '7 ms'})
+    """
+    from roofline.estimates.own_runs import time_unit
+
+    units = {name: time_unit(str(name).strip().lower()) for name in fields if name not in COLUMNS}
+    timed = [name for name, unit in units.items() if unit is not None]
+    if len(timed) + ("seconds" in fields) > 1:
+        raise InputError(
+            f"{where}: {', '.join([*timed, *['seconds'] * ('seconds' in fields)])} are two times of a run",
+            hint="give one",
+        )
+    found = {name: value for name, value in fields.items() if name not in timed}
+    for name in timed:
+        value = fields[name]
+        try:
+            found["seconds"] = float(value) * (units[name] or 1)
+        except (TypeError, ValueError):  # a figure with its own unit
+            found["seconds"] = value
+    return found
 
 
 def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
@@ -227,6 +256,7 @@ def _from_value(item: Any, number: int) -> Measured:
 
         if tells_shapes(item):
             return _of_shapes(next(rows_of([item], A_KERNEL))[1], where)
+        item = _in_seconds(item, where)
         missing = next((name for name in COLUMNS if name not in item), None)
         if missing is not None:
             hint = f"give {', '.join(COLUMNS)}, or shapes: {A_KERNEL}"
