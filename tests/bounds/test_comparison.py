@@ -17,7 +17,7 @@ from roofline.bounds.comparison import compare
 from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import load
-from roofline.quantity import format_quantity, format_range
+from roofline.quantity import format_amount, format_quantity, format_range
 from roofline.sections import Table
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
@@ -763,7 +763,9 @@ def test_answers_at_several_sizes_are_drawn_over_the_size_with_the_most_values(t
 
 def test_answers_side_by_side_explain_each_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     alone = {chip: llm("llama-3-8b", on=chip, batch=8, context=8192).explain() for chip in ("h100", "h200")}
-    assert llm("llama-3-8b", on=["h100", "h200"], batch=8, context=8192).explain() == "\n\n".join(alone.values())
+    assert llm("llama-3-8b", on=["h100", "h200"], batch=8, context=8192).explain() == "\n\n".join(
+        f"{chip}\n\n{said}" for chip, said in alone.items()
+    )
     words = ["llm", "llama-3-8b", "--on", "h100,h200", "--batch", "1,8", "--context", "8Ki", "--explain"]
     assert main(words) == 0
     said = capsys.readouterr().out
@@ -929,3 +931,36 @@ def test_policies_are_compared_by_what_each_alone_takes_kernel_by_kernel() -> No
     text = str(found)
     assert "kernel by kernel a100 policy fused takes the least" in " ".join(text.split())
     assert re.search(r"kernel by kernel +31.6 µs +27.5 µs\n", text)
+
+
+def test_layouts_of_a_step_say_which_resource_makes_the_difference() -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65_536}
+    one = roofline.train("llama-3-70b", tensor=8, **asked)
+    other = roofline.train("llama-3-70b", tensor=4, data=2, **asked)
+    found = roofline.compare(one, other, names=["tp8", "tp4 x dp2"])
+    times = [fact.value for fact in found.facts["time on nvlink"] if fact is not None]
+    assert times == [answer.bound.times["nvlink"] for answer in (one, other)]
+    assert [format_amount(time, "s") for time in times] == ["1.68 s", "798 ms"]
+    said = "op by op tp4 x dp2 takes the least: operations that wait for nvlink take 798 ms, and 1.68 s of tp8"
+    assert said in " ".join(str(found).split())
+    frame = found.to_pandas()
+    assert frame["time_on_nvlink"].tolist() == times
+    assert [line for line in found.explain().splitlines() if line in found.names] == ["tp8", "tp4 x dp2"]
+    assert "layers.0-79.mlp.reduce_scatter gradient " in str(found)
+
+
+def test_stages_that_wait_and_a_changed_chip_are_said_to_make_the_difference() -> None:
+    asked: dict[str, Any] = {"on": "h100:64", "tensor": 8, "pipeline": 8, "batch_tokens": "1Mi"}
+    few, many = (roofline.train("llama-3-70b", microbatches=count, **asked) for count in (64, 128))
+    found = roofline.compare(few, many, names=["64", "128"])
+    waits = [fact.value for fact in found.facts["waiting for other stages"] if fact is not None]
+    assert waits == [pytest.approx(answer.idle) for answer in (few, many)]
+    assert "128 has the lowest floor: waiting for other stages takes 389 ms, and 778 ms of 64" in " ".join(
+        str(found).split()
+    )
+    asked = {"batch": 8, "context": 4096}
+    usual = roofline.llm("llama-3-8b", on="h100", **asked)
+    quick = roofline.llm("llama-3-8b", on=roofline.chip("h100", hbm="+20%"), **asked)
+    said = " ".join(str(roofline.compare(usual, quick, names=["usual", "quick"])).split())
+    assert "decode time on hbm" in said
+    assert "time on" not in str(roofline.llm("llama-3-8b", on="h100,h200", **asked))

@@ -1025,8 +1025,12 @@ def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
 
 
 def is_in_model(op: Op) -> bool:
-    """Whether the place of an operation ends with its name, as those of models do; a word may follow."""
-    return f".{op.name} " in f".{op.where} "
+    """Whether the place of an operation ends with its name, as those of models do; a word may follow.
+
+    The gradient of a collective is one of another name at its place.
+    """
+    sent_back = op.kind == "collective" and op.group and op.where.startswith(f"{op.group}.")
+    return bool(sent_back) or f".{op.name} " in f".{op.where} "
 
 
 def named_place(op: Op) -> tuple[str, str]:

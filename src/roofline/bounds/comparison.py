@@ -41,6 +41,7 @@ from roofline.answers import (
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
 from roofline.bounds.cost import BY_FORM, DOLLARS_OF_ANSWERS
+from roofline.bounds.differences import resource_facts, why_slower, why_slower_in_turn
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once, replace
 from roofline.hardware.figures import told_apart
@@ -148,9 +149,29 @@ class SideBySide(Answer):
         What follows from a time has no value where some of the work has no rate there: see :attr:`partial`.
         """
         pairs = zip(self.answers, self.untimed, strict=True)
-        said = ([f._replace(value=None) if gaps and f.timed else f for f in answer.facts()] for answer, gaps in pairs)
+        said = (
+            [f._replace(value=None) if gaps and f.timed else f for f in self._said(answer)] for answer, gaps in pairs
+        )
         every = aligned(list(said)).items()
         return {name: facts for name, facts in every if not all(fact is None or fact.is_usual for fact in facts)}
+
+    def _said(self, answer: Comparable) -> list[Fact]:
+        """What an answer says; behind what binds it the time on each resource, where all are of one kind of chip."""
+        found = list(answer.facts())
+        behind = max((at for at, fact in enumerate(found, 1) if fact.name.endswith("bound by")), default=len(found))
+        found[behind:behind] = resource_facts(answer) if self.is_one_chip else ()
+        return found
+
+    @property
+    def is_one_chip(self) -> bool:
+        """Whether all answers are of one kind of chip, whose resources have the same names."""
+        machines = list(map(_machine, self.answers))
+        return (
+            self.is_one_work
+            and len(machines) > 1
+            and None not in machines
+            and len({each.name for each in machines}) == 1
+        )
 
     @once
     def partial(self) -> dict[str, tuple[Fact | None, ...]]:
@@ -159,7 +180,7 @@ class SideBySide(Answer):
         None where all of the work is timed.
         """
         pairs = list(zip(self.answers, self.untimed, strict=True))
-        return aligned([[each for each in answer.facts() if gaps and each.timed] for answer, gaps in pairs])
+        return aligned([[each for each in self._said(answer) if gaps and each.timed] for answer, gaps in pairs])
 
     @once
     def untimed(self) -> list[list[str]]:
@@ -220,7 +241,7 @@ class SideBySide(Answer):
         if silent is not None:
             explain = either("--explain", "explain()")
             raise InputError(f"{explain} says nothing of this answer", hint="it is of steps and operations on a chip")
-        return "\n\n".join(str(each.explain()) for each in self.answers)
+        return "\n\n".join(f"{who}\n\n{each.explain()}" for who, each in zip(self.names, self.answers, strict=True))
 
     @property
     def headline(self) -> str:
@@ -347,7 +368,7 @@ class SideBySide(Answer):
     @property
     def is_one_work(self) -> bool:
         """Whether the answers are about as much arithmetic, so that their times rank them."""
-        return len({getattr(answer, "flops", None) for answer in self.answers}) == 1
+        return len({getattr(each, "model_flops", getattr(each, "flops", None)) for each in self.answers}) == 1
 
     def sections(self, *, operations: bool = True) -> Iterator[Section]:
         """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``."""
@@ -487,18 +508,41 @@ class SideBySide(Answer):
                 return f"{self.fastest} alone is timed whole"
             where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
-            return self.even_in_words()
+            return f"{self.even_in_words()}{self._because()}"
         counts, shaped = {getattr(answer, "chips", 1) for answer in self.answers}, ":" in "".join(self._leaders)
         count = self._on_chips(self._leaders) if len(counts) > 1 and not shaped else ""
-        return f"{self.lead}{count}{where}{self._why()}{self._next()}"
+        return f"{self.lead}{count}{where}{self._why() or self._because()}{self._next()}"
+
+    def _because(self) -> str:
+        """Which resource, or wait, makes the difference to who comes next on the same kind of chip, in words.
+
+        Of equal floors it is the one that makes it op by op.
+        """
+        if not (self.is_one_chip and self.answers[0].is_floor) or any(self.untimed):
+            return ""
+        steps = dict(zip(self.names, map(_first_timed, self.answers), strict=True))
+        fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits is any(self.fitting)]
+        in_turn = {who: float(steps[who].op_by_op) for who in fits if steps[who] is not None and steps[who].ops}
+        first = min(in_turn, key=lambda who: in_turn[who], default="") if self.is_even else self._leaders[0]
+        other = max(in_turn, key=lambda who: in_turn[who], default="") if self.is_even else self._follower[1]
+        if first not in in_turn or other not in in_turn or first == other:
+            return ""
+        why = why_slower_in_turn if self.is_even else why_slower
+        said = why((self[first], steps[first]), (self[other], steps[other]), other)
+        return f": {said}" if said else ""
 
     def _next(self) -> str:
         """Who comes next, and how many times as long it takes, in words."""
+        times, who = self._follower
+        return f"; {who} comes next and takes {format_number(times, 3)}x as long" if times else ""
+
+    @property
+    def _follower(self) -> tuple[float | None, str]:
+        """Who comes next, and how many times as long it takes; None where nobody does."""
         found = zip(self.times_the_best, self.names, self.fitting, strict=True) if self.answers[0].is_floor else ()
         wanted, first = any(self.fitting), self._leaders
         others = [(times, who) for times, who, fits in found if times and fits is wanted and who not in first]
-        times, who = min(others, default=(None, ""))
-        return f"; {who} comes next and takes {format_number(times, 3)}x as long" if times else ""
+        return min(others, default=(None, ""))
 
     @property
     def lead(self) -> str:
