@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
+from roofline.models import load
 from roofline.plans.load import LatencyUnderLoad, ServerTimes
+from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.replicas import replicas, unloaded
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 
@@ -96,6 +99,33 @@ def test_prompts_in_chunks_wait_for_each_other(output: int, chunks: int, step: f
     for time in ("time_to_first_token", "time_per_token"):
         assert getattr(found, time).mean == pytest.approx(getattr(seen, time).mean, rel=0.05)
         assert getattr(found, time).percentile == pytest.approx(getattr(seen, time).percentile, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_short_prompts_that_share_steps_wait_as_simulated(share: float) -> None:
+    """Four prompts a step, each 0.8 ms more: with places for 120 in flight 4 of them every 13.2 ms at the most."""
+    step, mixed = np.full(301, 0.01), np.full(301, 0.0132)
+    server = ServerTimes.of(step=step, prompt=0.01, output=31, mixed=mixed, chunks=1 / 4, together=4)
+    assert server.largest_rate == pytest.approx(4 / 0.0132)
+    found = server.under(share * server.largest_rate)
+    seen = simulate(server, found.rate, requests=4_000, seed=3)
+    for name in ("time_to_first_token", "time_per_token"):
+        each, simulated = getattr(found, name), getattr(seen, name)
+        assert each.mean == pytest.approx(simulated.mean, rel=0.1)
+        assert each.percentile == pytest.approx(simulated.percentile, rel=0.15)
+
+
+def test_a_chip_serves_as_many_short_prompts_as_it_computes() -> None:
+    """Llama 3 8B, prompts of 32 tokens and answers of 4: 6.98e9 weights of layers, 0.525e9 of the head, 989 TFLOP/s.
+
+    One prompt a step would wait for 15 GB of weights each: 223 a second.
+    """
+    sizes = Load(4, 32, 4), Limits(), ("h100",), (1,)
+    asked = PlanQuestion(load("llama-3-8b"), *sizes, formats=("bf16",), objective="chips")
+    times = unloaded(asked, replicas(asked)[0])
+    flops = 2 * (35 * 6.98e9 + 4 * 0.525e9)
+    assert times.server(512).largest_rate == pytest.approx(989.4e12 / flops, rel=0.01)
+    assert times.chunks == (512,)
 
 
 def test_steps_that_take_as_long_as_there_are_sequences_are_m_m_1() -> None:

@@ -684,7 +684,7 @@ def test_without_prices_the_answer_says_what_the_cheapest_is_and_what_ranks_othe
 
 
 def test_a_plan_takes_machines_and_figures_as_a_bound_does() -> None:
-    asked = {"count": [1, 2], "rate": "1/s", "prompt": 100, "output": 100, "formats": "bf16"}
+    asked = {"count": [1, 2], "rate": "1/s", "prompt": 100, "output": 2000, "formats": "bf16"}
     mine = {"name": "my chip", "bf16": 1e14, "hbm": {"bandwidth": 1e12, "capacity": 32e9}}
     faster = chip("h100", hbm="4 TB/s")
     assert plan("llama-3-8b", on=chip("h100"), **asked).best.cost == plan("llama-3-8b", on="h100", **asked).best.cost

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -133,6 +134,9 @@ def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> tuple[Se
     if most < 1:
         return None
     count = -(-load_.prompt // chunk) if chunk else 1
+    # prompts that a chunk holds share its step, until they compute as long as one waits for memory or links
+    computing = max(float(prefill.times.get(unit.name, 0)) for unit in prefill.machine.units)
+    together = max(1, min(math.ceil(float(prefill.lower) / computing - 1e-9), chunk // load_.prompt))
     step, mixed = [0.0], [0.0]
     for batch in range(1, most + 1):
         drafting, tokens = 0.0, 1
@@ -147,17 +151,17 @@ def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> tuple[Se
         if chunk:
             new = round(load_.prompt / count)
             beside = {"chunk": new, "past": (load_.prompt - new) // 2, "last": True, **check}
-            if copies > 1:
-                beside["prompts"] = copies
+            if copies * together > 1:
+                beside["prompts"] = copies * together
             both = serve_bound(asked.model, "mixed", batch=batch, context=context, **beside, **options)
-            mixed.append(drafting + float(both.lower) + before / count)
+            mixed.append(drafting + float(both.lower) + before * together / count)
     step[0], mixed[0] = step[1], mixed[-1] if not chunk else mixed[1]
     # stages are filled by as many chunks, and the first of them is free again after these
     whole, stages = prompt + before, replica.pipeline
     turn = whole / copies / (2 * stages - 1) * stages
     made = ServerTimes.of(
-        step=step, prompt=turn, output=load_.output, mixed=mixed if chunk else None, chunks=count / copies,
-        lengths=load_.lengths,
+        step=step, prompt=turn, output=load_.output, mixed=mixed if chunk else None, chunks=count / (copies * together),
+        lengths=load_.lengths, together=together if chunk else 1,
     )  # fmt: skip
     return replace(made, draft=draft), whole - turn
 

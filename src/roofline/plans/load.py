@@ -5,6 +5,7 @@ sequences decoding, a step takes t(n), a prompt's prefill takes s(n) and adds h(
 
     prompts whole      s = P,              h = P                      steps stop while a prompt is prefilled
     in k chunks        s = k·t'(n),        h = k·(t'(n) − t(n))       t' a step with a chunk in it
+    m in one chunk     s = t'(n)/m,        h = (t'(n) − t(n))/m       short prompts share a step, up to m
     apart              s = P on others,    h = 0                      prefill has chips of its own
 
 Each step is prolonged by the prompts that come in during it, and by those that come in during these:
@@ -103,7 +104,7 @@ class ServerTimes:
 
     ``step[n]`` is t, ``service[n]`` s, ``stall[n]`` h of the module. ``spread`` lists prompts of other lengths by their
     share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``. With a ``draft`` a step drafts and
-    checks, and gives each sequence several tokens.
+    checks, and gives each sequence several tokens. ``together`` prompts share a step, with a part of a chunk each.
     """
 
     step: Any
@@ -115,6 +116,7 @@ class ServerTimes:
     arrival_variation: float = 1.0
     chunks: float = 0
     draft: Acceptance | None = None
+    together: int = 1
 
     @classmethod
     def of(
@@ -446,6 +448,21 @@ class LoadedServer:
         found = [queue.wait(span, served=True) for queue in queues]
         return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
 
+    @property
+    def _rest_of_step(self) -> float:
+        """Seconds that a step lasts beyond a prompt's own share of it, where several prompts share steps.
+
+        A prompt adds h to a step of t, and half of those that come in a step are behind it.
+        """
+        server, together = self.server, self.server.together
+        if self.chain is None or together == 1:
+            return 0.0
+        n = np.arange(server.most + 1)
+        step, stall = (np.interp(self.in_flight, n, each) for each in (server.step, server.stall))
+        full = step + stall / server.chunks
+        come = min(together, max(1.0, self.rate * server.chunks * together * full))
+        return float(step * (1 - 1 / together) + (come - 1) / 2 * stall / (server.chunks * together))
+
     def _place(self) -> tuple[float, float]:
         """The chance that a request waits for a place, and its mean wait then."""
         if self.chain is None or self.chain.waiting_probability < 1e-12:
@@ -462,7 +479,8 @@ class LoadedServer:
         if self.server.apart and self.chain is not None:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
         means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
-        return LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
+        found = LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
+        return found + self._rest_of_step
 
 
 Time = TypeVar("Time", float, LatencyUnderLoad)

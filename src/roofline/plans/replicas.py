@@ -20,6 +20,7 @@ log n. Without constants of steps for a chip the kernels alone are taken, which 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -189,6 +190,7 @@ class UnloadedReplica:
     ``most`` is how many sequences fit, no more than asked for. ``memory`` is that of one chip with one sequence, where
     ``capacity`` is what an engine may take of it, and ``sequence`` what each further one needs.
 
+    ``shared`` is how many prompts in one step take no longer than one, as they wait for what is read once: weights.
     With drafts a step makes and checks one, and ``prompt`` has the prefill of the model that drafts: ``drafting`` and
     ``drafted_prompt`` are these parts.
     """
@@ -208,6 +210,7 @@ class UnloadedReplica:
     interval: tuple[float, float] = (1.0, 1.0)
     drafting: Any = 0.0
     drafted_prompt: float = 0.0
+    shared: int = 1
     _mixed: dict[int, Any] = field(default_factory=dict)
     _mixed_bound_by: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -241,13 +244,21 @@ class UnloadedReplica:
         first = loaded.time_to_first_token + self.lag
         return request_times(first, loaded.time_per_token, self.asked.load.output)
 
+    def together(self, chunk: int) -> int:
+        """Prompts that share a step with a chunk of so many tokens: as many as it holds and as gain by it."""
+        return max(1, min(self.shared, int(chunk // self.asked.load.new_tokens)))
+
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Sizes of chunks that are tried beside decode steps: those up to the first that holds a whole prompt."""
+        """Sizes of chunks that are tried beside decode steps: those up to the first that holds a whole prompt.
+
+        Larger ones too where more prompts gain by sharing a step.
+        """
         if self.replica.pipeline * self.replica.context > 1 or self.asked.load.output < 2:
             return ()
         new = self.asked.load.new_tokens
-        return tuple(size for number, size in enumerate(CHUNKS) if not number or CHUNKS[number - 1] < new)
+        pairs = zip((0, *CHUNKS), CHUNKS, strict=False)
+        return tuple(size for before, size in pairs if before < new or self.together(size) > self.together(before))
 
     def mixed(self, chunk: int) -> Any:
         """Seconds of a step of n sequences with a chunk of so many tokens beside."""
@@ -261,11 +272,12 @@ class UnloadedReplica:
                 new = np.array([round(load.new_tokens / int(count)) for count in counts])
                 past = load.cached_tokens + (load.new_tokens - new) // 2
                 sizes = {"context": load.mean_context, "chunk": new, "past": past, "last": True}
-                if self.replica.copies > 1:
-                    sizes["prompts"] = self.replica.copies
+                together = np.array([self.together(size) for size in every])
+                if self.replica.copies > 1 or together.max() > 1:
+                    sizes["prompts"] = self.replica.copies * together
                 found, binds, _ = _by_sequences(self.asked, self.replica, "mixed", self.most, sizes | self._checked)
                 self._mixed_bound_by.update(zip(every, binds, strict=True))
-                found = found + self.drafting + self.drafted_prompt / counts[:, None]
+                found = found + self.drafting + self.drafted_prompt * (together / counts)[:, None]
             self._mixed.update(zip(every, found, strict=True))
         return self._mixed[chunk]
 
@@ -304,7 +316,9 @@ class UnloadedReplica:
         more: dict[str, Any] = {"lengths": load.lengths, "arrival_variation": load.arrival_variation}
         more["draft"] = self.asked.drafts.of(self.replica.draft)
         if chunk:
-            more |= {"mixed": self.mixed(chunk), "chunks": -(-load.new_tokens // chunk) / self.replica.copies}
+            together = self.together(chunk)
+            chunks = -(-load.new_tokens // chunk) / (self.replica.copies * together)
+            more |= {"mixed": self.mixed(chunk), "chunks": chunks, "together": together}
         made = ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
         return made.limited_to(most or self.most)
 
@@ -382,8 +396,14 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
     return UnloadedReplica(
         asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
-        drafting, before / copies,
+        drafting, before / copies, 1 if asked.library else _sharing(first, machine),
     )  # fmt: skip
+
+
+def _sharing(prompt: Bound, machine: Machine) -> int:
+    """How many prompts in one step compute as long as one waits for other things."""
+    computing = max((float(prompt.times.get(unit.name, 0.0)) for unit in machine.units), default=0.0)
+    return max(1, math.ceil(float(prompt.lower) / computing - 1e-9)) if computing > 0 else 1
 
 
 def step_options(asked: PlanQuestion, replica: Replica) -> dict[str, Any]:

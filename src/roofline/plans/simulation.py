@@ -132,34 +132,37 @@ class _Engine:
 
     def run(self) -> Generator[Any, Any, None]:
         """Step until all requests have their tokens."""
-        prompt, chunks = -1, 0
-        server = self.server
+        prompts: list[int] = []
+        chunks, server = 0, self.server
         while self.left:
             decoding = len(self.ends)
-            if prompt < 0 and self.waiting and decoding < server.most:
-                prompt = self.waiting.popleft()
-                chunks = max(1, round(server.chunks * float(self.work[prompt]))) if server.chunks else 1
-            if prompt < 0 and not decoding:
+            if not prompts and self.waiting and decoding < server.most:
+                come = min(server.together, len(self.waiting), server.most - decoding)
+                prompts = [self.waiting.popleft() for _ in range(come)]
+                chunks = max(1, round(server.chunks * float(self.work[prompts[0]]))) if server.chunks else 1
+            if not prompts and not decoding:
                 self.wake = self.environment.event()
                 yield self.wake
                 continue
-            whole = prompt >= 0 and not server.chunks
-            yield self.environment.timeout(self._time(decoding, prompt, whole))
+            whole = bool(prompts) and not server.chunks
+            yield self.environment.timeout(self._time(decoding, prompts, whole))
             if not whole and decoding:
                 self._token()
-            if prompt >= 0:
+            if prompts:
                 chunks -= 1
                 if chunks == 0:
-                    self._begin(prompt)
-                    prompt = -1
+                    for prompt in prompts:
+                        self._begin(prompt)
+                    prompts = []
 
-    def _time(self, decoding: int, prompt: int, whole: bool) -> float:
+    def _time(self, decoding: int, prompts: list[int], whole: bool) -> float:
         server = self.server
         if whole:
-            return float(server.service[decoding] * self.work[prompt])
-        if prompt >= 0:
+            return float(server.service[decoding] * self.work[prompts[0]])
+        if prompts and server.together == 1:
             return float(server.service[decoding] / server.chunks)
-        return float(server.step[decoding])
+        # prompts that share a step prolong it each by its stall
+        return float(server.step[decoding] + server.stall[decoding] * self.work[prompts].sum())
 
     def _token(self) -> None:
         """One token for each that decodes; those that have all leave."""
