@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roofline.errors import InputError
-from roofline.models import load
+from roofline.models import load, serve
 from roofline.plans.load import LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import replicas, unloaded
@@ -126,6 +126,9 @@ def test_a_chip_serves_as_many_short_prompts_as_it_computes() -> None:
     flops = 2 * (35 * 6.98e9 + 4 * 0.525e9)
     assert times.server(512).largest_rate == pytest.approx(989.4e12 / flops, rel=0.01)
     assert times.chunks == (512,)
+    # ten prompts are at work at once, and so are their activations
+    alone = serve("llama-3-8b", on="h100", batch=1, prompt=32, phase="prefill", weights="bf16").memory
+    assert times.memory.parts["activations"] == pytest.approx(10 * alone.parts["activations"])
 
 
 def test_steps_that_take_as_long_as_there_are_sequences_are_m_m_1() -> None:

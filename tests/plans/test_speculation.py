@@ -129,14 +129,16 @@ def scalar_server(asked: PlanQuestion, replica: Replica, chunk: int) -> tuple[Se
     weights = held.parts["weights"] + (
         by.weight_bytes() / replica.chips if draft is not None and not isinstance(by, float | str) else 0.0
     )
-    room = float(held.capacity or 0) * asked.memory_share - float(weights) - float(held.parts["activations"])
+    # prompts that a chunk holds share its step, until they compute as long as one waits for memory or links
+    computing = max(float(prefill.times.get(unit.name, 0)) for unit in prefill.machine.units)
+    gain = 1 if replica.pipeline > 1 else math.ceil(float(prefill.lower) / computing - 1e-9)
+    activations = float(held.parts["activations"]) * min(gain, 8192 / load_.prompt)
+    room = float(held.capacity or 0) * asked.memory_share - float(weights) - activations
     most = min(asked.most_sequences, int(room / float(kept))) * copies
     if most < 1:
         return None
     count = -(-load_.prompt // chunk) if chunk else 1
-    # prompts that a chunk holds share its step, until they compute as long as one waits for memory or links
-    computing = max(float(prefill.times.get(unit.name, 0)) for unit in prefill.machine.units)
-    together = max(1, min(math.ceil(float(prefill.lower) / computing - 1e-9), chunk // load_.prompt))
+    together = max(1, min(gain, chunk // load_.prompt))
     step, mixed = [0.0], [0.0]
     for batch in range(1, most + 1):
         drafting, tokens = 0.0, 1

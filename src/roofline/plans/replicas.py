@@ -365,7 +365,9 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     needed = first.footprint
     # engines prefill no more tokens at once than the largest chunk
     activations = 0.0 if needed is None else float(needed.parts["activations"])
-    parts["activations"] = activations * min(1.0, max(CHUNKS) / load.new_tokens)
+    alone = asked.library is not None or replica.pipeline * replica.context > 1 or load.output < 2
+    shared = 1 if alone else _sharing(first, machine)
+    parts["activations"] = activations * min(shared, max(CHUNKS) / load.new_tokens)
     room = capacity - sum(parts.values()) + sequence
     most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
     memory = Footprint(parts, level.name, level.capacity.value)
@@ -396,7 +398,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
     return UnloadedReplica(
         asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
-        drafting, before / copies, 1 if asked.library else _sharing(first, machine),
+        drafting, before / copies, shared,
     )  # fmt: skip
 
 
