@@ -54,6 +54,8 @@ def test_several_conditions_one_after_the_other(capsys: pytest.CaptureFixture[st
     assert found["schema"] == "roofline/scalings/1"
     assert [each["form"] for each in found["conditions"]] == ["P_bf16/W_nvlink", "P_bf16*Y/W_nvlink"]
     assert run(capsys, "dp", "tp", "--on", "h100").count("closed form") == 2
+    assert "scales while  F ≥ 2199*Y" in run(capsys, "tp", "--on", "h100")
+    assert "scales while  ways ≤ 0.1342*F/B" in run(capsys, "decode-tp", "--on", "h100")
 
 
 def test_one_link_and_another_algorithm(capsys: pytest.CaptureFixture[str]) -> None:

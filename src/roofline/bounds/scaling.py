@@ -345,6 +345,8 @@ class Scaling(NoTime):
         lines = [("closed form", f"{self.what} {sign} {self.form}")]
         if self.value is not None:
             lines.insert(0, ("scales while", f"{self.what} {sign} {_number(self.value)}"))
+        elif (numbers := self._with_rates()) is not None:
+            lines.insert(0, ("scales while", f"{self.what} {sign} {numbers}"))
         if self.batch is not None:
             lines += self.batch.pairs(self.what)
         if self.limit_form != self.form:
@@ -370,6 +372,18 @@ class Scaling(NoTime):
             sent = self.question.conventions.plan is not None
             lines.append(("rates", f"{shown}; W is one way over one link" if sent else shown))
         return [*lines, *named("assumes", self.assumptions)]
+
+    def _with_rates(self) -> Any:
+        """The closed form in open sizes alone, its rates as numbers of four digits; None where it has no rates."""
+        rates = {each: self.rates[str(each)][0] for each in getattr(self.form, "free_symbols", ())
+                 if str(each) in self.rates}  # fmt: skip
+        if not rates:
+            return None
+        from sympy import Float, Integer
+
+        found = self.form.subs(rates)
+        short = {n: Integer(round(n)) if n > 1000 or n == round(n) else Float(n, 4) for n in found.atoms(Float)}
+        return found.xreplace(short)
 
     def __str__(self) -> str:
         number = "" if self.value is None else f" = {_number(self.value)}"
