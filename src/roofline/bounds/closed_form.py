@@ -979,13 +979,14 @@ def formula_of(
 
     rates = rate_symbols(use for each in (bound, *stages) for use in each.uses)
     short = Definitions() if definitions is None else definitions
-    times, columns, terms = dict(bound.times), columns_of(bound), [*terms_of(bound)]
     if len(slowest) > 1:
         known: dict[str, Any] = {**{name: rate.value for name, rate in rates.items()}, **(point or {})}
         bound = _slowest_at(slowest, known, bound)
         times, columns = _of_slowest(slowest, short)
         parts = {term.resource: term.parts for term in terms_of(bound)}
         terms = [FormulaTerm(name, times[name], parts.get(name, ())) for name in {**parts, **times}]
+    else:
+        times, columns, terms = dict(bound.times), columns_of(bound), [*terms_of(bound)]
     everything = {**columns, **{name: sympify(form) for name, form in (forms or {}).items()}}
     inside = [*times.values(), *everything.values(), *short.values()]
     symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(short)
