@@ -278,6 +278,16 @@ def test_rows_that_take_another_branch_of_a_program_are_left_out() -> None:
     assert rows.invalid == {"B is below 2": 1, "B > 16 does not hold": 2}
 
 
+def test_changes_of_a_sharded_line_are_found_between_sizes_that_divide() -> None:
+    """Only every fourth size divides; what binds changes where the bound says so, at such a size."""
+    line, point = "bf16[B_X, D_Y] * bf16[D_X, F_Y] -> bf16[B_X, F_Y]", {"B": 64, "D": 8192, "F": 8192}
+    flips = formula(line, on="v5e:4x4", **point).flips()
+    assert [(flip.size, flip.value) for flip in flips] == [("B", 8192), ("D", 88), ("F", 88)]
+    for flip in flips:
+        around = [bound(line, on="v5e:4x4", **{**point, flip.size: flip.value - less}).bound_by for less in (4, 0)]
+        assert around == [flip.before, flip.after]
+
+
 def said(*words: str) -> str:
     printed = StringIO()
     with redirect_stdout(printed), redirect_stderr(printed):

@@ -383,12 +383,16 @@ class Formula(Answer):
 
     def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
         import numpy as np
+        from sympy import Mod
 
         f, step = self.compile(), 1
         names = f.resources
         powers = 2.0 ** np.arange(LARGEST_SIZE.bit_length())  # numbers of chips, of which each may be a case by itself
         tried = np.unique([*np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)), *powers])
         steps = [getattr(way.letters[name], "multiple", 1) for way in self.ways if name in way.letters]
+        parts = [part.args for each in self.conditions for part in each.holds.atoms(Mod)]
+        shared = math.lcm(*(int(ways) for size, ways in parts if str(size) == name and ways.is_Integer))
+        steps += [shared] * (shared > 1)
         tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
 
         def codes(values: Any) -> Any:
@@ -397,7 +401,7 @@ class Formula(Answer):
             return codes if found.invalid_rows is None else np.where(found.invalid_rows, -1, codes)
 
         seen = codes(tried)
-        if len(steps) > 1:  # numbers of chips between whole nodes are none of the formula's
+        if len(steps) > 1 or shared > 1:  # numbers of chips between whole nodes are none of the formula's
             tried, seen = tried[seen >= 0], seen[seen >= 0]
         for place in np.flatnonzero((np.diff(seen) != 0) & (seen[1:] >= 0) & (seen[:-1] >= 0)).tolist():
             low, high = int(tried[place]), int(tried[place + 1])
