@@ -480,7 +480,8 @@ class _Search:
             text = "sizes that do not divide are padded: every chip holds the part rounded up"
             said.append(Assumption("layout", text))
         if self.asked.conventions.plan in (None, FEWEST) and others == ():
-            said.append(Assumption("plan", f"plan: {plan.name}, which sends over the fewest mesh axes"))
+            fewest = "which sends over the fewest mesh axes, at every size; of plain numbers the fastest is taken"
+            said.append(Assumption("plan", f"plan: {plan.name}, {fewest}"))
         else:
             said.append(Assumption("plan", f"plan: {plan.name}"))
         settled = self.settled(plan)
