@@ -529,16 +529,21 @@ def busy_period_points(means: Any, busy: float, *, paired: bool = False) -> Any:
     means = means if paired else means[..., None]
     nearest = min(round(busy * SHARES), SHARES - 1)
     roots, table = _busy_period_table(nearest)
-    place = np.minimum(np.sqrt(means), roots[-1]) / roots[1]
-    low = np.minimum(place.astype(np.int64), len(roots) - 2)
-    share = np.arange(QUANTILES)
-    part = place - low
-    small = table[low, share] * (1 - part) + table[low + 1, share] * part
-    z = _normal_points()
     expected = means / (1 - busy)
-    spread = np.sqrt(means / (1 - busy) ** 3)
-    large = np.maximum(expected + spread * z + (z**2 - 1) * (1 + 2 * busy) / (1 - busy) ** 2 / 6, 0.0)
-    found = np.where(means < roots[-1] ** 2, small * (1 - nearest / SHARES) / (1 - busy), large)
+    in_table = means < roots[-1] ** 2
+    found = expected
+    if in_table.any():
+        place = np.minimum(np.sqrt(means), roots[-1]) / roots[1]
+        low = np.minimum(place.astype(np.int64), len(roots) - 2)
+        share = np.arange(QUANTILES)
+        part = place - low
+        small = table[low, share] * (1 - part) + table[low + 1, share] * part
+        found = small * (1 - nearest / SHARES) / (1 - busy)
+    if not in_table.all():
+        z = _normal_points()
+        spread = np.sqrt(means / (1 - busy) ** 3)
+        large = np.maximum(expected + spread * z + (z**2 - 1) * (1 + 2 * busy) / (1 - busy) ** 2 / 6, 0.0)
+        found = np.where(in_table, found, large)
     if paired:
         return found
     average = found.mean(axis=-1, keepdims=True)
