@@ -448,7 +448,7 @@ class Estimator:
         return replace(found, estimator=self)
 
     def _of_operations(self, answer: Bound) -> Expectation:
-        found = tuple(self.kernel(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
+        found = tuple(self._no_less(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         if not found:
             wrong = f"nothing is expected of {answer.expression}"
             raise InputError(wrong, hint="it holds no operations that take time")
@@ -488,6 +488,9 @@ class Estimator:
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         """What to expect of one kernel: no less than its bound, of a few tokens no less than without those before."""
+        return self._no_less(run, machine)
+
+    def _no_less(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         found = self._kernel(run, machine)
         alone = self._kernel(_without_past(run), machine) if "queries" in run.shapes and found.source else None
         if alone is None or alone.source is None or decided(found.value >= alone.value):
