@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -53,6 +55,15 @@ def for_each(names: str | Sequence[str], rows: Iterable[Any], ids: object = None
         return cast("Test", each)
 
     return over
+
+
+@contextmanager
+def short_fits() -> Iterator[None]:
+    """Fits of constants end after two steps, for tests of what is read and said: how well a fit goes is not asked."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("roofline.estimates.calibration.MOST_STEPS", 2)
+        patched.setattr("roofline.estimates.fitting.LOOK", 2)
+        yield
 
 
 def few(examples: int) -> settings:

@@ -18,6 +18,7 @@ from tests.doc_blocks import ROOT
 from tests.measurement.made import made
 from tests.programs.onnx_models import model
 from tests.programs.onnx_models import value as tensor
+from tests.strategies import short_fits
 
 LINE = '"bf16[B, D] * bf16[D, F] -> bf16[B, F]"'
 SHARDED = '"bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"'
@@ -116,7 +117,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     found = {"measured": made().to_dict()}
     for line in ASKED.strip().splitlines():
         said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(said), short_fits():
             assert main([*shlex.split(line.format(runs=runs, program=program)), "--json"]) in (0, 3), line
         found[line] = json.loads(said.getvalue())
     return found

@@ -28,10 +28,9 @@ from roofline.bounds.solve_equal import solve_equal
 from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
-from roofline.estimates import calibration, fitting
 from roofline.sizes import array_of
 from roofline.work import Work
-from tests.strategies import for_each
+from tests.strategies import for_each, short_fits
 
 LINE = "bf16[B, D] * bf16[D, F]"
 SIZES = {"B": 8, "D": 8, "F": 8}
@@ -719,11 +718,10 @@ def _look_at(answer: Any) -> None:
 
 
 @pytest.mark.parametrize(("ask", "given", "named"), QUESTIONS, ids=lambda value: getattr(value, "__name__", ""))
+@short_fits()
 def test_no_argument_of_a_wrong_kind_ends_in_an_error_of_pythons(
-    ask: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ask: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(calibration, "MOST_STEPS", 2)  # how well a fit goes is not asked here
-    monkeypatch.setattr(fitting, "LOOK", 2)
     shown = inspect.signature(ask).parameters.values()
     by_name = [each.name for each in shown if each.kind is each.KEYWORD_ONLY and each.name not in NOT_ASKED]
     raised = []

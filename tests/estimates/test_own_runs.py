@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import roofline
 from roofline import bound
 from roofline.cli.measure import accuracy_command, calibrate_command, profile_command
 from roofline.errors import InputError
-from roofline.estimates import calibrate, calibrate_served, calibration, estimated, fitting, held_accuracy
+from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
 from roofline.estimates.calibration import Calibration, interval_of, refitted
 from roofline.estimates.constants import KERNELS, LEFT_OUT, shipped
 from roofline.estimates.estimator import Estimator, kernels_of
@@ -30,6 +32,7 @@ from roofline.measurement import measured_kernels, write_machine_file
 from roofline.models.serving.answer import serve
 from roofline.quantity import format_percent
 from tests.measurement.made import CALL, made
+from tests.strategies import short_fits
 
 NO_CHIP = ChipFigures(1, 1, 1, 1)
 SHAPES = [(m, n, 4096) for m in (16, 64, 256, 1024, 4096) for n in (4096, 14336)]
@@ -54,11 +57,10 @@ def to_the_end() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _few_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _few_steps(request: pytest.FixtureRequest) -> Iterator[None]:
     """A fit ends after two steps in tests of what is read and said."""
-    if "to_the_end" not in request.fixturenames:
-        monkeypatch.setattr(calibration, "MOST_STEPS", 2)
-        monkeypatch.setattr(fitting, "LOOK", 2)
+    with nullcontext() if "to_the_end" in request.fixturenames else short_fits():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import roofline
 from roofline.answers import Answer, plain_table
 from roofline.cli import main
 from roofline.errors import InputError
-from roofline.estimates import calibration, fitting
 from roofline.hardware import chip
 from roofline.sections import Amount, Column, Row, Table, YesNo, figures
+from tests.strategies import short_fits
 
 LINE = "bf16[64, 8192] * bf16[8192, 8192]"
 SHARDED = "A[I_X, J_Y] * B[J_Y, K_X] -> C[I_X, K]"
@@ -404,10 +404,9 @@ def test_a_plan_as_a_frame_says_what_binds_the_rate_and_prefill_and_the_percenti
     assert found.why(found.choices[1]) == found.why(str(found.choices[1].deployment))
 
 
-def test_a_frame_of_runs_is_taken_where_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
+@short_fits()
+def test_a_frame_of_runs_is_taken_where_rows_are() -> None:
     """Cells without a value say nothing, as in a row without that key."""
-    monkeypatch.setattr(calibration, "MOST_STEPS", 2)  # how well a fit goes is not asked here
-    monkeypatch.setattr(fitting, "LOOK", 2)
     pandas = pytest.importorskip("pandas")
     rows: list[dict[str, Any]] = [{"m": 64 * (1 + at), "n": 8192, "k": 8192, "us": 96 + 20 * at} for at in range(10)]
     frame = pandas.DataFrame([{**rows[0], "dtype": "fp16"}, *rows[1:]])
