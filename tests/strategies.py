@@ -63,6 +63,7 @@ def short_fits() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("roofline.estimates.calibration.MOST_STEPS", 2)
         patched.setattr("roofline.estimates.fitting.LOOK", 2)
+        patched.setattr("roofline.estimates.fitting.STEPS", 2)
         yield
 
 
