@@ -225,6 +225,9 @@ def test_no_more_is_read_than_a_result_needs(program, elements):
         (lambda x, i: jnp.take_along_axis(x, jnp.int32(i), 0)[:, :2], [(8, 4), (2, 4)], 4 + 4 + 4),
         (lambda x: jnp.take_along_axis(x, np.array([[0, 1, 1, 3]]), 0), [(8, 4)], 4 + 4 + 4),
         (lambda x: jnp.take_along_axis(x, np.array([[0, 1], [0, 1]]), 0), [(8, 2)], 2 + 4 + 4),
+        (lambda x: jnp.take_along_axis(2 * x, np.array([[0], [3], [3], [1]]), 1)[2:], [(4, 8)], 2 + 4 + 2),
+        (lambda q, k, v: lax.dynamic_slice_in_dim(jnp.tril(q @ k.T), 0, 3) @ v, [(8, 4)] * 3, 4 * 3 * 4),
+        (lambda x: lax.fori_loop(0, 3, lambda i, c: c + x[i], 0 * x[0])[:2], [(8, 4)], 3 * 2 + 2),
     ],
 )
 def test_of_batches_those_that_a_result_has_are_read(program, shapes, elements):

@@ -133,8 +133,9 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
         return None
     if name in ("exp", "exp2"):
         return None if first.is_zero else Hidden(first.mask, True)
-    if name in _MOVING and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
-        return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask)), first.is_zero)
+    is_known = all(isinstance(each, np.ndarray) for each in operands[1:])
+    if name in _MOVING and is_known and (name in _VIEWS or first.mask.size <= _MOST_BYTES):
+        return Hidden(np.asarray(_FUNCTIONS[name](eqn.params, first.mask, *operands[1:])), first.is_zero)
     return None
 
 

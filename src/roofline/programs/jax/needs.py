@@ -130,8 +130,11 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
     return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
 
 
-def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[Region]:
-    """What the steps of a loop need together of what is the same in each, whose counters are known in each of them."""
+def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers], wanted: needs.Regions) -> Sequence[Region]:
+    """What the steps of a loop need together of what is the same in each, whose counters are known in each of them.
+
+    ``wanted`` is what any step is asked for.
+    """
     (shared, moving), length = scanned(params), params["length"]
     body, held = open_jaxpr(params["jaxpr"])
     if type(length) is not int or not 0 < length * _picking_steps(body, {*body.invars[:shared]}) <= _MOST_STEPS:
@@ -141,7 +144,7 @@ def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers]) -> Sequence[R
     for step in range(length)[:: -1 if params.get("reverse") else 1]:
         rows = [None if row is None else row[step] for row in given[shared + moving :]]
         numbers = [*consts, *carried, *rows]
-        asked = _of_inputs(body, [WHOLE] * len(body.outvars), numbers)
+        asked = _of_inputs(body, wanted, numbers)
         found = [regions.union(before, more) for before, more in zip(found, asked, strict=False)]
         known = _numbers(body, _given(body, numbers))
         carried = [number_of(atom, known) for atom in body.outvars[:moving]]
@@ -155,7 +158,8 @@ def _of_loop(each: Asked) -> Iterator[Region]:
     (length,) = _sizes([each.facts["length"]])
     backwards = bool(each.facts.get("reverse"))
     found = needs.of_scan(inside, shared, each.wanted[:moving], each.wanted[moving:], each.ins, length, backwards)
-    yield from _of_steps(each.facts, each.numbers) or found[:shared]
+    stacks = [regions.each(region, lambda box: [box[1:]]) for region in each.wanted[moving:]]
+    yield from _of_steps(each.facts, each.numbers, [*found[shared : shared + moving], *stacks]) or found[:shared]
     yield from found[shared:]
 
 
@@ -275,22 +279,26 @@ def _padded(each: Asked) -> Iterator[Region]:
 def _gathered(each: Asked) -> Iterator[Region]:
     """Of an array that indices pick of, the places that they name where they are known."""
     numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
-    sizes = _sizes(each.facts["slice_sizes"])
-    if indices is None or getattr(numbers, "operand_batching_dims", None):
+    sizes, batched = _sizes(each.facts["slice_sizes"]), getattr(numbers, "operand_batching_dims", ())
+    if indices is None:
         yield from _gathered_anywhere(each, sizes)
         return
+    if batched:  # which are places of the array too
+        own = np.indices(indices.shape[:-1])[[*numbers.start_indices_batching_dims]]
+        indices = np.concatenate([indices, np.moveaxis(own, 0, -1)], -1)
     if indices.shape == (len(numbers.start_index_map),) and not numbers.collapsed_slice_dims:  # one part
         at = dict(zip(numbers.start_index_map, indices, strict=True))
         starts = _starts(each, [at.get(axis, 0) for axis in range(len(sizes))], sizes)
         assert starts is not None
         yield regions.sliced(each.region, each.outs[0], starts, (1,) * len(sizes))
         return
-    axes = numbers.start_index_map
+    axes, collapsed = (*numbers.start_index_map, *batched), (*numbers.collapsed_slice_dims, *batched)
     places = np.clip(indices, 0, [each.ins[0][axis] - sizes[axis] for axis in axes])
     batch = [place for place in range(len(each.outs[0])) if place not in numbers.offset_dims]
-    kept = [axis for axis in range(len(sizes)) if axis not in numbers.collapsed_slice_dims]
+    kept = [axis for axis in range(len(sizes)) if axis not in collapsed]
     shown = dict(zip(kept, numbers.offset_dims, strict=True))
-    yield regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(sizes)))
+    found = regions.each(each.region, lambda box: regions.named(box, places, batch, shown, axes, len(sizes)))
+    yield from _gathered_anywhere(each, sizes) if found is WHOLE and batched else [found]
 
 
 def _gathered_anywhere(each: Asked, sizes: Sequence[Size]) -> Iterator[Region]:
