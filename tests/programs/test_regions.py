@@ -754,6 +754,7 @@ TORCH_PARTS = {
         for how, first, hide in (
             ("filling", 0, lambda t, scores, mask: scores.masked_fill_(~mask, -np.inf)),
             ("a choice", 1, lambda t, scores, mask: t.where(mask, scores, -1e9)),
+            ("nothing, for all are as low", 1, lambda t, scores, mask: scores - 1e9),
             ("a sum", 1, lambda t, scores, mask: scores + t.zeros(9, 9).masked_fill(~mask, -np.inf)),
         )
     },

@@ -566,6 +566,7 @@ def _of_scores(each: Asked) -> Iterator[Region]:
     if hidden is None:
         yield from _normed(each)
         return
+    hidden = hidden & ~hidden.all(_axis(each, -1), keepdims=True)  # of scores that are all as low none is
     several = np.broadcast_to((~hidden).sum(_axis(each, -1), keepdims=True) != 1, hidden.shape)
     rows = regions.let_through(each.region, each.outs[0], several)
     for region in _normed(each._replace(wanted=(rows,))):
