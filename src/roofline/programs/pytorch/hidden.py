@@ -7,6 +7,7 @@ and multiplies it by values. Values that no query sees are not needed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,8 +17,8 @@ from roofline.programs.pytorch.registry import Call, TensorOperand
 from roofline.programs.pytorch.rules.moving import known_mask
 from roofline.programs.pytorch.rules.sequences import HIDDEN
 
-#: Masks of more elements are not looked at.
-LARGEST_MASK = 2**22
+#: More scores are not looked at.
+_MOST_SCORES = 2**20
 #: Functions that take the softmax of scores, and products of matrices.
 SOFTMAXES, PRODUCTS = ("softmax", "_softmax", "_safe_softmax"), ("mm", "bmm", "matmul", "einsum")
 
@@ -58,6 +59,8 @@ def _told(value: Any, held: _Held, is_zero: bool) -> Any:
 def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
     """Which elements of a call's first result are zero, or very low; None where that is not known."""
     name, args, shape = call.name, call.args, call.results[0].shape if call.results else ()
+    if not all(type(n) is int for n in shape) or prod(shape) > _MOST_SCORES:
+        return None
     if name in ("where", "masked_fill") and len(args) == 3:
         mask, *cases = args if name == "where" else (args[1], args[2], args[0])
         chosen = known_mask(mask)
@@ -81,7 +84,7 @@ def _where_hidden(value: Any, held: _Held, is_zero: bool) -> Any:
     """Where a number or a tensor is zero, or very low; None where that is not known."""
     if not isinstance(value, TensorOperand):
         return np.asarray(value == 0 if is_zero else value <= HIDDEN) if isinstance(value, int | float) else None
-    if value.values is not None and value.is_constant and value.elements <= LARGEST_MASK:
+    if value.values is not None and value.is_constant and value.elements <= _MOST_SCORES:
         return np.asarray(value.values == 0 if is_zero else value.values <= HIDDEN)
     flat = held.get((_base(value), is_zero))
     return None if flat is None else _view(flat, value)

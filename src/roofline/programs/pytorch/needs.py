@@ -21,7 +21,7 @@ from roofline.ops.einsum import operand_letters
 from roofline.ops.pricing import Reach
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked
-from roofline.programs.pytorch.hidden import LARGEST_MASK, PRODUCTS, SOFTMAXES, with_hidden
+from roofline.programs.pytorch.hidden import PRODUCTS, SOFTMAXES, with_hidden
 from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
@@ -38,6 +38,8 @@ from roofline.work import Op, Tensor
 Places: TypeAlias = "dict[Stretches, None] | None"
 #: More stretches than these are not told apart.
 _MOST_STRETCHES = 256
+#: Masks of more elements are not looked at.
+_LARGEST_MASK = 2**22
 
 
 class NeededBytes(NamedTuple):
@@ -475,7 +477,7 @@ def _masked(each: Asked) -> Iterator[Region]:
 def _triangular(each: Asked) -> Iterator[Region]:
     """Of matrices their triangle."""
     rows, columns = each.outs[0][-2:]
-    if all(type(n) is int for n in each.outs[0]) and rows * columns <= LARGEST_MASK:
+    if all(type(n) is int for n in each.outs[0]) and rows * columns <= _LARGEST_MASK:
         triangle = np.tril if each.facts.name == "tril" else np.triu
         kept = triangle(np.ones((rows, columns), bool), each.facts.get("diagonal", 0))
         return iter([regions.let_through(each.region, each.outs[0], kept)])
@@ -562,8 +564,8 @@ def _normed(each: Asked) -> Iterator[Region]:
 
 def _of_scores(each: Asked) -> Iterator[Region]:
     """A softmax of scores: of rows that see more than one, those that no mask hides."""
-    hidden = each.numbers[0].hidden
-    if hidden is None:
+    hidden, every = each.numbers[0].hidden, (regions.box_of(each.outs[0]),)
+    if hidden is None or (each.region == every and hidden.shape[_axis(each, -1)] > regions.MOST_BOXES):
         yield from _normed(each)
         return
     hidden = hidden & ~hidden.all(_axis(each, -1), keepdims=True)  # of scores that are all as low none is
@@ -756,7 +758,7 @@ def _gathered(each: Asked) -> Iterator[Region]:
     """Elements that indices name along an axis: of unknown ones all, of a tensor that is not large those of known."""
     region, (x, index), axis = each.region, each.ins, _axis(each)
     places = known_places(each.numbers[1])
-    if places is None or not x or any(type(n) is not int for n in x) or prod(x) > LARGEST_MASK:
+    if places is None or not x or any(type(n) is not int for n in x) or prod(x) > _LARGEST_MASK:
         yield regions.along(region, x, (axis,))
     else:
         at, named = list(np.indices(index)), np.zeros(x, bool)
@@ -804,7 +806,7 @@ def _laid_over(each: Asked) -> Iterator[Region]:
     def reached(box: regions.Box) -> list[regions.Box] | None:
         sides: list[list[regions.Box]] = []
         for (taps, apart, pad, stride, many), edges in zip(windows, box[-2:], strict=True):
-            if taps * many > LARGEST_MASK:
+            if taps * many > _LARGEST_MASK:
                 return None
             at = np.add.outer(np.arange(taps) * apart - pad, np.arange(many) * stride)
             sides.append(regions.boxes_where(np.isin(at, np.arange(*edges))))
