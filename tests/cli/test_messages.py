@@ -605,3 +605,17 @@ def test_tokens_of_a_batch_may_be_a_product(capsys: pytest.CaptureFixture[str]) 
         assert main([*TRAIN, "--batch-tokens", tokens, "--sequence", "2048"]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
+
+
+def test_collectives_side_by_side_say_whose_bytes_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, says in (
+        ("alltoall", "AllToAll over X (bytes in all)"),
+        ("allreduce", "AllReduce over X (bytes on each"),
+    ):
+        assert main(["comm", kind, "--bytes", "64MB", "--on", "h100:8,h200:8"]) == 0
+        assert capsys.readouterr().out.startswith(says)
+
+
+def test_several_policies_of_checkpoints_name_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TRAIN, "--batch-tokens", "65536", "--checkpoint", "none,full"]) == 2
+    assert "sweep takes several, one row each: roofline sweep MODEL … --checkpoint none,full" in capsys.readouterr().err

@@ -349,6 +349,20 @@ class Communication(Comparable):
         """What is not timed."""
         return self.bound.incomplete
 
+    @property
+    def subject(self) -> str:
+        """The collective, and whether its bytes are of all chips together or on each one."""
+        if not self.by_bytes or self.exchange is not None:
+            return self._named
+        where = " (bytes in all)" if self.kind in STARTS_FROM_PARTS else ""
+        return f"{self._named} (bytes on each chip)" if self.kind in _STARTS_FROM_COPIES else f"{self._named}{where}"
+
+    @property
+    def _named(self) -> str:
+        """The collective in words: a number of bytes is of no format."""
+        named = f"{self.kind} over {', '.join(self.axes)}" if self.by_bytes else self.bound.expression
+        return named if self.exchange is None else str(self.exchange)
+
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
         yield Fact("at best", self.time, "s", "less", timed=True)
@@ -422,10 +436,8 @@ class Communication(Comparable):
     def sections(self) -> Iterator[Section]:
         """The time on the network, every algorithm that fits, and what was assumed."""
         bound = self.bound
-        # a number of bytes is of no format
-        subject = f"{self.kind} over {', '.join(self.axes)}" if self.by_bytes else bound.expression
-        subject, size = (subject, _size(self)) if self.exchange is None else (str(self.exchange), "")
-        yield from (Headline(subject, f"{size}on {bound.target}"), BLANK)
+        size = _size(self) if self.exchange is None else ""
+        yield from (Headline(self._named, f"{size}on {bound.target}"), BLANK)
         time = format_amount(self.time, "s")
         expected = [] if bound.expectation is None else [bound.expectation.in_words()]
         if bound.measured is not None:

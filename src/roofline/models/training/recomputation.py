@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import dataclass
+from roofline.signatures import either
 from roofline.sizes import LARGEST
 from roofline.work import Op
 
@@ -81,7 +82,8 @@ def policy(name: str | int) -> Recomputation:
     modules = tuple(filter(None, (part.strip() for part in str(name).split(","))))
     if len(modules) > 1 and any(part in CHECKPOINT_POLICIES for part in modules):
         wrong = f"checkpointing policies {quoted(name)} are several, and a step has one"
-        raise InputError(wrong, hint="sweep takes several, as lists: one row each")
+        lists = either(f"roofline sweep MODEL … --checkpoint {name}", f"sweep(…, checkpoint={[*modules]})")
+        raise InputError(wrong, hint=f"sweep takes several, one row each: {lists}")
     if len(modules) > 1 or (modules and modules[0] in MODULES):
         said = f"{', '.join(modules[:-1])} and {modules[-1]} are" if len(modules) > 1 else f"{modules[0]} is"
         says = f"{said} run again and their results not kept, the rest is kept"
