@@ -619,3 +619,8 @@ def test_collectives_side_by_side_say_whose_bytes_they_are(capsys: pytest.Captur
 def test_several_policies_of_checkpoints_name_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*TRAIN, "--batch-tokens", "65536", "--checkpoint", "none,full"]) == 2
     assert "sweep takes several, one row each: roofline sweep MODEL … --checkpoint none,full" in capsys.readouterr().err
+
+
+def test_a_formula_in_python_says_which_of_its_results_is_the_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["formula", MATMUL, "--on", "h100", "D=8", "F=8", "--python"]) == 0
+    assert "Gives seconds: lower is the time at best" in capsys.readouterr().out
