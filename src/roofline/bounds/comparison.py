@@ -807,6 +807,7 @@ class SideBySide(Answer):
             "fastest": self.fastest,
             "best": {name: who for name, who in best.items() if who},
             "untimed": {who: list(gaps) for who, gaps in zip(self.names, self.untimed, strict=True) if gaps},
+            "break_evens": {who: dict(at) for who, at in zip(self.names, self._break_evens, strict=True) if at},
             "facts": {
                 name: [None if fact is None else plain_data(fact.value) for fact in facts]
                 for name, facts in said.items()
