@@ -22,7 +22,7 @@ from roofline.charts.answer_charts import plot_answer
 from roofline.charts.bars import bars_chart
 from roofline.charts.chart import SMALLEST
 from roofline.charts.drawing import DASHES, THEMES, drawn_layout, text_width
-from roofline.charts.layout import MARKER, SMALL, TITLE, words, wrap
+from roofline.charts.layout import MARKER, SMALL, TITLE, ridge_drop, words, wrap
 from roofline.charts.model_charts import front_chart
 from roofline.charts.placement import Box, Boxes, Segments, segment_box
 from roofline.errors import InputError
@@ -395,6 +395,26 @@ def test_a_front_of_more_curves_than_can_be_told_apart_is_an_error():
     found = latency_throughput("llama-3-8b", on="h100", batch=[1] * 13, context=contexts)
     with pytest.raises(InputError, match=r"13 curves are more than a chart can tell apart \(12\)"):
         front_chart(found)
+
+
+@pytest.mark.parametrize("size", [(360, 420), (600, 480)])
+def test_no_line_runs_through_the_label_of_a_region(size):
+    """On a phone it stands on more lines, beside the slope."""
+    chart = ALL["two_bandwidths"]().with_size(*size)
+    found = drawn_layout(chart)
+    lines = [[found.frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)] for line in chart.lines]
+    strokes = Boxes.of([segment_box(pair) for line in lines for pair in pairwise(line)])
+    regions = [text for text in found.labels if text.role.startswith("region") and not text.angle]
+    assert len(regions) == 2
+    assert not any(strokes.overlap(text.box).any() for text in regions)
+
+
+@pytest.mark.parametrize(("name", "most"), [("a100_time", 0), ("levels", 3), ("levels_of_two", 3)])
+def test_a_label_stands_beside_the_line_down_from_a_ridge_where_a_place_there_is_as_near(name, most):
+    chart = ALL[name]().with_width(600)
+    found = drawn_layout(chart)
+    drops = Boxes.of([segment_box(ridge_drop(ridge, found.frame)) for ridge in chart.ridges])
+    assert sum(drops.overlap(text.box).any() for text in found.labels) <= most
 
 
 def test_a_region_without_room_for_its_label_has_it_in_the_key():

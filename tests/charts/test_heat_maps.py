@@ -11,7 +11,7 @@ from charts_to_draw import map_of_few, map_of_many
 from plain_geometry import contrast
 
 import roofline
-from roofline.charts.drawing import THEMES, svg
+from roofline.charts.drawing import THEMES, drawn_layout, svg
 from roofline.charts.heat_maps import SHADES
 from roofline.charts.specification import LeftOut
 from roofline.cli import main
@@ -196,3 +196,9 @@ def test_figures_of_narrow_cells_stand_on_two_lines_or_not_at_all() -> None:
         drawn = svg(roofline.sweep(line, on="h100", B=batches, D=wide, F="D").plot("rate-map"))
         assert drawn.count(">TFLOP/s</text>") == figures
         assert not re.search(r">\d+ TFLOP/s</text>", drawn)
+
+
+def test_each_cell_of_a_narrow_map_has_its_figure_those_at_its_edges_too() -> None:
+    sizes = {"batch": [2**i for i in range(9)], "context": [1000 * 2**i for i in range(7)]}
+    chart = roofline.sweep("llama-3-8b", on="l4", **sizes).plot().with_size(360, 420)
+    assert len(drawn_layout(chart).labels) == 63

@@ -377,6 +377,7 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
         inside=_inside(chart, frame),
         taken=_markers(chart, frame),
         lines=list(_segments(chart, frame)),
+        faint=[ridge_drop(ridge, frame) for ridge in chart.ridges],
     )
     labels = tuple(
         replace(label.text, x=c.box.x, y=c.box.y, angle=c.box.angle, leader=c.leader, box=c.box)
@@ -390,9 +391,10 @@ def _attempt(chart: Specification, measure: Measure, key: Sequence[KeyEntry]) ->
 
 
 def _inside(chart: Specification, frame: Frame) -> Box:
-    """Where labels may stand: rows of bars reach to the edges, and the figures beside them to that of the picture."""
+    """Where labels may stand: cells and rows of bars reach to the edges, figures beside bars to that of the picture."""
     if not chart.bars:
-        return Box(frame.box.x, frame.box.y, frame.width - 4, frame.height - 4)
+        margin = 0 if chart.cells else 4
+        return Box(frame.box.x, frame.box.y, frame.width - margin, frame.height - margin)
     beyond = chart.width - GAP - frame.left - frame.width
     return Box(frame.box.x + beyond / 2, frame.box.y, frame.width + beyond - 4, frame.height)
 
@@ -528,8 +530,9 @@ def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_L
             label = _mark_label(ridge.text, at, ridge.series, RIDGE_REACH, entry, measure)
             others = [other for other, _ in named] if len(named) <= MOST_NAMES else []
             yield replace(label, candidates=tuple(_by_its_own(label.candidates, at, others, Segments([]))))
+    strokes = Boxes.of([segment_box(each) for each in _segments(chart, frame)]) if chart.regions else Boxes.of([])
     for region in chart.regions:
-        yield from _region_label(region, frame, measure)
+        yield from _region_label(region, frame, strokes, measure)
     yield from _cell_labels(chart.cells, frame, measure)
     across = [frame.at(line.x[0], line.y[0])[0] for line in chart.lines] if chart.bars else []
     for bar in chart.bars:
@@ -612,22 +615,37 @@ def _line_label(line: Line, frame: Frame, lines: Segments, measure: Measure) -> 
     return _Label(text, tuple(found), line_entry(line))
 
 
-def _region_label(region: Region, frame: Frame, measure: Measure) -> Iterator[_Label]:
+def _region_label(region: Region, frame: Frame, strokes: Boxes, measure: Measure) -> Iterator[_Label]:
+    """A label in its region, on as few lines as stand clear of the strokes of the chart, at its foot if they can."""
     low, high = max(region.x0, frame.x.limits[0]), min(region.x1, frame.x.limits[1])
     if low >= high:
         return
-    left, right = frame.at(low, frame.y.limits[0])[0], frame.at(high, frame.y.limits[0])[0]
-    upright = any(measure(word, SMALL, False) > right - left - 8 for word in words(region.label))
-    lines = [region.label] if upright else wrap(region.label, right - left - 8, SMALL, measure)
-    width, height = block(lines, SMALL, measure)
-    middle, tall = (left + right) / 2, width if upright else height
-    rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
-    if upright and height > right - left + GAP:  # beside so narrow a region it would stand in others
-        rows = []
+    left, right = (frame.at(x, frame.y.limits[0])[0] for x in (low, high))
+    room = right - left - 8
+    upright = any(measure(word, SMALL, False) > room for word in words(region.label))
+    shapes = [[region.label]] if upright else [wrap(region.label, room / n, SMALL, measure) for n in (1, 1.4, 2)]
+    found = [_places_in_region(lines, left, right, upright, frame, measure) for lines in shapes]
+    clear = (i for i, places in enumerate(found) if any(not strokes.overlap(each.box).any() for each in places))
+    best = next(clear, 0)
     yield _Label(
-        Text(tuple(lines), 0, 0, SMALL, role=f"region {region.color}"),
-        tuple(Candidate(Box(middle, y, width, height, 90.0 * upright), 4.0 * i) for i, y in enumerate(rows)),
-        KeyEntry(region.label),
+        Text(tuple(shapes[best]), 0, 0, SMALL, role=f"region {region.color}"), found[best], KeyEntry(region.label)
+    )
+
+
+def _places_in_region(
+    lines: Sequence[str], left: float, right: float, upright: bool, frame: Frame, measure: Measure
+) -> tuple[Candidate, ...]:
+    """From the foot of a region upwards, in its middle or at one of its sides; none where it is too narrow."""
+    width, height = block(lines, SMALL, measure)
+    tall, aside = (width, height / 2) if upright else (height, width / 2)
+    if upright and height > right - left + GAP:  # beside so narrow a region it would stand in others
+        return ()
+    rows = [frame.bottom + 5 + tall / 2 + 12 * step for step in range(12)]
+    across = [(0.0, (left + right) / 2), *(() if upright else ((8.0, right - 4 - aside), (8.0, left + 4 + aside)))]
+    return tuple(
+        Candidate(Box(x, y, width, height, 90.0 * upright), 4.0 * i + cost)
+        for i, y in enumerate(rows)
+        for cost, x in across
     )
 
 

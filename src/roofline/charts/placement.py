@@ -168,6 +168,7 @@ class Segments:
 #: disliked, unless it must be clear.
 OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
+FAINT_CROSSING_COST = 8.0
 LEADER_CROSSING_COST = 40.0
 
 #: What it costs that two leaders cross: each label would seem to be the other's.
@@ -205,14 +206,25 @@ class Candidate:
 
 
 def place(
-    labels: Sequence[Sequence[Candidate]], *, inside: Box, taken: Sequence[Box] = (), lines: Sequence[Segment] = ()
+    labels: Sequence[Sequence[Candidate]],
+    *,
+    inside: Box,
+    taken: Sequence[Box] = (),
+    lines: Sequence[Segment] = (),
+    faint: Sequence[Segment] = (),
 ) -> list[Candidate | None]:
     """Choose one candidate a label, or None where all its places are taken.
 
     ``inside`` is where labels must lie, ``taken`` holds markers no label may cover, ``lines`` what they had better
-    not cross, and may not where they must be clear. Labels come in order of importance.
+    not cross, and may not where they must be clear; ``faint`` lines are disliked less, and never forbidden. Labels
+    come in order of importance.
+
+    >>> beside, free = Candidate(Box(0, 0, 8, 4), 1.0), Candidate(Box(9, 0, 8, 4), 2.0)
+    >>> [found] = place([[beside, free]], inside=Box(0, 0, 99, 99), faint=[((1, -9), (1, 9))])
+    >>> found.box.x
+    9
     """
-    board = _Board([_possible(candidates, inside, taken, lines) for candidates in labels])
+    board = _Board([_possible(candidates, inside, taken, lines, faint) for candidates in labels])
     for _ in range(_ROUNDS):
         before = list(board.chosen)
         for index in range(len(labels)):
@@ -378,7 +390,11 @@ def _towards(component: float) -> float:
 
 
 def _possible(
-    candidates: Sequence[Candidate], inside: Box, taken: Sequence[Box], lines: Sequence[Segment]
+    candidates: Sequence[Candidate],
+    inside: Box,
+    taken: Sequence[Box],
+    lines: Sequence[Segment],
+    faint: Sequence[Segment],
 ) -> list[tuple[Candidate, float]]:
     """Keep the places that lie inside and cover no marker, with what they cost by themselves."""
     import numpy as np
@@ -392,11 +408,12 @@ def _possible(
     ]
     boxes = Boxes.of([candidate.box for candidate in within])
     touched = Boxes.of([candidate.box.grown(0.0, _STROKE) for candidate in within])
-    crossed = sum((touched.overlap(segment_box(line)) for line in lines), start=np.zeros(len(within), dtype=int))
+    none = np.zeros(len(within), dtype=int)
+    crossed, faintly = (sum((touched.overlap(segment_box(line)) for line in of), start=none) for of in (lines, faint))
     free = ~(crossed.astype(bool) & np.array([candidate.clear for candidate in within], dtype=bool))
     for box in taken:
         free &= ~boxes.overlap(box)
-    costs = np.array([candidate.cost for candidate in within]) + CROSSING_COST * crossed
+    costs = np.array([candidate.cost for candidate in within]) + CROSSING_COST * crossed + FAINT_CROSSING_COST * faintly
     having = [i for i, candidate in enumerate(within) if candidate.leader is not None and free[i]]
     costs[having] += _leader_costs([within[i].leader for i in having], taken, lines)
     return [(within[i], float(costs[i])) for i in free.nonzero()[0]]
