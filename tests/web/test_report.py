@@ -659,3 +659,21 @@ def test_a_page_has_the_prices_that_were_asked() -> None:
         found = llm("llama-3-8b", on=["h100:8", "mi300x:8"], tensor=8, context=4096, price=price)
         steps = page_of([(found, None, None)])["steps"]
         assert [step["prices"].get("on demand", {}).get("value") for step in steps] == each
+
+
+def test_the_key_names_a_roof_once_with_its_figures(tab: Tab, tmp_path: Path) -> None:
+    opened(tab, report(bound(LINE, on="h100", B=64, D=8192, F=8192)), tmp_path)
+    key = tab.page.locator("section.chart .key", has_text="h100")
+    assert key.all_inner_texts() == ["h100 hbm 3.35 TB/s, bf16 989 TFLOP/s"]
+
+
+def test_words_of_the_last_of_many_columns_are_seen_on_a_phone(tab: Tab, tmp_path: Path) -> None:
+    found = roofline.plan("llama-3-8b", on="h100", count=[1, 2], rate=2, prompt=1024, output=128, prices={"h100": 2.0})
+    tab.page.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, report(found), tmp_path)
+    words = tab.page.locator("tr.below td > span").first
+    box = words.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390
+    tab.page.set_viewport_size({"width": 1280, "height": 844})
+    words.wait_for(state="detached")

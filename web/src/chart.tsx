@@ -14,12 +14,13 @@ type Domain = [number, number];
 
 const scaled = (log: boolean, domain: Domain, range: Domain) => (log ? scaleLog(domain, range) : scaleLinear(domain, range));
 
-/** Ticks that fit: powers of ten where there are several. */
+/** Ticks that fit: powers of ten where there are several, else all, else round ones: 1, 2 and 5 and their tens. */
 function ticks(scale: ReturnType<typeof scaled>, log: boolean, most: number): number[] {
   if (!log) return scale.ticks(most);
   const all = scale.ticks();
   const powers = all.filter((t) => Math.abs(Math.log10(t) - Math.round(Math.log10(t))) < 1e-9);
-  const few = powers.length > 1 ? powers : all.filter((_, i) => i % Math.ceil(all.length / most) === 0);
+  const round = all.filter((t) => "125".includes(t.toExponential(6)[0]));
+  const few = powers.length > 1 ? powers : all.length > most && round.length > 1 ? round : all;
   const each = Math.ceil(few.length / most);
   return few.filter((_, i) => i % each === 0);
 }
@@ -40,6 +41,21 @@ const titleOf = (axis: Axis): string => (axis.unit.includes("/") && !axis.label.
 /** Room to the right of a chart for the names of its lines. */
 const beside = (spec: ChartSpec): number =>
   Math.min(260, Math.max(40, 16 + 7.4 * Math.max(0, ...spec.marks.map((mark) => (mark.mark === "line" && mark.role !== "slope" ? textOf(mark).length : 0)))));
+
+const isRoof = (mark: Mark): boolean => mark.role === "slope" || mark.role === "ceiling";
+const machineOf = (mark: Mark): string => mark.group || (mark.label ?? "").split(" ")[0];
+
+/** The marks that the key of a chart names, by their name; what a machine's roof has in one stroke is one entry. */
+function keyed(spec: ChartSpec): Map<string, Mark[]> {
+  const found = new Map<string, Mark[]>();
+  for (const mark of spec.marks) {
+    if (mark.mark !== "line" && mark.mark !== "region" && (mark.mark !== "point" || spec.kind === "latency")) continue;
+    const by = isRoof(mark) ? `${machineOf(mark)} ${mark.series} ${mark.dash}` : nameOf(mark), known = found.get(by);
+    if (known) known.push(mark);
+    else found.set(by, [mark]);
+  }
+  return new Map([...found.values()].map((marks) => [isRoof(marks[0]) ? `${machineOf(marks[0])} ${marks.map((each) => each.text || nameOf(each)).join(", ")}` : nameOf(marks[0]), marks]));
+}
 
 export interface Following { at: number; read: (x: number) => JSX.Element; y: (x: number) => number; set?: (x: number) => void }
 
@@ -63,7 +79,8 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const [table, setTable] = useState(false);
   const [active, setActive] = useState(false);
   const drag = useRef<{ px: number; py: number; from: { x: Domain; y: Domain }; far: boolean } | null>(null);
-  const marks = useMemo(() => spec.marks.filter((mark) => !hidden.includes(nameOf(mark))), [spec, hidden]);
+  const entries = useMemo(() => keyed(spec), [spec]), names = [...entries.keys()];
+  const marks = useMemo(() => { const out = new Set(hidden.flatMap((name) => entries.get(name) ?? [])); return spec.marks.filter((mark) => !out.has(mark)); }, [spec, hidden]);
   const all = useMemo(() => spots(marks), [marks]);
   const whole = useMemo(() => ({
     x: limits(spec.x, logs.x, all.map((s) => s.x)), y: limits(spec.y, logs.y, all.map((s) => s.y)),
@@ -73,8 +90,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
   const seen = [marks, domain.x[0], domain.x[1], domain.y[0], domain.y[1], logs, WIDTH];
   const sketch = useMemo(() => drawn(marks, x, y, WIDTH - RIGHT, WIDTH, id), seen);
   const cells = useMemo(() => new Cells(all, x, y), seen);
-  const roofs = useMemo(() => marks.filter((mark) => mark.role === "slope" || mark.role === "ceiling"), [marks]);
-  const names = useMemo(() => [...new Set(spec.marks.filter((m) => m.mark === "line" || m.mark === "region" || (m.mark === "point" && spec.kind !== "latency")).map(nameOf))], [spec]);
+  const roofs = useMemo(() => marks.filter(isRoof), [marks]);
   const named = useMemo(() => (pinned.value ? all.find((spot) => spot.mark.mark === "point" && isOf(spot.mark, pinned.value)) ?? null : null), [all, pinned.value]);
   const pin = held ?? named;
   /** Pin a point: its name is marked in every chart and table; a place on a line is pinned here alone. */
@@ -182,7 +198,7 @@ function Plane({ spec, following, extra = [], head }: { spec: ChartSpec; followi
       {following && at !== null ? <div class="read" aria-live="polite">{following.read(at)}</div>
         : <p class="read" aria-live="polite">{told ? describe(told, spec) : roofAt(roofs, cross, spec)}</p>}
       {names.length > 1 && names.length <= 24 && <Key names={names} hidden={hidden} hide={setHidden} sign={(name) => {
-        const mark = spec.marks.find((each) => nameOf(each) === name)!;
+        const [mark] = entries.get(name)!;
         return mark.mark === "line" ? <Curve mark={mark} d="M0,5H26" /> : mark.mark === "region" ? <Zone mark={mark} x={0} y={0} width={26} height={10} id={id} /> : <path d={shape(mark.shape ?? 0, 13, 5, 4.5)} style={{ fill: colorOf(mark) }} />;
       }} />}
       <details class="drawer quiet"><summary>about this chart</summary>
@@ -197,7 +213,7 @@ function roofAt(roofs: Mark[], cross: number | null, spec: ChartSpec): string {
   if (spec.kind !== "roofline" || !roofs.length) return `${spec.x.label} ${written(cross, spec.x)}`;
   const on = new Map<string, { slopes: number[]; peaks: number[] }>();
   for (const mark of roofs) {
-    const group = mark.group || (mark.label ?? "").split(" ")[0], [xs, ys] = [mark.x as number[], mark.y as number[]];
+    const group = machineOf(mark), [xs, ys] = [mark.x as number[], mark.y as number[]];
     if (!on.has(group)) on.set(group, { slopes: [], peaks: [] });
     if (mark.role === "slope") on.get(group)!.slopes.push(ys[0] / xs[0]);
     else on.get(group)!.peaks.push(Math.max(...ys));

@@ -66,9 +66,15 @@ type Rows = Extract<Section, { kind: "table" }>["rows"];
 const wordsOf = (row: Rows[0]): string => row.cells.find((cell) => cell.value === undefined && cell.share === undefined && cell.text && !/^\d+\.$/.test(cell.text))?.text ?? "";
 const isPinned = (row: Rows[0]): boolean => pinned.value !== "" && isOf({ mark: "point", label: pinned.value }, wordsOf(row));
 
-/** A table that sorts by the column that is clicked, figures the largest first; ``lead`` stands before each row. */
-export function Sortable({ columns, rows, name, most = MOST_ROWS, lead }: { columns: { name: string; align: string }[]; rows: Rows; name: string; most?: number; lead?: (row: Rows[0]) => JSX.Element }) {
+/** Columns from which on a narrow page has no room for words beside them. */
+const MANY_COLUMNS = 6;
+
+/** A table that sorts by the column that is clicked, figures the largest first; ``lead`` stands before each row.
+ *  Words in the last of many columns stand below their row where the page is narrow, so that they are seen. */
+export function Sortable({ columns: all, rows, name, most = MOST_ROWS, lead }: { columns: { name: string; align: string }[]; rows: Rows; name: string; most?: number; lead?: (row: Rows[0]) => JSX.Element }) {
   const [by, setBy] = useState<{ column: number; down: boolean } | null>(null);
+  const last = all.length - 1, wordy = all.length >= MANY_COLUMNS && all[last].align === "left" && rows.some((row) => (row.cells[last]?.text.length ?? 0) > 2 * WORDY);
+  const below = wordy && width.value < 720, columns = below ? all.slice(0, last) : all;
   const key = (cell: Cell | undefined) => (cell?.value !== undefined ? cell.value : cell?.share !== undefined ? cell.share : cell?.text ?? "");
   const tree = rows.some((row) => row.level);
   const shown = by === null ? rows : [...rows].sort((a, b) => {
@@ -85,12 +91,12 @@ export function Sortable({ columns, rows, name, most = MOST_ROWS, lead }: { colu
         <th scope="col" class={column.align} aria-sort={by?.column === i ? (by.down ? "descending" : "ascending") : undefined}>
           {tree || !column.name ? column.name : <button class="sort" onClick={() => setBy({ column: i, down: by?.column === i ? !by.down : column.align !== "left" })}>
             {column.name}{by?.column === i ? (by.down ? " ▾" : " ▴") : ""}</button>}</th>)}</tr></thead>}
-      <tbody>{some.map((row) => <tr class={`${row.tone ?? ""} ${isPinned(row) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(row) ? "" : wordsOf(row); }}>{lead && <td onClick={(e) => e.stopPropagation()}>{lead(row)}</td>}{columns.map((column, i) => {
+      <tbody>{some.map((row) => <><tr class={`${row.tone ?? ""} ${isPinned(row) ? "pinned" : ""}`} onClick={() => { pinned.value = isPinned(row) ? "" : wordsOf(row); }}>{lead && <td onClick={(e) => e.stopPropagation()}>{lead(row)}</td>}{columns.map((column, i) => {
         const cell = row.cells[i];
         if (!cell) return <td />;
         if (cell.share !== undefined) return <td><meter min={0} max={1} value={cell.share} aria-label={cell.text} /></td>;
         return <td class={`${column.align} ${cell.tone ?? ""} ${cell.text.length > LONG ? "long" : cell.text.length > WORDY ? "wordy" : ""}`} title={cell.text.length > mostLetters(cell.text) ? cell.text : cell.source} style={i === 0 && row.level ? { paddingLeft: `${row.level * 1.2}em` } : undefined}>{shortened(cell.text, mostLetters(cell.text))}{cell.source === YOURS && <small class="flips"> yours</small>}</td>;
-      })}</tr>)}</tbody></table>
+      })}</tr>{below && row.cells[last]?.text && <tr class={`below ${row.tone ?? ""}`}><td class="left" colSpan={columns.length}><span>{sentence(row.cells[last].text)}</span></td></tr>}</>)}</tbody></table>
       <Sources row={rows.find(isPinned)} columns={columns} any={rows.some((row) => row.cells.some((cell) => cell.source))} />
       {rows.length > some.length && <p><button onClick={() => setWhole(true)}>show all {rows.length.toLocaleString("en")} rows</button></p>}</div>);
 }

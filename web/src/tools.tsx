@@ -14,7 +14,7 @@ addEventListener("resize", () => { width.value = fitting(); });
 export function Key({ names, sign, hidden, hide, label }: { names: string[]; sign: (name: string, i: number) => JSX.Element; hidden: string[]; hide: (names: string[]) => void; label?: string }) {
   return <p class="legend" aria-label={label}>{names.map((name, i) => <button class="key" aria-pressed={!hidden.includes(name)} title={`${name}: show or hide`}
     onClick={() => hide(hidden.includes(name) ? hidden.filter((each) => each !== name) : [...hidden, name])}>
-    <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">{sign(name, i)}</svg>{shortened(name, 60)}</button>)}</p>;
+    <svg viewBox="0 0 26 10" width="26" height="10" aria-hidden="true">{sign(name, i)}</svg>{shortened(name, 80)}</button>)}</p>;
 }
 
 /** Rows that a table shows at once. */
