@@ -57,7 +57,7 @@ def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
 
     >>> from roofline.plans.training import search_training
     >>> training_plan_chart(search_training("llama-3-8b", on="h100:8", batch_tokens=65536, pipeline=1))
-    <Chart 'Layouts of llama-3-8b on h100:8': front with 5 points, 1 region>
+    <Chart 'Layouts of llama-3-8b on 8 x NVIDIA H100 SXM5 80GB': front with 5 points, 1 region>
     """
     drawn = [(each.layout, each.answer) for each in found.choices if each.answer is not None]
     if not drawn:
@@ -76,7 +76,7 @@ def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
         marks.append(Point(f"{layout}, checkpoint {answer.checkpoint}", x, y, shape=0 if fits else CROSS, text=said))
     return Chart(
         kind="front",
-        title=f"Layouts of {found.model.name} on {found.on}",
+        title=f"Layouts of {found.model.name} on {found.target}",
         subtitle=f"{int(drawn[0][1].batch_tokens):,} tokens a step",
         x=log_axis("memory of a chip", "B", [*held, float(capacity or held[0])], BEYOND_CURVES),
         y=log_axis("time of a step", "s", took, BEYOND_CURVES),

@@ -117,6 +117,11 @@ class TrainingPlan(Answer):
         """The fastest step that fits."""
         return self.fitting[0].answer if self.fitting else None
 
+    @property
+    def target(self) -> str:
+        """The chips by their name, or as they were asked for where no layout is possible."""
+        return next((each.answer.target for each in self.choices if each.answer is not None), self.on)
+
     def one_line(self) -> str:
         """The fastest layout."""
         if not self.fitting:
@@ -131,7 +136,7 @@ class TrainingPlan(Answer):
 
     def sections(self) -> Iterator[Section]:
         """The fastest layout in a line, the next ones, and what was turned down."""
-        yield from (Headline(self.model.name, f"trained on {self.on}"), BLANK)
+        yield from (Headline(self.model.name, f"trained on {self.target}"), BLANK)
         if not self.fitting:
             yield Sentences(["NOTHING FITS"], "alert")
             possible = [each for each in self.choices if each.answer is not None]
