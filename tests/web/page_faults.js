@@ -1,5 +1,7 @@
 // What is wrong with a page at the size and in the theme that it has, each fault with where: `window.faults()`.
 // What it is whatever its size, its names, links and headings: `window.facts()`.
+// Pictures that load when they are scrolled to: `await loaded()` beforehand.
+window.loaded = () => Promise.all([...document.images].map((e) => { e.loading = "eager"; return e.decode().catch(() => {}); }));
 window.faults = () => {
   const found = [];
   const width = innerWidth;

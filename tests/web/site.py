@@ -68,6 +68,7 @@ def run(site: Path, wanted: Sequence[str]) -> int:
             facts[page] = tab.page.evaluate("facts()")
             if wanted and page not in wanted:
                 continue
+            tab.page.evaluate("loaded()")
             faults = {tuple(fault): ["every size"] for fault in facts[page]["faults"]} | faults_of(tab)
             faults |= {("the console says", said): ["every size"] for said in tab.said}
             tab.said.clear()
