@@ -131,6 +131,10 @@ def test_a_pipelined_training_step_is_short_and_equals_its_number() -> None:
     assert len(found.printed("python")) < 60_000
     rows = found.compile()(batch_tokens=[2**18, 2**18 + 2048], sequence=2048)
     assert rows.invalid == {"batch_tokens is no multiple of 2 sequences": 1}
+    alone = model_formula("llama-3-8b", "train", on="h100:4", pipeline=4, batch_tokens=2**18, sequence=2048)
+    assert alone.compile()(batch_tokens=[2**18, 10**6], sequence=2048).invalid == {
+        "batch_tokens is no multiple of a sequence": 1
+    }
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not here: JavaScript was not run")

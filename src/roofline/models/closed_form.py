@@ -539,8 +539,7 @@ def _whole_sequences(found: Training, sizes: Mapping[str, Any]) -> list[ValidRan
     """Each copy of the model, or chip that shares one, takes a whole sequence in each microbatch."""
     many = found.copies * found.microbatches
     holds = sizes["batch_tokens"] >= many * sizes["sequence"]
-    several = "a sequence" if is_one(many) else f"{many if is_symbol(many) else f'{many:,}'} sequences"
-    where = ValidRange(holds, f"batch_tokens is less than {several}, and a chip takes whole ones")
+    where = ValidRange(holds, f"batch_tokens is less than {_sequences(many)}, and a chip takes whole ones")
     return [where] if is_symbol(holds) and holds.free_symbols else []
 
 
@@ -552,8 +551,11 @@ def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapp
         return []
     rounds = found.copies * (found.layout.pipeline if schedule(found.schedule).splits else 1)
     rest = sympy.Mod(sizes["batch_tokens"], rounds * sizes["sequence"])
-    several = rounds if is_symbol(rounds) else f"{rounds:,}"
-    return [ValidRange(sympy.Eq(rest, 0), f"{NO_MULTIPLE} {several} sequences")]
+    return [ValidRange(sympy.Eq(rest, 0), f"{NO_MULTIPLE} {_sequences(rounds)}")]
+
+
+def _sequences(many: Any) -> str:
+    return "a sequence" if is_one(many) else f"{many if is_symbol(many) else f'{many:,}'} sequences"
 
 
 COLUMNS = ("lower", "op_by_op", "upper", "bound_by", "flops", "bytes", "memory")
