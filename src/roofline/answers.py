@@ -67,6 +67,7 @@ CAPABILITIES = {
     "Serving.narrower_cache": "roofline.models.serving.advice:narrower_cache",
     "Serving.formula": "roofline.models.closed_form:serving_formula",
     "serve_bound.arrays": "roofline.models.closed_form:step_over_arrays",
+    "solve_step": "roofline.models.serving.solved_step:solve_step",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.formula": "roofline.models.closed_form:training_formula",
     "Training.best_mix": "roofline.models.training.advice:best_mix",

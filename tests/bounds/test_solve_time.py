@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofline import bound, solve
+from roofline import bound, llm, solve
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
@@ -150,3 +150,40 @@ def test_a_printed_solution_is_the_answer_at_other_sizes_or_no_number(name: str,
         there, printed = solve(MATMUL, name, on="h100", time="1ms", **other), found[name](**other)
         binds = "tensor" if name == "B" else "hbm"
         assert printed == pytest.approx(there.value) if there.bound_by == binds else math.isnan(printed)
+
+
+@pytest.mark.parametrize(
+    ("name", "time", "step"),
+    [
+        ("hbm", 5e-3, {"batch": 8, "context": 4096}),
+        ("bf16", 0.2, {"batch": 8, "prompt": 4096}),
+        ("link", 0.18, {"batch": 8, "prompt": 4096, "tensor": 8, "algorithm": "two-shot"}),
+    ],
+)
+def test_the_rate_for_a_step_of_a_model(name: str, time: float, step: dict[str, Any]) -> None:
+    on = "h100:8" if "tensor" in step else "h100"
+    found = solve("llama-3-8b", name, on=on, time=time, **step)
+    assert found.value is not None
+    again = llm("llama-3-8b", on=chip(on, **{name: found.value}), **step)
+    lower = (again.prefill or again.decode).lower if "prompt" in step else again.decode.lower
+    assert lower == pytest.approx(time, rel=1e-6)
+    if name == "hbm":
+        assert found.value == pytest.approx(again.decode.total_bytes / time, rel=1e-9)
+        assert found.verdict == "at best 5 ms with hbm = 3.86 TB/s or more"
+        assert json.loads(json.dumps(found.to_dict()))["value"] == found.value
+
+
+def test_the_largest_batch_and_context_of_a_step_by_asking_again() -> None:
+    for name, other in (("batch", {"context": 4096}), ("context", {"batch": 8})):
+        found = solve("llama-3-8b", name, on="h100", time="20ms", **other)
+        assert found.pick is not None
+        times = [
+            llm("llama-3-8b", on="h100", **{name: at, **other}).decode.lower for at in (found.pick, found.pick + 1)
+        ]
+        assert times[0] <= 20e-3 < times[1]
+    with pytest.raises(InputError, match="of a model solve finds what takes a stated time; give time='5ms'"):
+        solve("llama-3-8b", "batch", on="h100")
+    assert (
+        solve("llama-3-8b", "bf16", on="h100", batch=8, time="1ms").verdict
+        == "no bf16 takes 1 ms: hbm alone takes 5.76 ms"
+    )

@@ -497,7 +497,7 @@ def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: p
         ),
         (
             ["solve", "llama-3-8b", "--for", "batch", "--on", "h100"],
-            "`roofline llm llama-3-8b --on h100` says from which batch on it is compute-bound and how many memory",
+            "takes a stated time; give --time 5ms; `roofline llm llama-3-8b --on h100` says from which batch on a step",
         ),
         (["trace", "llama-3-8b", "--on", "h100"], "llama-3-8b is a model, and this is about a program; roofline llm"),
         (

@@ -132,9 +132,16 @@ def _parsed(text: str, compute: Any) -> Program:
         raise
 
 
+def is_model_named(given: Any) -> bool:
+    """Whether it is a model, or the name of one that is shipped, and no line of notation."""
+    if not isinstance(given, str):
+        return type(given).__name__ == "Model" or (isinstance(given, Mapping) and "model_type" in given)
+    return "[" not in given and given.strip().lower().rpartition("/")[2] in capability("model_names")()
+
+
 def refuse_model(text: str, about: str, hint: str) -> None:
     """Raise where what stands in the place of something else is the name of a shipped model."""
-    if "[" not in text and text.strip().lower().rpartition("/")[2] in capability("model_names")():
+    if is_model_named(text):
         raise InputError(f"{text.strip()} is a model, and this is about {about}", hint=hint) from None
 
 

@@ -39,9 +39,9 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from roofline import dtypes
-from roofline.answers import Fact, NoTime, attributes, heading, machine_asked, on_several, plain_data
+from roofline.answers import Fact, NoTime, attributes, capability, heading, machine_asked, on_several, plain_data
 from roofline.bounds.advice_engine import operands, retype
-from roofline.bounds.api import question, refuse_model
+from roofline.bounds.api import is_model_named, question
 from roofline.bounds.arrays import bound_arrays
 from roofline.bounds.bound import BOUND_KINDS, Bound, ResourceUse
 from roofline.bounds.crossing import (
@@ -84,6 +84,7 @@ from roofline.statements import kind_of, without
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
     from roofline.bounds.crossing import Crossing
+    from roofline.hardware.machine import Machine
 
 #: Flips listed of one solution.
 MOST_FLIPS = 6
@@ -327,7 +328,7 @@ class TimeSolution(AboutQuestion, NoTime):
             left = "" if self.least is None else f": {alone} takes {format_amount(self.least, 's')}"
             return f"no {self.unknown} takes {took}{left}"
         if self.unit:
-            return f"at best {took} from {self.unknown} = {format_quantity(self.value, self.unit)} on"
+            return f"at best {took} with {self.unknown} = {format_quantity(self.value, self.unit)} or more"
         return f"at best {took} up to {self.unknown} = {format_number(self.value, 6)}, {self.bound_by} binds"
 
     def printed(self, language: str) -> str:
@@ -456,7 +457,8 @@ def solve(
     :func:`roofline.solve_dtypes`. On several chips a mesh axis or a size of one may be the unknown too, and what the
     collectives take is given for every algorithm.
 
-    With ``time`` the answer is where the floor takes that: the largest size, or the least rate, within it.
+    With ``time`` the answer is where the floor takes that: the largest size, or the least rate, within it. A step
+    of a model is asked so too: ``solve("llama-3-8b", "hbm", on="h100", batch=8, context=4096, time="5ms")``.
 
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers. Several machines stand side by side:
@@ -465,6 +467,9 @@ def solve(
     >>> [fact.value for fact in found.facts["B to take"]]
     [256, 174, 650]
     """
+    if is_model_named(expression):
+        found: TimeSolution = capability("solve_step")(expression, for_, time=time, **arguments)
+        return found
     search = _search(expression, for_, arguments)
     return search.solution() if time is None else solve_time(search, parse(time, "s"))
 
@@ -477,16 +482,9 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
         raise InputError(wrong, hint="name one unknown, as in for_='B'")
     if isinstance(expression, list | tuple) and len(expression) == 2:
         raise InputError("solve takes one line, not two", hint=SAID_IN_PYTHON["equal"])
-    if isinstance(expression, str):
-        llm, formula = (call(each, expression.strip(), on="h100") for each in ("llm", "formula"))
-        says = f"{llm} says from which batch on it is compute-bound and how many memory holds"
-        limit, fewest = spelled("tpot", "20ms"), spelled("fit", True)
-        more = f"with {limit} the largest batch in that time, with {fewest} the fewest chips"
-        hint = f"{says}, {more}; {formula} is its closed form"
-        refuse_model(expression, "a line of notation", hint)
     asked = question(expression, **arguments)
     refuse_idle(asked)
-    names, rates = asked.size_names, _rate_names(asked)
+    names, rates = asked.size_names, named_rates(asked.machine)
     if for_ not in names:
         for_ = next((name for name in (for_, for_.lower(), LEVEL_SYNONYMS.get(for_.lower())) if name in rates), for_)
     if for_ not in names and for_ not in rates and asked.text and for_ in asked.parsed.axes:
@@ -523,8 +521,8 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
     if for_ in names:
         x, unit, figure, now = symbol(for_), "", "", None
     else:
-        use = _use_of(symbolic, for_, asked)
-        figure = _figure_of(use, asked)
+        use = use_of(symbolic, for_, asked.machine)
+        figure = figure_of(use, asked)
         x, unit = use.rate.value, "FLOP/s" if use.quantity == "flops" else "B/s"
         now = numbers.pop(x, None)
     known = {symbol(name): value for name, value in asked.sizes.items() if not is_symbol(value)}
@@ -546,31 +544,32 @@ def _beside(asked: Question) -> dict[str, Any]:
     return {name: value for name, value in asked.sizes.items() if name in names or is_symbol(value)}
 
 
-def _rate_names(asked: Question) -> list[str]:
-    dtypes = {d for u in asked.machine.units for d in u.peaks}
-    units = (u.name for u in asked.machine.units)
-    links = ["link", *(x.name for x in asked.machine.links)] if asked.machine.links else []
-    return ["bandwidth", "peak", *(m.name for m in asked.machine.memories), *units, *sorted(dtypes), *links]
+def named_rates(machine: Machine) -> list[str]:
+    """What a rate of a machine may be called where it is the unknown."""
+    dtypes = {d for u in machine.units for d in u.peaks}
+    units = (u.name for u in machine.units)
+    links = ["link", *(x.name for x in machine.links)] if machine.links else []
+    return ["bandwidth", "peak", *(m.name for m in machine.memories), *units, *sorted(dtypes), *links]
 
 
-def _use_of(symbolic: Bound, name: str, asked: Question) -> ResourceUse:
+def use_of(symbolic: Bound, name: str, machine: Machine) -> ResourceUse:
     """Find the amount whose rate is the unknown."""
     wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
-    called = find_link(asked.machine, name)
+    called = find_link(machine, name)
     name = name if called is None else called.name
     named = (name in (u.resource, u.dtype) or u.resource.startswith(f"{name} ") for u in symbolic.uses)
     found = [u for u, is_named in zip(symbolic.uses, named, strict=True) if is_named or u.quantity == wanted]
     if not found:
         used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
-        raise InputError(f"{name!r} plays no part in this on {asked.machine.name}", hint=f"what plays a part: {used}")
-    return found[0]
+        raise InputError(f"{name!r} plays no part in this on {machine.name}", hint=f"what plays a part: {used}")
+    return min(found, key=lambda use: use.place != "matrix")
 
 
-def _figure_of(use: ResourceUse, asked: Question) -> str:
+def figure_of(use: ResourceUse, asked: Question | None = None) -> str:
     """What an override calls the figure of this rate."""
     if use.quantity == "flops":
         return f"{use.resource}.{use.dtype}"
-    mesh = asked.on_mesh().mesh if use.quantity == "wire" else None
+    mesh = asked.on_mesh().mesh if asked is not None and use.quantity == "wire" else None
     level = None if mesh is None else mesh.segment(use.place)
     return use.resource if level is None else level.link
 
@@ -943,7 +942,7 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
     }  # fmt: skip
     networked = any(use.quantity in ("wire", "hops") for use in unknown.symbolic.uses)
     if unknown.unit and networked:  # with the rate, the fastest plan and algorithm change
-        return _by_rates(unknown, time, said)
+        return by_rates(unknown, time, said)
     fixed = {name: each for name, each in times.items() if unknown.x not in free_symbols(each)}
     alone = {name: float(put_numbers(each, known)) for name, each in fixed.items()}
     longest = max(alone, key=lambda name: alone[name], default=None)
@@ -951,7 +950,7 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
         return TimeSolution(**said, value=None, bound_by=longest, least=alone[longest])
     allowed = _allowed_by_each({n: each for n, each in times.items() if n not in fixed}, unknown, t, {**known, t: time})
     if not allowed:
-        return (_by_rates if unknown.unit else _by_whole_numbers)(unknown, time, said)
+        return (by_rates if unknown.unit else by_whole_numbers)(unknown, time, said)
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
     valid = _valid((each for name, each in times.items() if name != last), unknown.x, form, t)
@@ -960,7 +959,7 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
     multiple = unknown.multiple
     pick = int(value * (1 + 1e-12) // multiple) * multiple
     if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
-        return _by_whole_numbers(unknown, time, said)
+        return by_whole_numbers(unknown, time, said)
     return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, valid=valid, answer=unknown.at(pick))
 
 
@@ -989,7 +988,7 @@ def _allowed_by_each(
     return found if len(found) == len(times) else None
 
 
-def _by_whole_numbers(unknown: _Search, time: float, said: Mapping[str, Any]) -> TimeSolution:
+def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
     """The largest whole number within the time, by halving; ceilings make the floor rise in steps."""
     step, low, high = unknown.multiple, 0, 1
     while high * step <= FARTHEST and unknown.floor(high * step) <= time:
@@ -1002,7 +1001,7 @@ def _by_whole_numbers(unknown: _Search, time: float, said: Mapping[str, Any]) ->
     return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
 
 
-def _by_rates(unknown: _Search, time: float, said: Mapping[str, Any]) -> TimeSolution:
+def by_rates(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
     """The least rate within the time, by halving over answers: with the rate, plans and algorithms change."""
     low, high = 1.0, FASTEST
     if unknown.floor(high) > time:
