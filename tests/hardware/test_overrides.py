@@ -304,3 +304,27 @@ def test_what_can_be_set_names_the_latency_of_each_link_and_nothing_twice() -> N
     names = settable_figures(chip("h100:16"))
     assert {"nvlink.latency", "nic.latency"} <= {*names}
     assert len(names) == len({*names})
+
+
+def test_a_capacity_is_led_to_its_name_and_an_absent_level_is_unknown() -> None:
+    with pytest.raises(
+        QuantityError, match=r"smem: '100 MB' is a capacity in bytes; .*; a capacity is set as smem\.capacity"
+    ):
+        chip("h100", smem="100 MB")
+    for value in ("100 MB", "2x"):
+        with pytest.raises(HardwareError, match=r"has no figure 'sram'; what can be set are: hbm, l2, smem"):
+            chip("h100", sram=value)
+    assert chip("h100", sram="30 TB/s").given == ("sram.bandwidth",)
+
+
+def test_a_capacity_that_no_floor_depends_on_is_said_to_enter_none() -> None:
+    larger = chip("h100", **{"l2.capacity": "2x", "hbm.capacity": "90 GB"})  # type: ignore[arg-type]
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    usual, warm = (bound(line, on=larger, over=over) for over in (None, "warm"))
+    given = [[text for text in each.assumptions if text.startswith("given")] for each in (usual, warm)]
+    assert given[0] == [
+        "given by the caller: l2.capacity at 105 MB, which enters no floor here",
+        "given by the caller: hbm.capacity at 90 GB",
+    ]
+    assert given[1][0] == "given by the caller: l2.capacity at 105 MB"
+    assert usual.lower == bound(line, on="h100").lower

@@ -73,7 +73,7 @@ from roofline.hardware.machine import (
     figures_by_path,
 )
 from roofline.hardware.network import domain_of
-from roofline.hardware.rate import find_level, find_link
+from roofline.hardware.rate import WARM, find_level, find_link
 from roofline.signatures import takes
 from roofline.sizes import is_array, is_number, product
 from roofline.statements import Assumption
@@ -148,7 +148,7 @@ def _meant_by_memory(main: Memory, value: Any) -> str:
     """Bytes are a capacity, bytes a second a bandwidth; a number like the capacity could be either."""
     with suppress(QuantityError):
         size = quantity.parse(value, "B")
-        if isinstance(value, str) and value.strip()[-1:].isalpha():
+        if _is_capacity(value):
             return "capacity"
         if main.capacity is not None and 0.1 < size / main.capacity.value < 10:
             wrong = f"memory={value} may be its capacity or its bandwidth"
@@ -161,6 +161,8 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
     of_link = part in {*_LINK_PARTS, *_HOP_WORDS} - {*_LEVEL_PARTS} and find_link(machine, head) is not None
     if of_link or (found is None and head not in LEVEL_NAMES):
         return None
+    if found is None and not part and isinstance(value, str) and (_is_capacity(value) or _factor(value.strip())):
+        raise _unknown(machine, key)
     part = _known_part(head, part or "bandwidth", _LEVEL_PARTS)
     level = found or Memory(head, link=head in LINK_LEVELS)
     figure = _given(machine, f"{level.name}.{part}", key, value, _LEVEL_PARTS[part])
@@ -174,6 +176,13 @@ def _set_level(machine: Machine, head: str, part: str, key: str, value: Any) -> 
         links = tuple(link._replace(bandwidth=figure) if link.name == level.name else link for link in links)
     machine = replace(machine, memories=memories, links=links)
     return _noted(machine, f"{level.name}.{part}", getattr(level, part), figure)
+
+
+def _is_capacity(value: Any) -> bool:
+    """Whether it is a text of bytes with their unit."""
+    with suppress(QuantityError):
+        return isinstance(value, str) and value.strip()[-1:].isalpha() and quantity.parse(value, "B") > 0
+    return False
 
 
 def _known_part(head: str, part: str, parts: Mapping[str, str]) -> str:
@@ -332,6 +341,9 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
             number = quantity.parse(value, unit)
     except QuantityError as error:
         more = "" if text[:1].isdigit() or not text else "; 2x is twice what it is, +20% a fifth more"
+        level, _, part = path.partition(".")
+        if part == "bandwidth" and _is_capacity(value) and find_level(machine, level):
+            more = f"; a capacity is set as {level}.capacity"
         raise QuantityError(f"{key}: {error.message}", hint=f"{error.hint}{more}") from None
     if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
@@ -431,7 +443,14 @@ def _describe(machine: Machine, path: str) -> str:
     name = head if part == "bandwidth" else path
     others = _other_links(machine) if name in {link.name for link in machine.links} else []
     kept = f", while {' and '.join(others)} {'stays' if len(others) == 1 else 'stay'} as listed" if others else ""
-    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}{kept}"
+    idle = ", which enters no floor here" if part in ("capacity", "per_core") and not _holds_data(machine, head) else ""
+    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}{idle}{kept}"
+
+
+def _holds_data(machine: Machine, name: str) -> bool:
+    """Whether data may start in a level, or lie there between runs: what it holds then decides whether they fit."""
+    level, start = find_level(machine, name), find_level(machine, machine.over or "main")
+    return machine.over == WARM or level is None or level.link or level in (start, find_level(machine, "main"))
 
 
 def _other_links(machine: Machine) -> list[str]:
