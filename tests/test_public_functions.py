@@ -707,3 +707,31 @@ def test_raw_work_is_said_of_functions_that_take_it() -> None:
     for each in _every_public_function():
         taken = set(inspect.signature(each).parameters) & {"flops", "intensity"}
         assert taken or "raw work" not in (each.__doc__ or ""), each.__name__
+
+
+def test_a_first_argument_is_described_as_that_of_its_own_function() -> None:
+    """``help(roofline.model)`` said that its source is the tokens of an encoder."""
+    said = inspect.getdoc(roofline.model) or ""
+    assert (
+        "``source``  A shipped name, a hub id, a config.json or a folder that holds one, its fields, or a Model."
+        in said
+    )
+    assert str(inspect.signature(roofline.model)).startswith("(source")
+    assert roofline.model.__name__ == "model"
+    tokens = [
+        each.__name__ for each in _every_public_function() if "Tokens that the encoder reads" in (each.__doc__ or "")
+    ]
+    firsts = {each.__name__: next(iter(inspect.signature(each).parameters), "") for each in _every_public_function()}
+    assert not [name for name in tokens if firsts[name] == "source"]
+    optimizers = {
+        each.__name__ for each in _every_public_function() if "``optimizer``  And a step" in (each.__doc__ or "")
+    }
+    assert optimizers <= {"trace"}
+
+
+@pytest.mark.parametrize("wrong", [{"layers": 32, "width": 4096, "kv_heads": 8}, {"layers": 32, "width": 4096}])
+def test_a_model_that_is_made_by_its_sizes_is_led_to_its_configuration(wrong: dict[str, Any]) -> None:
+    with pytest.raises(
+        InputError, match=r"a Model is made by reading a configuration.*roofline\.model\(\{'model_type'"
+    ):
+        roofline.Model(**wrong)

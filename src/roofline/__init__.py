@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         write_machine_file,
     )
     from roofline.models.closed_form import formula
-    from roofline.models.config import load as model
+    from roofline.models.config import model
     from roofline.models.description import Model
     from roofline.models.serving.answer import Serving
     from roofline.models.serving.llm import llm
@@ -118,9 +118,6 @@ _ROOMS = (
     "ops", "plans", "programs", "quantity", "sizes", "work",
 )  # fmt: skip
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
-#: Functions that have another name in their own room.
-_NAMED = {"model": "load"}
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -137,7 +134,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _HOME:
-        value = getattr(import_module(_HOME[name]), _NAMED.get(name, name))
+        value = getattr(import_module(_HOME[name]), name)
         globals()[name] = value
         return value
     if name in _ROOMS:

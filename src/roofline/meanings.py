@@ -12,6 +12,9 @@ from collections.abc import Collection, Container
 
 from roofline.errors import InputError, did_you_mean, suggest
 
+_MODELS = "A shipped name, a hub id, a config.json or a folder that holds one, its fields, or a Model."
+_OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
+
 #: What options of commands and parameters of functions mean, once for both. Conventions add what their fields say.
 MEANINGS = {
     "model": "A shipped name, a hub id, a config.json or a folder that holds one, or a Model.",
@@ -120,7 +123,7 @@ MEANINGS = {
     "intensity": "Raw work: an arithmetic intensity.",
     "unfused": "Attention writes its scores and probabilities to memory.",
     "checkpoint": "What training keeps: none, selective, matmuls, full.",
-    "optimizer": "And a step: sgd, adam, adamw, rmsprop, adagrad.",
+    "optimizer": _OPTIMIZERS,
     "estimate": "Say what to expect too, by constants of a library's kernels.",
     "measured": "What it takes in reality (60us; of a model one step; of comm its busbw too): how far off the floor.",
     "library": "Whose kernels: vllm, trtllm, sglang.",
@@ -164,8 +167,6 @@ MEANINGS = {
 }
 
 _TRAINED = "Format of weights and activations (default: the model's own); with lora of the frozen weights."
-_OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
-
 #: What parameters of single functions, and options of the commands of their names, mean where that differs.
 MEANINGS_OF: dict[str, dict[str, str]] = {
     "accuracy": {
@@ -196,6 +197,8 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
     "held_accuracy": {
         "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
     },
+    "load": {"source": _MODELS},
+    "read_measured": {"source": "A CSV file, or rows: tuples, dicts or Measured values."},
     "layout": {
         "tensor": "The tensor with the mesh axes of its dimensions: bf16[B_X, D].",
         "mesh": "Sizes of mesh axes.",
@@ -215,6 +218,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "csv_file": "Write every ceiling, curve and shape as CSV in SI units.",
     },
     "model": {
+        "source": _MODELS,
         "batch": "Sequences of the prefill.",
         "prompt": "Tokens of each (default 1024, or the most it takes).",
         "context": "Tokens of a sequence whose keys and values are shown.",
@@ -260,9 +264,9 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "for_": "A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
         "bandwidths": "Where an intensity is solved for: one or more bandwidths.",
     },
-    "states": {"optimizer": _OPTIMIZERS},
     "sweep": {"kind": "What to draw; without -o in the terminal."},
     "trace": {
+        "optimizer": "And a step: sgd, adam, adamw, rmsprop, adagrad.",
         "batch": "The first size of every input that an ONNX file leaves open; several stand side by side.",
         "dtype": "Format in which the fp32 tensors of an ONNX file are taken, as if it was converted.",
         "device": "What a torch program is told when it asks a tensor for its device (default: the module's, or cpu).",
@@ -275,7 +279,6 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
     },
     "train": {
         "tokens": "A token budget, as in 15T.",
-        "optimizer": _OPTIMIZERS,
         "weights": _TRAINED,
         "data": "Copies of the model (default: what a given fsdp leaves).",
         "pipeline": "Stages that hold some layers.",

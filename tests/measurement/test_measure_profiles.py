@@ -418,3 +418,15 @@ def test_a_convolution_in_fp32_is_held_to_tf32_where_a_device_ran_it(tmp_path):
     assert float(older[0].bound.lower) == pytest.approx(
         flops / roofline.chip("v100").figure("cuda.fp32").value, rel=1e-3
     )
+
+
+def test_a_profiler_of_torch_is_read_itself_again_and_again(tmp_path) -> None:
+    torch = pytest.importorskip("torch")
+    unused = torch.profiler.profile()
+    with pytest.raises(InputError, match=r"the profiler gives no trace: .*; end its block first"):
+        profile(unused, on="genoa")
+    x = torch.ones(64, 64)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiler:
+        x @ x
+    found = [profile(profiler, on="genoa") for _ in range(2)]
+    assert [[point.run.name for point in each] for each in found] == [["matmul 64x64 64x64"]] * 2

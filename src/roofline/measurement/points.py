@@ -22,7 +22,9 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from roofline.answers import Answer, attributes, estimable, plain_table
 from roofline.bounds.api import bound, target
@@ -592,17 +594,41 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     return read_nsight(name) if nsight else Profile(read_measured(name), own=True)
 
 
+#: What profilers held that were read.
+_EXPORTED: WeakKeyDictionary[Any, Profile] = WeakKeyDictionary()
+
+
+def _read(source: Any) -> Profile:
+    """What a file holds, or rows, or a profiler of PyTorch, whose trace is exported to be read."""
+    if isinstance(source, str | os.PathLike):
+        return read_profile(source)
+    export = getattr(source, "export_chrome_trace", None)
+    if not callable(export):
+        return Profile(read_measured(source), own=True)
+    if source in _EXPORTED:  # a profiler gives its trace once
+        return _EXPORTED[source]
+    with TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        try:
+            export(path)
+        except (AssertionError, AttributeError, RuntimeError) as error:
+            hint = "end its block first, made with record_shapes=True; a trace that was saved is read by its file"
+            raise InputError(f"the profiler gives no trace: {str(error) or type(error).__name__}", hint=hint) from None
+        return _EXPORTED.setdefault(source, read_profile(path))
+
+
 @estimable
 @takes(target)
 def profile(
-    path: str | os.PathLike[str] | Sequence[Any], *, on: str | Machine, top: int | None = None, **options: Any
+    path: str | os.PathLike[str] | Sequence[Any] | Any, *, on: str | Machine, top: int | None = None, **options: Any
 ) -> MeasuredPoints:
     """Put what a profiler saw, or rows of your own, under a machine's roof; ``top`` keeps as many runs.
 
     ``path`` is what :func:`read_profile` reads, or rows as :func:`roofline.calibrate` takes them: a list of dicts, or a
-    data frame of pandas or polars. Of a profiler's runs equal calls are one, of their mean time, and those come first
-    that take longest in all; of rows those that lose most time above their floors. A run that says that it ran on
-    another machine is an error. The rest are options of the target, as in :func:`roofline.bound`.
+    data frame of pandas or polars; or the ``torch.profiler.profile`` itself, once its block has ended. Of a profiler's
+    runs equal calls are one, of their mean time, and those come first that take longest in all; of rows those that lose
+    most time above their floors. A run that says that it ran on another machine is an error. The rest are options of
+    the target, as in :func:`roofline.bound`.
 
     >>> rows = [{"m": 64, "n": 8192, "k": 8192, "us": 96}, {"m": 4096, "n": 4096, "k": 4096, "seconds": 6.2e-4}]
     >>> frame = profile(rows, on="a100", estimate=True).to_pandas()
@@ -611,7 +637,7 @@ def profile(
     """
     check_top(top, "runs")
     machine = target(on, **options)
-    found = read_profile(path) if isinstance(path, str | os.PathLike) else Profile(read_measured(path), own=True)
+    found = _read(path)
     runs = sorted(found.runs, key=lambda run: -run.seconds)
     for run in runs:
         check_ran_on(run, machine)

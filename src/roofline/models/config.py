@@ -126,6 +126,20 @@ def load(source: Model | str | float | os.PathLike[str] | Mapping[str, Any], *, 
     return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
 
 
+@takes()
+def model(source: Model | str | float | os.PathLike[str] | Mapping[str, Any], *, name: str | None = None) -> Model:
+    """Read a model: one of the shipped names, a ``config.json``, a folder that holds one, or its fields as a mapping.
+
+    The same as :func:`roofline.models.load`. A list of what is shipped: ``roofline model`` on the command line.
+
+    >>> model({"model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    ...        "num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2, "intermediate_size": 2048,
+    ...        "vocab_size": 32000}, name="mine")
+    <Model mine: 14.5B parameters, 32 layers>
+    """
+    return load(source, name=name)
+
+
 @lru_cache(256)
 def _from_catalog(path: str, name: str) -> Model:
     """A shipped model: the same value each time, so that what was made for it is found again."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes, capability
-from roofline.errors import SizeError, quoted
-from roofline.frozen import NamedTuple, Same, dataclass, once, replace
+from roofline.errors import InputError, SizeError, quoted
+from roofline.frozen import NamedTuple, Same, dataclass, fields, once, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
 from roofline.models.weights import ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
@@ -193,6 +193,10 @@ def block_parameters(blocks: Iterable[Block]) -> int:
 KEPT = 64
 
 
+#: How many fields of a model have no default.
+_REQUIRED = 6
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Model(Answer):
     """A language model, read from its configuration.
@@ -254,6 +258,13 @@ class Model(Answer):
     adapters: ServedAdapters | None = None
     kv_block: int = 1
     kv_memory: str = "main"
+
+    def __new__(cls, *given: Any, **named: Any) -> Any:
+        """Refuse a call by other names than those of its fields, which a reader of configurations fills."""
+        if any(name not in _FIELDS for name in named) or 0 < len(given) + len(named) < _REQUIRED:
+            hint = "roofline.model({'model_type': 'llama', 'hidden_size': 4096, …}) reads the fields of a config.json"
+            raise InputError("a Model is made by reading a configuration, not by its sizes", hint=hint)
+        return object.__new__(cls)
 
     @property
     def in_outline(self) -> bool:
@@ -573,6 +584,10 @@ class Model(Answer):
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {self.parameters:,} parameters, {len(self.layers)} layers)"
+
+
+#: What the fields of a model are called.
+_FIELDS = frozenset(each.name for each in fields(Model))
 
 
 def _storages(
