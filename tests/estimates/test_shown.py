@@ -380,7 +380,7 @@ def test_what_is_expected_says_how_many_tokens_a_second(capsys: pytest.CaptureFi
     assert expect is not None
     time, tokens, user = parse(expect[1], "s"), float(expect[2].replace(",", "")), float(expect[3])
     assert (tokens * time, user * time) == pytest.approx((64, 1), rel=0.01)
-    assert said.count("80%;") == 1  # the step that is served is the same: its parts alone are told
+    assert said.count(", extrapolated;") == 1  # the step that is served is the same: its parts alone are told
     assert "at best the network does not bind up to tensor 64" in said
     several = roofline.llm("llama-3-70b", on="h100", tensor=[8, 16], batch=64, context=4096, estimate=True)
     assert "fastest of those that fit: as expected, tensor 8" in str(several)
@@ -401,6 +401,21 @@ def test_a_limit_on_decoding_holds_floors_where_nothing_is_expected() -> None:
     assert "incomplete no constants of vllm are known for all of these choices" in said
 
 
+def test_an_interval_of_a_format_that_was_not_measured_promises_no_share() -> None:
+    asked: dict[str, Any] = {"on": "h100", "batch": 8, "context": 4096, "estimate": True}
+    found = roofline.llm("llama-3-8b", **asked)
+    step = found.expectation
+    assert (step.value, step.low, step.high) == tuple(
+        getattr(found.decode.expectation, name) for name in ("value", "low", "high")
+    )
+    assert ", extrapolated; steps of h100 vllm fp8" in " ".join(str(found).split())
+    assert (found.decode.expectation.holds, found.decode.expectation.to_dict()["coverage"]) == ("extrapolated", None)
+    measured = roofline.llm("llama-3-8b", weights="fp8", activations="fp8", **asked).decode.expectation
+    assert (measured.holds, measured.coverage) == ("80%", 0.8)
+    rows = roofline.llm("llama-3-8b", **{**asked, "batch": [8, 16]}).decode.expectation
+    assert rows.to_dict()["coverage"] is None
+
+
 def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None:
     asked: dict[str, Any] = {"on": "b200:8", "tensor": 8, "batch": 32, "library": "vllm", "estimate": True}
     told: dict[str, Any] = {"context": 4096, "weights": "nvfp4"}
@@ -417,8 +432,8 @@ def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None
     assert rows.to_dict()["coverage"] == held["coverage"]
     both = roofline.llm("llama-3-70b", **{**asked, "on": "b200:8,h200:8"}, **told)
     expected = both.facts["decode, expected"]
-    assert [bool(fact.held) for fact in expected if fact is not None] == [True, False]
-    assert ", held 40% of 15 runs)" in str(both)
-    ends = both.facts["decode, expected, 80% from"]
-    assert ends[0] is None
-    assert ends[1] is not None
+    assert [bool(fact.held) for fact in expected if fact is not None] == [True, True]
+    assert expected[1].held == "extrapolated"  # no step was measured there in bf16
+    assert expected[0].held == "held 40% of 15 runs"
+    ends = both.facts.get("decode, expected, 80% from", ())
+    assert ends == ()

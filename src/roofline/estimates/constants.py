@@ -108,15 +108,22 @@ def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_
     return f"; median error{of} {shown}"
 
 
-def share_held(error: Mapping[str, float], outside: Sequence[str] = (), stand_in: Sequence[str] = ()) -> float:
+#: What is said of an interval of a format that no run was measured in.
+EXTRAPOLATED = "extrapolated"
+
+
+def share_held(error: Mapping[str, float], outside: Sequence[str] = (), stand_in: Sequence[str] = ()) -> float | None:
     """The share of runs that an interval of steps holds: 80%, or what it held of those left out where that is far less.
 
-    Of another model or format the interval is not that of these runs: it is as wide as models left out had to have it.
+    Of another model the interval is not that of these runs: it is as wide as models left out had to have it. Of another
+    format (``stand_in``) nothing was measured: None.
 
     >>> share_held({"coverage": 0.79}), share_held({"coverage": 0.42}), share_held({"coverage": 0.42}, ("kernels",))
     (0.8, 0.42, 0.8)
     """
-    held = MADE_TO_HOLD if "kernels" in outside or stand_in else error.get("coverage", MADE_TO_HOLD)
+    if stand_in:
+        return None
+    held = MADE_TO_HOLD if "kernels" in outside else error.get("coverage", MADE_TO_HOLD)
     return held if held < LEAST_HELD else MADE_TO_HOLD
 
 
@@ -125,8 +132,12 @@ def interval_told(error: Mapping[str, float], outside: Sequence[str] = (), stand
 
     >>> interval_told({"coverage": 0.79}), interval_told({"coverage": 0.42, "n_test": 38})
     ('80%', 'held 42% of 38 runs')
+    >>> interval_told({"coverage": 0.79}, (), ("fp8", "bf16"))
+    'extrapolated'
     """
     held = share_held(error, outside, stand_in)
+    if held is None:
+        return EXTRAPOLATED
     return format_percent(held) if held == MADE_TO_HOLD else f"held {format_percent(held)} of {error['n_test']:g} runs"
 
 

@@ -165,7 +165,8 @@ class Expectation:
 
     ``framework`` says whose steps the time is of, with the errors of their constants and which of its sizes lie
     ``outside`` what was measured, and ``step`` the parts of that time; without it the time is that of kernels alone.
-    ``host`` is the time of the host to start a kernel, where none is in a CUDA graph.
+    ``host`` is the time of the host to start one kernel, where none is in a CUDA graph; that of a whole step stands in
+    ``parts``, whose kernels are those of the framework: :attr:`kernel_time` adds up constants of each kernel alone.
     """
 
     value: Size
@@ -265,13 +266,16 @@ class Expectation:
         return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
 
     @property
-    def coverage(self) -> float:
+    def coverage(self) -> float | None:
         """The share of runs that its interval holds: 80%, or what those of a framework's steps held if far fewer."""
         return share_held(self.framework_errors, self.outside, self.stand_in)
 
     @property
     def holds(self) -> str:
-        """What its interval holds: 80%, or how many runs where those of a framework's steps held far fewer."""
+        """What its interval holds: 80%, or how many runs of a framework's steps where these are far fewer.
+
+        ``extrapolated`` in a format that no run was measured in.
+        """
         return interval_told(self.framework_errors, self.outside, self.stand_in)
 
     @property

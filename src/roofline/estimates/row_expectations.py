@@ -66,7 +66,8 @@ class RowExpectations:
     """Expected seconds of every row with an interval of 80%; NaN where no constants are known, ``is_known`` says where.
 
     ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to. ``estimator`` has the constants.
-    ``held`` has the share of runs that the intervals hold, by its words: other than 80% where they held far fewer.
+    ``held`` has the share of runs that the intervals hold, by its words: other than 80% where they held far fewer,
+    None of a format in which none was measured.
     """
 
     value: Any
@@ -76,7 +77,7 @@ class RowExpectations:
     assumptions: tuple[Assumption, ...] = ()
     kernels: tuple[Any, ...] = field(default=())
     estimator: Any = None
-    held: Mapping[str, float] = field(default_factory=lambda: {"80%": MADE_TO_HOLD})
+    held: Mapping[str, float | None] = field(default_factory=lambda: {"80%": MADE_TO_HOLD})
 
     @property
     def is_known(self) -> Any:
@@ -107,7 +108,7 @@ class RowExpectations:
             "schema": "roofline/expectation/1",
             "known": plain_data(self.is_known),
             **{name: plain_data(each) for name, each in times.items()},
-            "coverage": min(self.held.values()),
+            "coverage": None if None in self.held.values() else min(filter(None, self.held.values())),
             "parts": {},
             "library": self.library,
             "kernels": [],

@@ -105,7 +105,7 @@ class StepEstimate:
 
     @property
     def holds(self) -> str:
-        """What its interval holds: 80%, or how many runs where it held far fewer."""
+        """What its interval holds: 80%, ``extrapolated`` in a format not measured, or how many runs it held."""
         return interval_told(self.source.error, self.extrapolated, self.source.stand_in)
 
     @property
@@ -146,6 +146,39 @@ class ServedExpectation:
     library: str
     assumptions: tuple[Assumption, ...] = ()
     told: bool = False
+
+    @property
+    def value(self) -> float:
+        """Seconds to expect of a token, or of the first one where none is decoded; ``low`` and ``high`` its interval.
+
+        >>> from roofline import llm
+        >>> found = llm("llama-3-8b", on="h100", batch=8, context=4096, estimate=True).expectation
+        >>> found.low < found.value < found.high, found.parts == found.time_per_token.parts
+        (True, True)
+        """
+        return self._first.value
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval of ``value``."""
+        return self._first.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval of ``value``."""
+        return self._first.high
+
+    @property
+    def parts(self) -> Mapping[str, float]:
+        """Seconds that add up to ``value``."""
+        return self._first.parts
+
+    @property
+    def _first(self) -> StepEstimate:
+        step = self.time_per_token or self.time_to_first_token
+        if step is None:
+            raise InputError("nothing is expected of these steps", hint="no constants are known")
+        return step
 
     def __repr__(self) -> str:
         steps = (("a token", self.time_per_token), ("the first token", self.time_to_first_token))
@@ -398,8 +431,8 @@ class WholeAnswersExpectation:
         return self.step.holds
 
     @property
-    def coverage(self) -> float:
-        """The share of runs that it holds."""
+    def coverage(self) -> float | None:
+        """The share of runs that it holds; None in a format that no run was measured in."""
         return self.step.coverage
 
     @property

@@ -125,6 +125,8 @@ def _check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
                 hint = "backward=True of JAX has it of every floating input, and an ONNX file runs forward"
                 raise InputError(f"{spelled(name)} is for torch", hint=hint)
             hint = "an input stands after the program, trace(program, x), or by its name in kwargs={'x': x}"
+            if name == "input":
+                near = "inputs"
             if len(name) == 1:  # a size, which other functions take by its name
                 hint = f"a size of an input is one of sizes={{{name!r}: 8}}; {hint}"
             raise InputError(f"there is no argument {name!r}", hint=f"did you mean {near!r}?" if near else hint)
