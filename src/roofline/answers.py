@@ -79,6 +79,7 @@ CAPABILITIES = {
     "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
     "with_break_evens": "roofline.bounds.break_evens:with_break_evens",
     "beside_by_work": "roofline.bounds.comparison_by_work:beside_by_work",
+    "refuse_unknown": "roofline.models.config:refuse_unknown",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
 }
@@ -804,6 +805,8 @@ def each_beside(
     Of several batches or contexts there is a comparison at each: of two lists in pairs, or where they are ``crossed``
     of each with each. A single answer is asked once, unless ``by_size`` says that it takes one value of a size.
     """
+    if chosen and "model" in chosen[0]:
+        capability("refuse_unknown")([each["model"] for each in chosen])
     one_measured(options.get("measured"), len(machines) * len(chosen))
     priced = ({} if price is None else {"price": price} for price in price_of_each(options.get("price"), machines))
     laid_out = layout_of_each(options, machines)

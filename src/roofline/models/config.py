@@ -27,7 +27,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -298,6 +298,7 @@ def _digits(name: str) -> str:
     return re.sub(r"\D", "", name)
 
 
+_LISTED = "; `roofline model` lists the shipped ones"
 _NOT_SHIPPED = (
     "`roofline model` lists the shipped ones; a config.json of a transformer does as well, "
     "and `roofline trace` reads any other network from its program"
@@ -350,7 +351,25 @@ def load_each(source: Any) -> list[Model]:
     several = models_in(source)
     if several == []:
         raise InputError("no model is named", hint="one or more, as in 'llama-3-8b,qwen3-8b'")
-    return [load(each) for each in (several if isinstance(several, list) else [several])]
+    asked = several if isinstance(several, list) else [several]
+    refuse_unknown(asked)
+    return [load(each) for each in asked]
+
+
+def refuse_unknown(asked: Sequence[Any]) -> None:
+    """Refuse several names of which more than one is not known: all of them at once."""
+    unknown = [each for each in asked if isinstance(each, str) and len(asked) > 1 and not _is_known(each)]
+    if len(unknown) > 1:
+        hint = "; ".join(f"{each}: {_missing(each).hint.removesuffix(_LISTED)}" for each in unknown)
+        raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{_LISTED}")
+
+
+def _is_known(name: str) -> bool:
+    try:
+        load(name)
+    except InputError as error:
+        return not error.message.startswith("no model ")
+    return True
 
 
 def _missing(text: str) -> InputError:
@@ -387,6 +406,7 @@ def _missing(text: str) -> InputError:
         said = f"{hint} " if near else ""
         hint = (
             f"{said}it is not shipped, but model_type {kind!r} is read: give its config.json, or a folder that holds it"
+            f"{_LISTED}"
         )
     return InputError(f"no model {text!r}", hint=hint)
 
