@@ -19,6 +19,7 @@ from roofline import bound, chip, sweep
 from roofline.bounds.bound import Bound
 from roofline.errors import HardwareError, InputError, SizeError, UntimedError
 from roofline.hardware.machine import Figure, Machine
+from roofline.quantity import format_amount
 from roofline.rendering.terminal import as_text
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
@@ -530,3 +531,16 @@ def test_what_joins_a_kernel_overlaps_with_it_one_kernel_after_the_other(chain: 
     if sizes:
         several = bound(chain, on="h100", policy="fused", **{**sizes, "B": [64, 4096]})
         assert several.op_by_op[1] == pytest.approx(found.op_by_op, rel=1e-12)
+
+
+def test_equal_operations_of_a_long_answer_stand_in_one_row() -> None:
+    line = "; ".join(["bf16[64, 512] * bf16[512, 512]", *["gelu(bf16[64, 512])"] * 30])
+    answer = roofline.bound(line, on="h100")
+    shown = str(answer)
+    (row,) = [text for text in shown.splitlines() if "gelu" in text and text.endswith("  hbm")]
+    whole = sum(part.lower for part in answer.ops if "gelu" in part.op.name)
+    assert " 30  " in row
+    assert f"{format_amount(whole, 's')}  hbm" in row
+    assert len(answer.to_pandas()) == len(answer.ops) == 31
+    few = str(roofline.bound("; ".join(["gelu(bf16[64, 512])"] * 3), on="h100"))
+    assert "count" not in few

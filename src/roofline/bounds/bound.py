@@ -945,6 +945,10 @@ def _resource_cells(answer: Bound, use: ResourceUse) -> tuple[Cell, ...]:
     return cells if is_symbol(answer.lower) else (*cells, *binding)
 
 
+#: Operations from which on equal ones stand in one row.
+MOST_UNGROUPED = 24
+
+
 def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
     """A row an operation, ``in_full`` with its module where it has one; formulas below its name."""
     sends = sends_anything(answer.ops)
@@ -957,13 +961,29 @@ def _operations(answer: Bound, in_full: bool = False) -> Iterator[Section]:
             Row((part.op.name, *[part.op.where] * placed, *amount_cells(part, sends), _bound_by(part)))
             for part in answer.ops
         ]
-        yield Table(columns, rows, OPERATIONS)
+        if in_full or len(rows) <= MOST_UNGROUPED or len({tuple(map(str, row.cells)) for row in rows}) == len(rows):
+            yield Table(columns, rows, OPERATIONS)
+        else:
+            yield _equal_together(columns, rows, answer.ops)
         return
     names = [*(column.name for column in figured), "bound by"]
     for part in answer.ops:
         yield Sentences([part.op.name])
         cells = zip(names, map(str, (*amount_cells(part, sends), _bound_by(part))), strict=True)
         yield Pairs([(name, text) for name, text in cells if text], indent=4, gap=1, name=OPERATIONS)
+
+
+def _equal_together(columns: Sequence[Column], rows: Sequence[Row], parts: Sequence[OpBound]) -> Table:
+    """Operations that are equal in all that their rows say as one row, with how many they are and their time in all."""
+    found: dict[tuple[str, ...], tuple[tuple[Cell, ...], list[OpBound]]] = {}
+    for row, part in zip(rows, parts, strict=True):
+        found.setdefault(tuple(map(str, row.cells)), (tuple(row.cells), []))[1].append(part)
+    heads = (columns[0], *figures("count"), *columns[1:-1], *figures("in all"), columns[-1])
+    shown = [
+        Row((cells[0], Amount(len(same), ""), *cells[1:-1], Amount(sum(part.lower for part in same), "s"), cells[-1]))
+        for cells, same in found.values()
+    ]
+    return Table(heads, shown, OPERATIONS, every=lambda: shown)
 
 
 def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
