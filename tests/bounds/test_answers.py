@@ -544,3 +544,17 @@ def test_equal_operations_of_a_long_answer_stand_in_one_row() -> None:
     assert len(answer.to_pandas()) == len(answer.ops) == 31
     few = str(roofline.bound("; ".join(["gelu(bf16[64, 512])"] * 3), on="h100"))
     assert "count" not in few
+
+
+def test_fused_says_where_it_joins_nothing_and_names_minimal() -> None:
+    """A reader took ``fused`` for one kernel for the whole block; it moved as many bytes as the default."""
+    block = "q = bf16[B, D] * bf16[D, F]; q * bf16[F, D]"
+    sizes = {"B": 2048, "D": 4096, "F": 4096}
+    fused, apart, minimal = (bound(block, on="h100", policy=name, **sizes) for name in ("fused", "each-op", "minimal"))
+    assert fused.total_bytes == apart.total_bytes > minimal.total_bytes
+    said = " ".join(str(fused).split())
+    assert "fused joins nothing here" in said
+    assert "policy='minimal' keeps all intermediates on chip: 134 MB → 101 MB" in said
+    assert "joins nothing" not in str(apart)
+    joined = bound("h = bf16[B, D] * bf16[D, F]; gelu(h)", on="h100", policy="fused", **sizes)
+    assert "joins nothing" not in str(joined)

@@ -601,6 +601,7 @@ class Bound(Measurable, Comparable):
             yield from (BLANK, *_operations(self, in_full))
         if self.question is None and is_number(self.op_by_op):
             yield from fusing_in_words(self)
+        yield from _nothing_fused(self)
         if self.expectation is not None and len(self.ops) > 1:
             yield from (BLANK, *self.expectation.sections())
         if advice:
@@ -1000,6 +1001,18 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
         said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
         yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
     yield from _joining_in_words(answer, who)
+
+
+def _nothing_fused(answer: Bound) -> Iterator[Section]:
+    """That ``fused`` joins nothing here, with what one kernel for everything would move."""
+    if answer.request.get("policy") != "fused" or len(answer.ops) < 2 or not is_number(answer.op_by_op):
+        return
+    apart, minimal = (capability("Bound.with_policy")(answer, policy) for policy in ("each-op", "minimal"))
+    if apart.total_bytes != answer.total_bytes or minimal.total_bytes >= answer.total_bytes:
+        return
+    less = " → ".join(format_amount(float(each.total_bytes), "B") for each in (answer, minimal))
+    said = "fused joins nothing here: only elementwise operations join those before them, and each-op moves as much"
+    yield Sentences([f"{said}; {spelled('policy', 'minimal')} keeps all intermediates on chip: {less}"])
 
 
 def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
