@@ -184,7 +184,7 @@ def _front_of(serving: Any, estimator: Estimator) -> Any:
     if not serving.is_expected:
         why = f"no constants of {estimator.library} are known for all of these choices, so times and limits are floors"
         said = "NOTHING IS EXPECTED of some choices, as said below: times and limit are floors"
-        return replace(front, flips=(*front.flips, said), incomplete=(*front.incomplete, why))
+        return replace(front, alerts=(said,), incomplete=(*front.incomplete, why))
     sizes = [step.sizes.get(name, 1) for name in ("batch", "context", "tensor")]
     of = step.expectation
     rows = np.broadcast_arrays(*sizes, of.value, of.low, of.high)

@@ -106,7 +106,8 @@ class ParetoFront(Answer):
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
     ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known. ``instead`` is what
-    would fit where none of them does. ``again`` asks the whole question at other batches, where they were sought.
+    would fit where none of them does, ``alerts`` what stands before all else. ``again`` asks the whole question at other
+    batches, where they were sought.
     """
 
     model: Model
@@ -119,6 +120,7 @@ class ParetoFront(Answer):
     incomplete: tuple[str, ...]
     most_time: float | None = None
     flips: tuple[str, ...] = ()
+    alerts: tuple[str, ...] = ()
     price: float | None = None
     power: float | None = None
     largest: tuple[LargestBatch, ...] = ()
@@ -189,6 +191,7 @@ class ParetoFront(Answer):
         yield from (sections.Headline(self.model.name, f"on {self.where}"), BLANK)
         yield from sections.caveats(self.incomplete)
         in_time = self._most_in_time()
+        yield from [Sentences(self.alerts, "alert")] if self.alerts else []
         if not self.fitting:
             yield Sentences(self.said, "alert")
             yield Sentences([*self.flips, *in_time])
