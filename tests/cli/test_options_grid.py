@@ -138,7 +138,7 @@ def test_a_whole_answer_has_its_expected_times_beside_the_bounds(capsys: pytest.
     said = " ".join(capsys.readouterr().out.split())
     total, rate = format_quantity(whole["total"]["time"], "s"), format_number(256 / whole["total"]["time"])
     assert f"prompts of 1,000: expect {total} (" in said
-    assert f"80%), {rate} tokens/s; at best " in said
+    assert f"extrapolated), {rate} tokens/s; at best " in said
     assert f"expect the first token after {format_quantity(first, 's')} (" in said
     assert "roofline calibrate makes it surer by runs of your own" in said
     assert said.index("memory") < said.index("operations of prefill")
