@@ -317,7 +317,8 @@ class Fact(NamedTuple):
     ``source`` says where a figure of a chip is from, ``data`` is what a data frame has in place of words. ``timed``
     says that the number follows from the time of the work. ``interval`` is where 80% of runs are expected; its ends are
     facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
-    of 80%, where these are far fewer; a data frame then lacks its ends. ``is_usual``: it is left out where all say so.
+    of 80%, where these are far fewer; a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
+    ``is_usual``: it is left out where all say so.
     """
 
     name: str
@@ -348,8 +349,9 @@ def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]
     holds = getattr(expectation, "holds", "80%")
     held = "" if holds == "80%" else holds
     yield Fact(name, estimate, "s", "less", timed=True, interval=interval, held=held)
-    for side, end in zip(("from", "to"), () if held else interval or (), strict=False):
-        yield Fact(f"{name}, 80% {side}", end, "s", timed=True, is_shown=False)
+    share = "" if held else "80% "  # an interval that is extrapolated has ends and no share
+    for side, end in zip(("from", "to"), () if held.startswith("held") else interval or (), strict=False):
+        yield Fact(f"{name}, {share}{side}", end, "s", timed=True, is_shown=False)
 
 
 class Comparable(Answer):
@@ -511,7 +513,9 @@ NAMES_AS_DATA = {
         for of, prefix in (
             ("", ""), ("decode, ", ""), ("a step, ", ""), ("prefill, ", "prefill_"), ("whole answers, ", "total_"),
         )
-        for end, name in (("", "expected"), (", 80% from", "low"), (", 80% to", "high"))
+        for end, name in (
+            ("", "expected"), (", 80% from", "low"), (", 80% to", "high"), (", from", "low"), (", to", "high"),
+        )
     },
     **{
         f"{of}{end}": name

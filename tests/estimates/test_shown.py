@@ -437,3 +437,4 @@ def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None
     assert expected[0].held == "held 40% of 15 runs"
     ends = both.facts.get("decode, expected, 80% from", ())
     assert ends == ()
+    assert [end is None for end in both.facts["decode, expected, from"]] == [True, False]
