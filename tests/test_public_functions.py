@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -735,3 +736,20 @@ def test_a_model_that_is_made_by_its_sizes_is_led_to_its_configuration(wrong: di
         InputError, match=r"a Model is made by reading a configuration.*roofline\.model\(\{'model_type'"
     ):
         roofline.Model(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("ask", "given"),
+    [
+        (partial(roofline.llm, "llama-3-8b", on="h100"), {"batch": [1, 8], "context": np.array([128, 256])}),
+        (partial(roofline.llm, "llama-3-8b", batch=2), {"on": ["h100", "a100"], "set": {"hbm": "3 TB/s"}}),
+        (partial(roofline.sweep, "llama-3-8b", batch=2), {"on": ["h100:8"], "tensor": [1, 8], "context": [64, 128]}),
+        (partial(roofline.bound, LINE, on="h100"), {"sizes": {**SIZES, "B": [1, 8]}}),
+    ],
+)
+def test_an_answer_is_that_of_the_lists_as_they_were(ask: Callable[..., Any], given: dict[str, Any]) -> None:
+    answer, asked = ask(**given), ask(**deepcopy(given))
+    for each in given.values():
+        each.fill(7) if isinstance(each, np.ndarray) else each.clear()
+    assert (str(answer), answer.to_dict()) == (str(asked), asked.to_dict())
+    assert not hasattr(answer, "row") or str(answer.row(0)) == str(asked.row(0))

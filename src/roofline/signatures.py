@@ -162,6 +162,8 @@ def takes(
                 looked_at = _not_plainly(_by_name(positional, given, named), annotations, of_further)
                 rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
                 _check_values([*looked_at.items(), *rest], annotations, function.__name__)
+            if not (_CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given))):
+                given, named = _copy(given), _copy(named)
             try:
                 answer = function(*given, **named)
             except MemoryError as error:
@@ -213,6 +215,8 @@ def checked(method: Function) -> Function:
             given, named = _each_taken(_at_border, positional, kinds, given, named)
             further = _not_plainly(_by_name(positional, given, named), kinds)
             _check_values(further.items(), kinds, method.__name__)
+        if not (_CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given))):
+            given, named = _copy(given), _copy(named)
         try:
             answer = method(self, *given, **named)
         except MemoryError as error:
@@ -289,6 +293,29 @@ def _each_taken(
     names = [*positional, *[""] * len(given)]
     by_place = tuple(border(name, each, kinds.get(name, "")) for name, each in zip(names, given, strict=False))
     return by_place, {name: border(name, each, kinds.get(name, further)) for name, each in named.items()}
+
+
+#: Python's own classes whose values, or what is in these, may be changed after a call.
+_CONTAINERS = frozenset((list, dict, tuple))
+
+
+def _copy(value: Any, depth: int = 0) -> Any:
+    """A copy of a list or dict and of those in it, which the caller may change after the call; others as they are.
+
+    >>> given = ([1, 8], {"hbm": {"bandwidth": 2}}, "h100")
+    >>> found = _copy(given)
+    >>> found == given, found[0] is given[0], found[1]["hbm"] is given[1]["hbm"]
+    (True, False, False)
+    """
+    own = type(value)
+    if own not in _CONTAINERS:
+        return value
+    held = value.values() if own is dict else value if len(value) <= MOST_LETTERS else value[:1]  # long ones are alike
+    if depth > MOST_DEPTH or _CONTAINERS.isdisjoint(map(type, held)):
+        return value if own is tuple else value.copy()
+    if own is dict:
+        return {name: _copy(each, depth + 1) for name, each in value.items()}
+    return own(_copy(each, depth + 1) for each in value)
 
 
 def _own(name: str, value: Any, annotation: str) -> Any:
