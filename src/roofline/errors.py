@@ -121,7 +121,7 @@ class HardwareError(InputError):
 
 
 class LayoutError(HardwareError):
-    """Numbers of chips that split a model, whose product is not that of the machine."""
+    """Numbers of chips that do not split a model so, or whose product is not that of the machine."""
 
 
 class OneSizeError(InputError):

@@ -171,3 +171,21 @@ def test_a_table_of_several_models_has_the_rows_of_each_and_says_which() -> None
         likely.plain("expected")[-1]
         == llm(names[1], on="h200:8", tensor=8, batch=64, context=1024, estimate=True).decode.estimate
     )
+
+
+def test_a_model_in_outline_is_swept_and_its_time_does_not_follow_the_context() -> None:
+    grid = sweep("8B", on="h100", batch=[1, 400], context=[10, 20])
+    floor = [llm("8B", on="h100", batch=batch, context=20).decode.lower for batch in (1, 400)]
+    assert grid["lower"].tolist() == pytest.approx([floor[0], floor[0], floor[1], floor[1]])
+
+
+def test_a_sweep_takes_its_models_in_first_place() -> None:
+    with pytest.raises(InputError, match="what is swept stands first; a model, or a list of several"):
+        sweep("llama-3-8b", model=["mamba-2.8b"], on="h100", batch=[1, 2])
+
+
+def test_a_layout_that_places_no_experts_so_is_left_out_with_its_reason() -> None:
+    ways = {"tensor": [1, 8], "expert": [1, 8], "pipeline": [1, 2]}
+    grid = sweep("mixtral-8x7b", "prefill", on="h100:8", **ways, batch=2, prompt=64)
+    assert [grid.is_possible(row) for row in range(8)] == [True, True, True, False, True, False, True, False]
+    assert any("experts on 8 chips, of which 1 split the model and 4 copies run" in each for each in grid.incomplete)

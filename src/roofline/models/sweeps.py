@@ -374,6 +374,8 @@ def sweep(
     if slip is not None:
         raise unknown_argument(slip, ("on",))
     if expression is not None and (not isinstance(expression, str) or is_model(expression)):
+        if "model" in arguments:
+            raise InputError("model= names no size: what is swept stands first", hint="a model, or a list of several")
         raw = ("flops", "bytes", "intensity", "dtype")
         idle = next((name for name in raw if arguments.get(name) is not None), None)
         if idle is not None:
@@ -667,7 +669,9 @@ class StepTable(BlockTable):
         if self._splits(choice):
             sizes = {**sizes, PARTS: self._parts(function, choice, sizes)}
         forms = _forms(function, names)
-        found = function.evaluate(sizes, forms or None)
+        # nothing of a model in outline follows from its context
+        known = {name: values for name, values in sizes.items() if name in function.sizes}
+        found = function.evaluate(known, forms or None)
         asked = self._asked(choice)
         fill_in(found, forms, asked.pop("model"), self.phase, asked)
         return found, sizes

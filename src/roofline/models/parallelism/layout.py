@@ -260,25 +260,25 @@ a divisor of 8: 1, 2, 4, 8
         if self.tensor % self.kv:
             fitting = [str(n) for n in range(1, self.tensor + 1) if self.tensor % n == 0]
             wrong = f"{self.kv} chips that share keys and values, of {self.tensor} that split the model"
-            raise InputError(wrong, hint=f"kv_parallel of {', '.join(fitting)}")
+            raise LayoutError(wrong, hint=f"kv_parallel of {', '.join(fitting)}")
         if self.kv > 1 and self.context > 1:
-            raise InputError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
+            raise LayoutError("kv_parallel and context_parallel together are not modelled", hint="one of the two")
         inside = self.tensor * self.context
         uneven = 0 if is_symbol(self.data) else self.data % max(self.expert // inside, 1)
         if self.tensor % self.expert and (self.expert % inside or uneven):
             ways = {n for n in range(1, self.tensor + 1) if self.tensor % n == 0}
             ways |= {inside * n for n in range(1, self.data + 1) if self.data % n == 0}
-            raise InputError(
+            raise LayoutError(
                 f"experts on {self.expert} chips, of which {self.tensor} split the model"
                 + (f" and {self.data} copies run" if self.data > 1 else ""),
                 hint=f"experts on {', '.join(map(str, sorted(ways)))}",
             )
         if self.exchange == "all-reduce" and self.expert > self.tensor:
             wrong = f"experts on {self.expert} chips get tokens of more than {self.tensor}: an AllReduce does not do"
-            raise InputError(wrong, hint="all-to-all, per-expert, or leave it out")
+            raise LayoutError(wrong, hint="all-to-all, per-expert, or leave it out")
         if self.sends and not self.expert_axes:
             wrong = f"an AllToAll needs whole experts on all of {self.tensor} chips, not on {self.expert}"
-            raise InputError(wrong, hint=f"say expert {self.tensor}")
+            raise LayoutError(wrong, hint=f"say expert {self.tensor}")
 
     def __repr__(self) -> str:
         names = [f.name for f in fields(self) if f.name not in ("notes", "exchange")]
