@@ -768,6 +768,13 @@ TORCH_PARTS = {
     "taps beside what a transposed convolution keeps": (
         lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, padding=2, stride=2), (1, 2, 2), (2, 3, 5),
     ),
+    "places that a transposed convolution with gaps on both sides meets": (
+        lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, stride=2, padding=1, dilation=3)[..., 7:9],
+        (1, 2, 6), (2, 2, 3),
+    ),
+    "taps that lie behind an image": (
+        lambda t, x, w: t.nn.functional.conv_transpose1d(x, w, dilation=4)[..., 7:10], (1, 2, 6), (2, 2, 4),
+    ),
     "a row replaced": (lambda t, x, y: _replacing(x, y, 0), (4, 6), (6,)),
     "a column replaced": (lambda t, x, y: _replacing(x, y, 1), (4, 6), (4,)),
     "rows replaced in a copy": (lambda t, x, y: t.slice_scatter(x, y, 0, 1, 3), (4, 6), (2, 6)),

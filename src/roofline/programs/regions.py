@@ -430,7 +430,7 @@ def windowed(edges: Edges, windows: Reach) -> Edges:
         apart = edges[2] * stride
         skipped = 0 if low == 0 else maximum(0, -(first // apart))  # what lies in the padding
         first = first + skipped * apart
-        fits = low == 0 and is_surely(lt, (many - 1) * apart, length)
+        fits = low == 0 and is_surely(lt, first + (many - 1) * apart, length)
         inside = many if fits else maximum(0, minimum(many - skipped, (length - 1 - first) // apart + 1))
         return edge(first, inside, apart)
     last = first + (many - 1) * edges[2] * stride + (taps - 1) * dilation
@@ -462,10 +462,15 @@ def windows_apart(edges: Edges, windows: Reach) -> list[Edges]:
 
     >>> windows_apart((0, 2, 1), Reach(30, 3, 3, 9, 3, 4))                 # from -3, 1, 5 and 6, 10, 14
     [(6, 7, 1), (1, 11, 9), (5, 15, 9)]
+    >>> windows_apart((7, 9, 1), Reach(6, 11, 3, 1, 5, 3, 2))               # 2, 5, 8 and 3, 6, 9: even ones
+    [(1, 2, 1), (3, 5, 1)]
     """
     length, _, taps, stride, low, dilation, base = windows
     many, span = _places(edges), (taps - 1) * dilation + 1
-    if many == 1 or base != 1 or not 1 < taps <= _MOST_TAPS:
+    if base != 1:
+        at, met = _taps_over_image(edges, windows) or (None, None)
+        return [] if at is None else _runs(np.unique(at[met] // base)) or [(0, 0, 1)]
+    if many == 1 or not 1 < taps <= _MOST_TAPS:
         return []
     found = [windowed(edges, windows._replace(taps=1, low=low - tap * dilation)) for tap in range(taps)]
     if is_surely(gt, edges[2] * stride, span) or is_surely(gt, dilation, many):
@@ -507,12 +512,23 @@ def taps_met(edges: Edges, windows: Reach, backwards: bool = False) -> list[Edge
     >>> taps_met((0, 14, 1), Reach(14, 14, 3, 1, 18, 18)), taps_met((0, 1, 1), Reach(9, 9, 3, 1, 1))
     ([(1, 2, 1)], [(1, 3, 1)])
     """
+    placed = _taps_over_image(edges, windows)
+    if placed is None:
+        return [(0, windows.taps, 1)]
+    met = placed[1].any(1)
+    return _runs(np.flatnonzero(met[::-1] if backwards else met))
+
+
+def _taps_over_image(edges: Edges, windows: Reach) -> tuple[Any, Any] | None:
+    """Where each tap lies for each of these results, and whether on an element; None for sizes unknown or too many.
+
+    Places are those over an image with ``base - 1`` gaps between its elements.
+    """
     length, _, taps, stride, low, dilation, base = windows
     if any(type(size) is not int for size in (*edges, *windows)) or taps * _places(edges) > _MOST_PLACED_TAPS:
-        return [(0, taps, 1)]
+        return None
     at = np.add.outer(np.arange(taps) * dilation - low, np.arange(*edges) * stride)
-    met = ((at >= 0) & (at <= (length - 1) * base) & (at % base == 0)).any(1)
-    return _runs(np.flatnonzero(met[::-1] if backwards else met))
+    return at, (at >= 0) & (at <= (length - 1) * base) & (at % base == 0)
 
 
 def picked(region: Region, axis: int, places: Sequence[int]) -> Region:
