@@ -13,6 +13,8 @@ import pytest
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import train
+from roofline.models.serving.llm import llm
+from roofline.plans.answer import plan
 from roofline.plans.training import search_training
 from roofline.quantity import parse
 
@@ -232,3 +234,16 @@ def test_floors_within_one_per_cent_are_ranked_op_by_op() -> None:
     assert float(found.best.op_by_op) == min(float(each.answer.op_by_op) for each in tied)
     assert sorted(times[len(tied) :]) == pytest.approx(times[len(tied) :], rel=1e-8)
     assert f"{len(tied)} are within 1%: op by op this takes the least of them" in " ".join(found.reasons)
+
+
+def test_a_figure_that_is_likely_a_slip_is_said_first() -> None:
+    """By a search, by a plan, and by a table of batches: each says it once."""
+    asked: dict[str, Any] = {"on": "h100", "set": {"hbm": 3.35}}
+    for found in (
+        search_training("llama-3-8b", batch_tokens=2**20, checkpoint="full", **asked),
+        plan("llama-3-8b", rate="2/s", prompt=64, output=8, count=1, formats=["bf16"], **asked),
+        llm("llama-3-8b", batch=[1, 2], **asked),
+    ):
+        lines = str(found).splitlines()
+        assert "given hbm.bandwidth is below a thousandth" in lines[2]
+        assert str(found).count("below a thousandth") == 1

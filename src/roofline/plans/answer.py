@@ -86,11 +86,13 @@ from roofline.sections import (
     Sentences,
     Table,
     assumes,
+    caveats,
     figures,
     spread,
 )
 from roofline.signatures import listed_names, spelled, takes
 from roofline.sizes import Size, array_of, check
+from roofline.statements import kind_of, without
 
 SCHEMA = "roofline/plan/1"
 
@@ -375,6 +377,7 @@ class DeploymentPlan(Answer):
         asked = self.asked
         within = f", within {asked.limits.said}" if asked.limits.said else ""
         yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
+        yield from caveats(self.assumptions)
         first, *rest = self._answer()
         yield Sentences([first], "strong" if self.best is not None else "alert")
         yield Sentences([*self._considered(), *rest])
@@ -384,7 +387,7 @@ class DeploymentPlan(Answer):
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
         yield from (BLANK, Sentences([self._turned_down()]))
-        yield from (BLANK, assumes(self.assumptions))
+        yield from (BLANK, assumes(without(self.assumptions, ("doubt",))))
 
     def _answer(self) -> list[str]:
         best = self.best
@@ -745,6 +748,7 @@ class DeploymentPlan(Answer):
                 "such arrivals stretch the wait for prefill by Kingman's approximation, and begin to decode in groups "
                 "where they vary more: hold it against a simulation"
             )
+        said += [each for name in asked.chips for each in asked.machine(name).warnings if kind_of(each) == "doubt"]
         for name, price in asked.prices.items():
             said += price_source(asked.machine(name), price)
         times = None if self.best is None else self.search.priced(self.best.deployment.replica)

@@ -35,7 +35,7 @@ from roofline.models.training.stage import SHARED_FROM
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
 from roofline.quantity import agree, format_amount, format_percent, format_times
-from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
+from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, caveats, figures
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_one
 
@@ -137,6 +137,8 @@ class TrainingPlan(Answer):
     def sections(self) -> Iterator[Section]:
         """The fastest layout in a line, the next ones, and what was turned down."""
         yield from (Headline(self.model.name, f"trained on {self.target}"), BLANK)
+        priced = next((each.answer for each in self.choices if each.answer is not None), None)
+        yield from () if priced is None else caveats(priced.bound.assumptions)
         if not self.fitting:
             yield Sentences(["NOTHING FITS"], "alert")
             possible = [each for each in self.choices if each.answer is not None]

@@ -189,13 +189,13 @@ class ParetoFront(Answer):
     def sections(self) -> Iterator[sections.Section]:
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
         yield from (sections.Headline(self.model.name, f"on {self.where}"), BLANK)
-        yield from sections.caveats(self.incomplete)
+        yield from sections.caveats((*self.incomplete, *self.assumptions))
         in_time = self._most_in_time()
         yield from [Sentences(self.alerts, "alert")] if self.alerts else []
         if not self.fitting:
             yield Sentences(self.said, "alert")
             yield Sentences([*self.flips, *in_time])
-            yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+            yield from (BLANK, assumes(without(self.assumptions, ("doubt",))), incomplete(self.incomplete))
             return
         contexts = {choice.context for choice in self.choices}
         after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
@@ -209,7 +209,7 @@ class ParetoFront(Answer):
         yield self._table(fitting)
         left = self.said or (() if self.capacity is None else ("all of them fit",))
         yield Sentences([*left, *self._held(), *self.flips])
-        yield from (BLANK, assumes(self.assumptions), incomplete(self.incomplete))
+        yield from (BLANK, assumes(without(self.assumptions, ("doubt",))), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:
         varies = [name for name in ("context", "chips", "tensor") if len({getattr(c, name) for c in self.choices}) > 1]
