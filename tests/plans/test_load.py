@@ -115,6 +115,43 @@ def test_short_prompts_that_share_steps_wait_as_simulated(share: float) -> None:
         assert each.percentile == pytest.approx(simulated.percentile, rel=0.15)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize(("compute", "together"), [(1.05e-3, 10), (5.2e-3, 2), (1e-4, 64)])
+def test_prompts_alone_share_steps_as_counted_event_by_event(compute: float, together: int, share: float) -> None:
+    """A step of b prompts waits 10 ms for weights, or computes b of them; it takes all that wait, up to so many."""
+    full = max(0.01, together * compute)
+    step, mixed = np.full(2, 0.01), np.full(2, full)
+    server = ServerTimes.of(step=step, prompt=0.01, output=1, mixed=mixed, chunks=1 / together, together=together)
+    assert server.largest_rate == pytest.approx(together / full)
+    found = server.under(share * server.largest_rate).time_to_first_token
+    count, now, done = 20_000, 0.0, 0
+    arrivals = np.random.default_rng(5).exponential(1 / (share * server.largest_rate), count).cumsum()
+    first = np.zeros(count)
+    while done < count:
+        now = max(now, float(arrivals[done]))
+        taken = min(together, int(np.searchsorted(arrivals, now, "right")) - done)
+        now += max(0.01, taken * compute)
+        first[done : done + taken] = now - arrivals[done : done + taken]
+        done += taken
+    assert found.mean == pytest.approx(first.mean(), rel=0.1)
+    assert found.percentile == pytest.approx(np.quantile(first, 0.95), rel=0.15)
+
+
+def test_chips_that_only_prefill_take_as_many_short_prompts_as_they_compute() -> None:
+    """Llama 3 8B, prompts of 32 tokens: 32 × 6.98e9 weights of layers and 0.525e9 of the head, 989 TFLOP/s each."""
+    sizes = Limits(), ("h100",), (1,)
+    for output in (1, 64):
+        asked = PlanQuestion(load("llama-3-8b"), Load(4, 32, output), *sizes, formats=("bf16",), objective="chips")
+        times = unloaded(asked, replicas(asked)[0])
+        server = times.prefilling
+        assert server.largest_rate == pytest.approx(989.4e12 / (2 * (32 * 6.98e9 + 0.525e9)), rel=0.01)
+        assert times.rate_bound_by(server, 0) == "tensor"
+        slower = times.slower(2.0).prefilling
+        assert slower.largest_rate == pytest.approx(server.largest_rate / 2)
+        if output == 1:
+            assert times.server().largest_rate == server.largest_rate
+
+
 def test_a_chip_serves_as_many_short_prompts_as_it_computes() -> None:
     """Llama 3 8B, prompts of 32 tokens and answers of 4: 6.98e9 weights of layers, 0.525e9 of the head, 989 TFLOP/s.
 

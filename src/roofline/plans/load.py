@@ -7,6 +7,7 @@ sequences decoding, a step takes t(n), a prompt's prefill takes s(n) and adds h(
     in k chunks        s = k·t'(n),        h = k·(t'(n) − t(n))       t' a step with a chunk in it
     m in one chunk     s = t'(n)/m,        h = (t'(n) − t(n))/m       short prompts share a step, up to m
     apart              s = P on others,    h = 0                      prefill has chips of its own
+    m at once          s = T/m,            h = (T − P)/m              nothing decodes; T is the prefill of m prompts
 
 Each step is prolonged by the prompts that come in during it, and by those that come in during these:
 
@@ -105,6 +106,7 @@ class ServerTimes:
     ``step[n]`` is t, ``service[n]`` s, ``stall[n]`` h of the module. ``spread`` lists prompts of other lengths by their
     share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``. With a ``draft`` a step drafts and
     checks, and gives each sequence several tokens. ``together`` prompts share a step, with a part of a chunk each.
+    Where nothing decodes a step of several prompts takes t and h for each: t is what they wait for once, as weights.
     """
 
     step: Any
@@ -207,6 +209,8 @@ class ServerTimes:
 
     def rates(self, n: Any) -> Any:
         """Requests a second where as many as n decode whenever a place is not being filled by chunks."""
+        if self.decode_steps <= 0:
+            return 1 / self.service[n]
         filled = self._filled(n)
         return filled / (max(self.decode_steps, 1e-12) * self.step[n] + filled * self.stall[n])
 
@@ -424,7 +428,12 @@ class LoadedServer:
             return SingleServerQueue(self.rate, times, rest, server.arrival_variation)
 
         if self.chain is None:
-            return [queue(0, None)]
+            if server.together == 1:
+                return [queue(0, None)]
+            # a prompt meets a step under way, unless none came while the one before went on
+            step, _ = self._shared_step
+            busy = step / (step + float(np.exp(-self.rate * step)) / self.rate)
+            return [queue(0, Mixture(np.array([0.0, step]), np.array([1 - busy, busy]), uniform=True))]
         state = self.chain.in_flight
         steps = np.where(np.arange(len(state)) > 0, server.step, 0.0)
         if not server.chunks:
@@ -449,19 +458,18 @@ class LoadedServer:
         return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
 
     @property
-    def _rest_of_step(self) -> float:
-        """Seconds that a step lasts beyond a prompt's own share of it, where several prompts share steps.
+    def _shared_step(self) -> tuple[float, float]:
+        """Seconds of a step with the prompts that come in one, and what a prompt waits for beyond its own share of it.
 
         A prompt adds h to a step of t, and half of those that come in a step are behind it.
         """
         server, together = self.server, self.server.together
-        if self.chain is None or together == 1:
-            return 0.0
         n = np.arange(server.most + 1)
-        step, stall = (np.interp(self.in_flight, n, each) for each in (server.step, server.stall))
+        step, stall = (float(np.interp(self.in_flight, n, each)) for each in (server.step, server.stall))
         full = step + stall / server.chunks
-        come = min(together, max(1.0, self.rate * server.chunks * together * full))
-        return float(step * (1 - 1 / together) + (come - 1) / 2 * stall / (server.chunks * together))
+        share = server.chunks * together
+        come = min(together, max(1.0, self.rate * share * full))
+        return step + come * stall / share, step * share * (1 - 1 / together) + (come - 1) / 2 * stall / share
 
     def _place(self) -> tuple[float, float]:
         """The chance that a request waits for a place, and its mean wait then."""
@@ -480,7 +488,7 @@ class LoadedServer:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
         means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
         found = LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
-        return found + self._rest_of_step
+        return found if self.server.together == 1 else found + self._shared_step[1]
 
 
 Time = TypeVar("Time", float, LatencyUnderLoad)

@@ -23,7 +23,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,8 @@ class UnloadedReplica:
         """The same where everything takes so many times as long."""
         if not self.most:
             return self
-        mixed = {size: self.mixed(size) * times for size in self.chunks}
+        together = self.prefilling.together > 1
+        mixed = {size: self.mixed(size) * times for size in (*self.chunks, *[0] * together)}
         return replace(
             self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed,
             _mixed_bound_by=self._mixed_bound_by,
@@ -284,6 +285,8 @@ class UnloadedReplica:
     def rate_bound_by(self, server: ServerTimes, chunk: int) -> str:
         """What binds that takes most of the time at the largest rate: prompts, steps with a chunk of one, or steps."""
         n, prompts = server.saturated
+        if not server.decode_steps and server.together > 1:
+            return self._mixed_bound_by[0][0]
         if not prompts or not chunk:
             return self.prompt_bound_by if prompts else self.step_bound_by[n]
         if self.asked.library is None:
@@ -313,6 +316,8 @@ class UnloadedReplica:
         It has ``most`` sequences at once, or where this is 0 as many as fit.
         """
         load = self.asked.load
+        if load.output < 2:
+            return self.prefilling.limited_to(most or self.most)
         more: dict[str, Any] = {"lengths": load.lengths, "arrival_variation": load.arrival_variation}
         more["draft"] = self.asked.drafts.of(self.replica.draft)
         if chunk:
@@ -321,6 +326,20 @@ class UnloadedReplica:
             more |= {"mixed": self.mixed(chunk), "chunks": chunks, "together": together}
         made = ServerTimes.of(step=self.step, prompt=self.prompt, output=load.output, apart=apart, **more)
         return made.limited_to(most or self.most)
+
+    @cached_property
+    def prefilling(self) -> ServerTimes:
+        """The replica as a server that only prefills: prompts whole, as many in a step as gain by it."""
+        together, copies = self.together(max(CHUNKS)), self.replica.copies
+        more: dict[str, Any] = {"output": 1, "arrival_variation": self.asked.load.arrival_variation}
+        if together > 1:
+            if 0 not in self._mixed:
+                found = _prefill(self.asked, self.replica, copies * together)
+                self._mixed[0] = float(found.lower) + self.drafted_prompt * copies * together
+                self._mixed_bound_by[0] = (str(found.bound_by),)
+            mixed = np.full(self.most + 1, self._mixed[0])
+            more |= {"mixed": mixed, "chunks": 1 / (copies * together), "together": together}
+        return ServerTimes.of(step=np.full(self.most + 1, self.prompt * copies), prompt=self.prompt, **more)
 
 
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
@@ -358,14 +377,11 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     if sum(parts.values()) > capacity:
         return rough
     copies = replica.copies
-    first = step_bound(
-        asked.model, "prefill", on=machine, batch=copies, prompt=load.new_tokens, past=load.cached_tokens,
-        **step_options(asked, replica),
-    )  # fmt: skip
+    first = _prefill(asked, replica, copies)
     needed = first.footprint
     # engines prefill no more tokens at once than the largest chunk
     activations = 0.0 if needed is None else float(needed.parts["activations"])
-    alone = asked.library is not None or replica.pipeline * replica.context > 1 or load.output < 2
+    alone = asked.library is not None or replica.pipeline * replica.context > 1
     shared = 1 if alone else _sharing(first, machine)
     parts["activations"] = activations * min(shared, max(CHUNKS) / load.new_tokens)
     room = capacity - sum(parts.values()) + sequence
@@ -400,6 +416,12 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
         drafting, before / copies, shared,
     )  # fmt: skip
+
+
+def _prefill(asked: PlanQuestion, replica: Replica, prompts: int) -> Bound:
+    load, machine = asked.load, asked.machine(replica.target)
+    sizes = {"prompt": load.new_tokens, "past": load.cached_tokens}
+    return step_bound(asked.model, "prefill", on=machine, batch=prompts, **sizes, **step_options(asked, replica))
 
 
 def _sharing(prompt: Bound, machine: Machine) -> int:

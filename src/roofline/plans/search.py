@@ -479,7 +479,7 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     if bandwidth is None:
         text = f"no link of {before.chip} is known that keys and values could go over"
         return Assessment(deployment, cost, Reason("legal", text))
-    first_server = prompt_server(prompts)
+    first_server = prompts.prefilling
     server = times.server(most=deployment.most, apart=True)
     rates = asked.load.rate / deployment.prefill_copies, asked.load.rate / deployment.copies
     for rate, each in zip(rates, (first_server, server), strict=True):
@@ -498,14 +498,9 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
     busy = asked.load.rate / largest
     return replace(
         found, prefill_share=1 - own / cost, largest_rate=largest, prompt_bound_by=prompts.prompt_bound_by,
-        tightness=max(found.tightness, busy), bound_by=prompts.prompt_bound_by if most[0] < most[1] else found.bound_by,
+        tightness=max(found.tightness, busy),
+        bound_by=prompts.rate_bound_by(first_server, 0) if most[0] < most[1] else found.bound_by,
     )  # fmt: skip
-
-
-def prompt_server(times: UnloadedReplica) -> ServerTimes:
-    """A replica that only prefills."""
-    variation = times.asked.load.arrival_variation
-    return ServerTimes.of(step=np.zeros(2), prompt=times.prompt, output=1, arrival_variation=variation)
 
 
 def _slow(rate: float, server: ServerTimes) -> Reason:
@@ -600,7 +595,7 @@ def _first_pools(search: Search, replica: Replica, decodes: bool) -> Iterator[De
     if search.outdone(replica) or search.unloaded_reason(replica, only=only) is not None:
         return
     times = search.times(replica)
-    server = times.server(apart=True) if decodes else prompt_server(times)
+    server = times.server(apart=True) if decodes else times.prefilling
     for most in search.places(times, server) if decodes else (0,):
         rate = server.limited_to(most).largest_rate if most else server.largest_rate
         yield Deployment(replica, int(search.asked.load.rate / rate) + 1, 0, most)
@@ -609,7 +604,7 @@ def _first_pools(search: Search, replica: Replica, decodes: bool) -> Iterator[De
 def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:
     """Whether a pool keeps the limit of its phase."""
     times, limits = search.times(pool.replica), search.asked.limits
-    server = times.server(most=pool.most, apart=True) if decodes else prompt_server(times)
+    server = times.server(most=pool.most, apart=True) if decodes else times.prefilling
     rate = search.asked.load.rate / pool.copies
     if rate >= server.largest_rate:
         return False
