@@ -385,6 +385,14 @@ MESSAGES = [
         "fsdp 3 is 3 chips, of which h100:8 with its 8 has no whole number",
     ),
     (
+        ["mixtral-8x7b", "--on", "h200:16", "--batch-tokens", "4096", "--expert", "8", "--fsdp", "2", "--data", "8"],
+        "data 8 · fsdp 2 · expert 8 is 128 chips, and h200:16 has 16; their product is the chips: data 1",
+    ),
+    (
+        ["mixtral-8x7b", "--on", "h200:16", "--batch-tokens", "4096", "--expert", "4", "--tensor", "2", "--data", "3"],
+        "data 3 · expert 4 is 12 chips, of which h200:16 with its 16 has no whole number",
+    ),
+    (
         ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],
         "no checkpointing policy 'ful'; did",
     ),

@@ -115,8 +115,13 @@ class Parallelism:
             object.__setattr__(self, name, _number(name, getattr(self, name)))
 
     @classmethod
-    def on(cls, machine: Machine, *, data: Size | None = None, fsdp: Size | None = 1, **ways: Any) -> Parallelism:
+    def on(
+        cls, machine: Machine, *, data: Size | None = None, fsdp: Size | None = 1, copies: Size | None = None,
+        **ways: Any,
+    ) -> Parallelism:  # fmt: skip
         """Lay a model on a target's chips. Chips left over by the other numbers run copies, unless ``data`` is given.
+
+        ``copies`` in its place is the number of them that share nothing, experts neither, as ``data`` is in training.
 
         Where ``fsdp`` is None, as in training, they share the weights of one copy; over several slices each has a copy,
         as copies send gradients alone over the slow network between slices, once a step.
@@ -133,9 +138,13 @@ a divisor of 8: 1, 2, 4, 8
         numbers = {n: _number(n, v) for n, v in given.items() if n in _NUMBERS}
         made = cls(**{**given, **numbers})
         made._known()
-        if data is None and fsdp is None:
+        if data is None and copies is None and fsdp is None:
             data = machine.slices * made.sharing
-        every = {"data": data, "pipeline": made.pipeline, "fsdp": fsdp, "context": made.context, "tensor": made.tensor}
+        inner = {"context": made.context, "tensor": made.tensor}
+        alike = 1 if copies is None else made.sharing
+        every = {"data": data if copies is None else copies, "pipeline": made.pipeline, "fsdp": fsdp}
+        # chips with all experts are whole copies of attention
+        every |= inner if alike == 1 else {"expert": made.expert}
         given = {name: _number(name, size) for name, size in every.items() if size is not None}
         of_copy = {name: size for name, size in given.items() if name != "data"}
         one, taken = math.prod(of_copy.values()), math.prod(given.values())
@@ -153,10 +162,14 @@ a divisor of 8: 1, 2, 4, 8
             raise LayoutError(wrong, hint=_fits(have, taken))
         else:
             left = plain_number(exact_div(have, taken))
-        made = replace(made, data=given.get("data", left), fsdp=given.get("fsdp", left))
+        every_copy = given["data"] * alike if "data" in given else left
+        made = replace(made, data=every_copy, fsdp=given.get("fsdp", left))
+        if of_copy.pop("expert", 1) > 1:
+            of_copy |= inner
+        one = math.prod(of_copy.values())
         if not is_one(made.data):
-            copies = f"{made.data} copies" + (f" of {_product(of_copy)}" if one > 1 else "")
-            made = replace(made, notes=(f"{copies}, each with its part of the batch",))
+            named = f"{made.data} copies" + (f" of {_product(of_copy)}" if one > 1 else "")
+            made = replace(made, notes=(f"{named}, each with its part of the batch",))
         made._placed()
         return replace(made, exchange=made.exchange or ("all-to-all" if made.expert > made.tensor else "all-reduce"))
 

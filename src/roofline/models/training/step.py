@@ -84,9 +84,9 @@ def over_chips(copy: Parallelism, machine: Machine, asked: TrainingQuestion) -> 
     if stages * pieces > len(asked.model.layers):
         wrong = f"{len(asked.model.layers)} layers do not make {stages * pieces} pieces of a pipeline"
         raise SizeError(wrong, hint=f"at most {len(asked.model.layers)} stages")
-    data = None if asked.data is None else check("data", asked.data) * copy.sharing
+    copies = None if asked.data is None else check("data", asked.data)
     same = {name: getattr(copy, name) for name in ("tensor", "sequence", "context", "expert", "exchange", "algorithm")}
-    return Parallelism.on(machine, data=data, fsdp=asked.fsdp, pipeline=stages, **same)
+    return Parallelism.on(machine, copies=copies, fsdp=asked.fsdp, pipeline=stages, **same)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
