@@ -111,6 +111,26 @@ def test_published_models(name: str) -> None:
     assert not model.gaps
 
 
+def test_step_3_5_as_published_has_more_heads_in_windows_and_lists_the_layers_with_experts() -> None:
+    """Published: 196B and 11B active, the head apart. 64 heads in one layer of four, 96 in windows, 3 layers dense."""
+    kinds = ["sliding_attention" if number % 4 else "full_attention" for number in range(48)]  # 3 are of predictors
+    other = {"attention_type": "sliding_attention", "num_attention_heads": 96, "num_attention_groups": 8}
+    data = sizes(
+        "step3p5", 4096, 45, 64, 11264, 128896, num_attention_groups=8, head_dim=128, moe_intermediate_size=1280,
+        moe_num_experts=288, moe_top_k=8, share_expert_dim=1280, moe_layers_enum=",".join(map(str, range(3, 45))),
+        layer_types=kinds, sliding_window=512, attention_other_setting=other | {"head_dim": 128, "true_head_dim": 128},
+    )  # fmt: skip
+    model = load(data)
+    heads = 12 * 64 + 33 * 96
+    attention = heads * (2 * 128 + 1) * 4096 + 45 * (2 * 8 * 128 * 4096 + 2 * 128 + 2 * 4096)
+    dense, expert = 3 * 4096 * 11264, 3 * 4096 * 1280
+    rest = 3 * dense + 42 * (expert + 288 * 4096) + (2 * 128896 + 1) * 4096
+    assert model.parameters == attention + rest + 42 * 288 * expert
+    assert model.active_parameters == attention + rest + 42 * 8 * expert
+    assert model.kv_bytes_per_token() == 45 * 2 * 8 * 128 * 2
+    assert not model.gaps
+
+
 def test_linear_attention_keeps_a_state_that_does_not_grow() -> None:
     model = load(MINIMAX)
     states = 70 * 64 * 128 * 128 * 4

@@ -345,16 +345,25 @@ def _mimo(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[s
 
 
 def _step(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
-    sliding = kind == "sliding"
-    heads = fields.size("num_sliding_attention_heads", default=shape.heads) if sliding else shape.heads
-    return {"heads": heads, "gate": "head"}
+    """Windows with heads of their own: in a section, as published, or by the name that transformers writes."""
+    found: dict[str, Any] = {"gate": "head"}
+    other = fields.section("attention_other_setting")
+    if other is not None:
+        other.ignore("true_head_dim")
+    if kind == "sliding":
+        found["heads"] = fields.size("num_sliding_attention_heads", default=shape.heads)
+        if other is not None and other.text("attention_type") in ("", "sliding_attention"):
+            head = other.size("head_dim", default=shape.head)
+            found |= {"heads": other.size("num_attention_heads", default=found["heads"]), "key": head, "value": head}
+            found |= {"kv_heads": other.size("num_attention_groups", default=_groups(fields, shape))}
+    return found
 
 
-def _step3_groups(fields: Fields, shape: DecoderSizes) -> int:
-    """Heads of keys: ``num_attention_groups`` is 1 in every published configuration."""
-    groups = fields.size("num_attention_groups", default=1)
-    divide_evenly(fields, shape.heads, groups, "{total} query heads do not share {parts} key heads evenly")
-    return groups
+def _groups(fields: Fields, shape: DecoderSizes, default: int = 0) -> int:
+    """Heads of keys; 1 in every published configuration of Step-3."""
+    found = fields.size("num_attention_groups", default=default or shape.kv_heads)
+    divide_evenly(fields, shape.heads, found, "{total} query heads do not share {parts} key heads evenly")
+    return found
 
 
 def _step3_layers(fields: Fields, layers: int) -> list[bool]:
@@ -365,6 +374,11 @@ def _step3_layers(fields: Fields, layers: int) -> list[bool]:
         raise fields.not_understood("moe_layers_enum", 'numbers of layers: "4,5,6"')
     numbers = {int(number) for number in named if number} or set(range(1, layers))
     return [number in numbers for number in range(layers)]
+
+
+def _step_layers(fields: Fields, layers: int) -> list[bool]:
+    listed = "moe_layers_enum" in fields and "mlp_layer_types" not in fields
+    return _step3_layers(fields, layers) if listed else expert_layers(fields, layers)
 
 
 def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
@@ -442,7 +456,8 @@ add({
         predicts=("num_nextn_predict_layers",),
     ),
     "step3_text": replace(
-        _NO_BIAS, kv_heads=_step3_groups, attend=lambda fields, *asked: {"query_rank": fields.size("share_q_dim")},
+        _NO_BIAS, kv_heads=partial(_groups, default=1),
+        attend=lambda fields, *asked: {"query_rank": fields.size("share_q_dim")},
         routing=Routing(
             module="moe", experts=("moe_num_experts",), top_k=("moe_top_k",), shared_width=("share_expert_dim",),
             shared_count=1, names=("gate", "experts", "share_expert"), layers=_step3_layers,
@@ -451,11 +466,11 @@ add({
     ),
     "step3p7 step3p5": Decoder(
         out_bias=False, qk_norm="head", mlp_bias=False, kinds=listed(), window=("sliding_window", "needed"),
-        attend=_step,
+        attend=_step, kv_heads=_groups,
         routing=Routing(
             experts=("num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"),
             top_k=("num_experts_per_tok", "moe_top_k"), shared_width=("share_expert_dim", "share_expert_dims"),
-            shared_count=("n_shared_experts", 1), scored="sigmoid", layers=expert_layers,
+            shared_count=("n_shared_experts", 1), scored="sigmoid", layers=_step_layers,
         ),
         predicts=("num_nextn_predict_layers",),
     ),
