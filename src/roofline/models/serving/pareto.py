@@ -106,7 +106,7 @@ class ParetoFront(Answer):
 
     ``most_time`` are the seconds a token may take at most, where that was asked for: :attr:`within` are the choices.
     ``price`` are the dollars of one chip for an hour, ``power`` its watts, where they are known. ``instead`` is what
-    would fit where none of them does, ``alerts`` what stands before all else. ``again`` asks the whole question at other
+    would fit where none of them does, ``alerts`` stand before all else. ``again`` asks the whole question at other
     batches, where they were sought.
     """
 
