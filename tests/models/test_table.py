@@ -189,3 +189,9 @@ def test_a_layout_that_places_no_experts_so_is_left_out_with_its_reason() -> Non
     grid = sweep("mixtral-8x7b", "prefill", on="h100:8", **ways, batch=2, prompt=64)
     assert [grid.is_possible(row) for row in range(8)] == [True, True, True, False, True, False, True, False]
     assert any("experts on 8 chips, of which 1 split the model and 4 copies run" in each for each in grid.incomplete)
+
+
+def test_a_training_layout_that_places_no_experts_so_is_left_out() -> None:
+    grid = sweep("mixtral-8x7b", "train", on="h100:8", tensor=2, expert=[1, 3], batch_tokens=2**20)
+    assert [grid.is_possible(row) for row in range(2)] == [True, False]
+    assert any("experts on 3 chips, of which 2 run a copy" in each for each in grid.incomplete)

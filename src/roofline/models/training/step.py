@@ -29,7 +29,7 @@ from roofline.bounds.api import target
 from roofline.bounds.bound import Bound, OpBound, one_after_another
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.errors import InputError, SizeError
+from roofline.errors import InputError, LayoutError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price, is_tdp
 from roofline.hardware.machine import Machine
@@ -71,9 +71,9 @@ def laid_out(asked: TrainingQuestion) -> Parallelism:
     check_experts(asked.model, expert)
     inside = tensor * context
     if expert > inside and expert % inside:
-        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
+        raise LayoutError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"a multiple of {inside}")
     if expert <= inside and expert not in (1, tensor, inside):
-        raise InputError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
+        raise LayoutError(f"experts on {expert} chips, of which {inside} run a copy", hint=f"1, {tensor} or more")
     exchange = asked.expert_exchange or ("all-to-all" if expert > tensor else "all-reduce")
     return replace(made, data=max(expert // inside, 1), exchange=exchange, algorithm=asked.algorithm).checked()
 
