@@ -152,6 +152,15 @@ def test_chips_that_only_prefill_take_as_many_short_prompts_as_they_compute() ->
             assert times.server().largest_rate == server.largest_rate
 
 
+def test_prompts_alone_share_no_step_where_links_take_as_long_for_each() -> None:
+    """Two l40s send 2 · 32 hidden states of 1,024 · 4,096 in bf16 over PCIe, which grows with prompts."""
+    sizes = Load(4, 1024, 256), Limits(), ("l40s",), (2,)
+    asked = PlanQuestion(load("llama-3.1-8b"), *sizes, formats=("fp8",), objective="chips")
+    times = unloaded(asked, next(each for each in replicas(asked) if each.tensor == 2))
+    assert (times.prompt_bound_by, times.shared, times.prefilling.together) == ("pcie", 2, 1)
+    assert times.prefilling.largest_rate == pytest.approx(1 / times.prompt)
+
+
 def test_a_chip_serves_as_many_short_prompts_as_it_computes() -> None:
     """Llama 3 8B, prompts of 32 tokens and answers of 4: 6.98e9 weights of layers, 0.525e9 of the head, 989 TFLOP/s.
 

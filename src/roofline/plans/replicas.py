@@ -223,12 +223,15 @@ class UnloadedReplica:
         """The same where everything takes so many times as long."""
         if not self.most:
             return self
-        together = self.prefilling.together > 1
-        mixed = {size: self.mixed(size) * times for size in (*self.chunks, *[0] * together)}
-        return replace(
+        mixed = {size: self.mixed(size) * times for size in self.chunks}
+        made = replace(
             self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed,
             _mixed_bound_by=self._mixed_bound_by,
         )  # fmt: skip
+        if self.together_alone > 1:
+            mixed[0] = self._mixed[0] * times
+        made.__dict__["together_alone"] = self.together_alone
+        return made
 
     @property
     def untimed(self) -> list[str]:
@@ -330,16 +333,31 @@ class UnloadedReplica:
     @cached_property
     def prefilling(self) -> ServerTimes:
         """The replica as a server that only prefills: prompts whole, as many in a step as gain by it."""
-        together, copies = self.together(max(CHUNKS)), self.replica.copies
+        copies, alone = self.replica.copies, self.prompt * self.replica.copies
         more: dict[str, Any] = {"output": 1, "arrival_variation": self.asked.load.arrival_variation}
+        together = self.together_alone
         if together > 1:
-            if 0 not in self._mixed:
-                found = _prefill(self.asked, self.replica, copies * together)
-                self._mixed[0] = float(found.lower) + self.drafted_prompt * copies * together
-                self._mixed_bound_by[0] = (str(found.bound_by),)
             mixed = np.full(self.most + 1, self._mixed[0])
             more |= {"mixed": mixed, "chunks": 1 / (copies * together), "together": together}
-        return ServerTimes.of(step=np.full(self.most + 1, self.prompt * copies), prompt=self.prompt, **more)
+        return ServerTimes.of(step=np.full(self.most + 1, alone), prompt=self.prompt, **more)
+
+    @cached_property
+    def together_alone(self) -> int:
+        """Prompts that share a step where nothing decodes: until what grows with them takes as long as one alone.
+
+        What links carry grows as products do; weights are read once.
+        """
+        together, alone = self.together(max(CHUNKS)), self.prompt * self.replica.copies
+        while together > 1:
+            prompts = self.replica.copies * together
+            found = _prefill(self.asked, self.replica, prompts)
+            self._mixed[0] = float(found.lower) + self.drafted_prompt * prompts
+            self._mixed_bound_by[0] = (str(found.bound_by),)
+            gaining = math.ceil(alone * (together - 1) / max(self._mixed[0] - alone, 1e-12) - 1e-9)
+            if gaining >= together:
+                break
+            together = gaining
+        return together
 
 
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
