@@ -162,8 +162,7 @@ def takes(
                 looked_at = _not_plainly(_by_name(positional, given, named), annotations, of_further)
                 rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
                 _check_values([*looked_at.items(), *rest], annotations, function.__name__)
-            if not (_CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given))):
-                given, named = _copy(given), _copy(named)
+            given, named = _own_copies(given, named)
             try:
                 answer = function(*given, **named)
             except MemoryError as error:
@@ -173,8 +172,7 @@ def takes(
             except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
                 known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
-                known = known or _raised_within(error, _by_name(positional, given, named))
-                if known is None:
+                if (known := known or _raised_within(error, _by_name(positional, given, named))) is None:
                     raise
                 raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
@@ -215,8 +213,7 @@ def checked(method: Function) -> Function:
             given, named = _each_taken(_at_border, positional, kinds, given, named)
             further = _not_plainly(_by_name(positional, given, named), kinds)
             _check_values(further.items(), kinds, method.__name__)
-        if not (_CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given))):
-            given, named = _copy(given), _copy(named)
+        given, named = _own_copies(given, named)
         try:
             answer = method(self, *given, **named)
         except MemoryError as error:
@@ -297,6 +294,13 @@ def _each_taken(
 
 #: Python's own classes whose values, or what is in these, may be changed after a call.
 _CONTAINERS = frozenset((list, dict, tuple))
+
+
+def _own_copies(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, with copies of lists and dicts, which the caller may change after it."""
+    if _CONTAINERS.isdisjoint(map(type, named.values())) and _CONTAINERS.isdisjoint(map(type, given)):
+        return given, named
+    return _copy(given), _copy(named)
 
 
 def _copy(value: Any, depth: int = 0) -> Any:

@@ -99,7 +99,7 @@ def test_html_escapes_and_keeps_values() -> None:
 
 def test_what_is_assumed_is_folded_of_one_answer_and_of_several() -> None:
     page = html(bound("bf16[64, 64] * bf16[64, 64]", on=["h100", "a100:8"]).sections())
-    assert "<summary>a100:8 assumes" in page
+    assert "<summary>assumes" in page
     assert "<details open" not in page
 
 

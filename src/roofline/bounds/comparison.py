@@ -577,7 +577,8 @@ class SideBySide(Answer):
 
     def best_whole(self, name: str) -> float | None:
         """The best figure of a fact of those that are timed whole, and fit where any fits; None where none has one."""
-        said = [fact for fact in self._in_the_running(self.facts[name]) if fact and is_number(fact.value)]
+        facts = self.facts.get(name) or (None,) * len(self.names)
+        said = [fact for fact in self._in_the_running(facts) if fact and is_number(fact.value)]
         values = [float(fact.value) for fact in said]
         return (min if said[0].better == "less" else max)(values) if values else None
 
@@ -1089,8 +1090,8 @@ def _form_of(name: str) -> tuple[str, str]:
 
 
 def has_interval(facts: Mapping[str, Sequence[Fact | None]]) -> bool:
-    """Whether some fact says where it is expected."""
-    return any(fact is not None and fact.interval for each in facts.values() for fact in each)
+    """Whether some fact says where 80% of runs are expected."""
+    return any(fact is not None and fact.interval and not fact.held for each in facts.values() for fact in each)
 
 
 def _is_open(facts: Sequence[Fact | None], partial: Sequence[Fact | None]) -> bool:

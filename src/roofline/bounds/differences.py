@@ -5,7 +5,7 @@
 >>> [(fact.name, round(fact.value, 2)) for fact in resource_facts(b) if fact.is_shown][:2]
 [('time on tensor', 6.16), ('time on nvlink', 5.16)]
 >>> why_slower_in_turn((a, a.bound), (b, b.bound), "tensor too")
-'operations that wait for nvlink take 257 ms, and 2.09 s of tensor too'
+'operations that wait for nvlink take 1.43 s, and 5.16 s of tensor too'
 """
 
 from __future__ import annotations

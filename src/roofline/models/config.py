@@ -135,7 +135,7 @@ def model(source: Model | str | float | os.PathLike[str] | Mapping[str, Any], *,
     >>> model({"model_type": "mixtral", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
     ...        "num_key_value_heads": 8, "num_local_experts": 16, "num_experts_per_tok": 2, "intermediate_size": 2048,
     ...        "vocab_size": 32000}, name="mine")
-    <Model mine: 14.5B parameters, 32 layers>
+    Model(mine: 14,491,586,560 parameters, 32 layers)
     """
     return load(source, name=name)
 
