@@ -709,6 +709,12 @@ def test_attention_reads_the_keys_that_its_mask_lets_through_under_each_policy()
 
 
 #: Programs of PyTorch, and shapes of what they read: each gives back a part of what an operation makes.
+def _weighed(scores):
+    """A softmax that is written out."""
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    return weights / weights.sum(-1, keepdim=True)
+
+
 TORCH_PARTS = {
     "sums before a product": (lambda t, a, b: t.einsum("ijl,kl->il", a, b)[:3, :2], (8, 5, 3), (4, 3)),
     "windows that cover": (lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 5)[..., 1:3, :2], (1, 2, 12, 13)),
@@ -758,6 +764,12 @@ TORCH_PARTS = {
             ("a sum", 1, lambda t, scores, mask: scores + t.zeros(9, 9).masked_fill(~mask, -np.inf)),
         )
     },
+    "attention written out, a query that sees nothing": (
+        lambda t, q, k, v: _weighed(
+            (t.einsum("bhsd,bhtd->bhst", q, k)).masked_fill(t.ones(9, 9).tril(-1) == 0, -1e9)
+        )[:, :, :1] @ v,
+        (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
+    ),
     "elements that a mask takes": (lambda t, x: x.masked_select(t.ones(4, 6).tril() > 0)[2:7] * 2, (4, 6)),
     "elements written where a mask says": (
         lambda t, x, y: x.masked_scatter(t.ones(4, 6).tril() > 0, y)[1:3] * 2, (4, 6), (3, 5)

@@ -76,8 +76,17 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
         sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1}.get(name, 0)
         sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
         masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
+        if name == "sub" and masks and masks[0] is not None and isinstance(args[1], TensorOperand):
+            masks = [_below_the_largest(masks[0], args[1].shape)]
     known = [mask for mask in masks if mask is not None and mask.any()]
     return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)), shape) if known else None
+
+
+def _below_the_largest(mask: Any, subtracted: tuple[Any, ...]) -> Any:
+    """Where scores stay low when the largest of each line is subtracted: not in a line that is hidden as a whole."""
+    ahead = mask.ndim - len(subtracted)
+    axes = tuple(axis for axis, size in enumerate(subtracted, ahead) if axis >= 0 and size == 1 < mask.shape[axis])
+    return mask & ~mask.all(axes, keepdims=True) if axes else mask
 
 
 def _where_hidden(value: Any, held: _Held, is_zero: bool) -> Any:
