@@ -360,8 +360,12 @@ def refuse_unknown(asked: Sequence[Any]) -> None:
     """Refuse several names of which more than one is not known: all of them at once."""
     unknown = [each for each in asked if isinstance(each, str) and len(asked) > 1 and not _is_known(each)]
     if len(unknown) > 1:
-        hint = "; ".join(f"{each}: {_missing(each).hint.removesuffix(_LISTED)}" for each in unknown)
-        raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{_LISTED}")
+        of_hint: dict[str, list[str]] = {}
+        for each in unknown:
+            of_hint.setdefault(_missing(each).hint.removesuffix(_LISTED), []).append(each)
+        hint = "; ".join(f"{', '.join(of)}: {each}" for each, of in of_hint.items())
+        listed = "" if _NOT_SHIPPED in of_hint else _LISTED
+        raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{listed}")
 
 
 def _is_known(name: str) -> bool:
