@@ -288,6 +288,23 @@ def test_prefill_on_chips_of_its_own_is_the_first_that_is_said(capsys: Capture) 
         "prefill and decod", "first token after", "one server of eac",
     ]  # fmt: skip
     assert any(line.strip().startswith("with prefill on the same chips: answers of 100 tokens") for line in lines)
+    outline = run(
+        capsys,
+        "llm",
+        "8B",
+        "--on",
+        "h100",
+        "--batch",
+        "8",
+        "--prompt",
+        "1000",
+        "--output",
+        "10",
+        "--prefill-on",
+        "h100",
+    )
+    assert "prefill sets the pace" in outline
+    assert "(busy: prefill 100%" in outline
 
 
 def test_what_is_printed_is_what_the_library_says(capsys: Capture) -> None:

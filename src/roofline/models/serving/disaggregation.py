@@ -129,7 +129,9 @@ class Disaggregation(Answer):
     def answers_by(self) -> dict[str, float]:
         """Answers a second that prefill, decode and the hand-over allow of one server of each kind."""
         found = {"prefill": self.prefill_batch / self.prefill_time, "decode": self.answers_per_second}
-        return found if self.link is None else {**found, "the hand-over": self.link * self.links / self.cache_bytes}
+        if self.link is not None and self.cache_bytes:  # a model in outline hands over nothing that is known
+            found["the hand-over"] = self.link * self.links / self.cache_bytes
+        return found
 
     @property
     def tokens_per_second(self) -> float:
