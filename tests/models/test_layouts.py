@@ -233,6 +233,8 @@ def test_a_table_of_contexts_says_where_each_flips() -> None:
     said = f"compute-bound from batch {first:,} after 256 tokens and from batch {other:,} after 1,000 tokens; the"
     assert first < other
     assert said in " ".join(str(table).split())
+    alike = llm("8B", on="h100", batch=[1, 1, 8, 8], context=[256, 1000] * 2, front=True).front
+    assert "compute-bound from batch 296; the" in " ".join(str(alike).split())
 
 
 def test_a_table_of_batches_says_where_it_flips(capsys: Capture) -> None:

@@ -540,7 +540,9 @@ class Serving(Comparable):
         if all(batch is None for batch in starts.values()):
             whole = never
         else:
-            after = {context: f" after {context:,} tokens" * (len(at) > 1) for context in at}
+            differ = len({*starts.values()}) > 1
+            starts = starts if differ else dict([next(iter(starts.items()))])
+            after = {context: f" after {context:,} tokens" * differ for context in at}
             said = (f"{'at no batch' if n is None else f'from batch {n:,}'}{after[at]}" for at, n in starts.items())
             whole = in_a_row(list(said))
         alone = "at no batch"
