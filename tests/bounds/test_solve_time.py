@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofline import bound, llm, solve
@@ -181,6 +182,9 @@ def test_the_largest_batch_and_context_of_a_step_by_asking_again() -> None:
             llm("llama-3-8b", on="h100", **{name: at, **other}).decode.lower for at in (found.pick, found.pick + 1)
         ]
         assert times[0] <= 20e-3 < times[1]
+    for several in ([8, 16], np.array([8, 16])):
+        with pytest.raises(InputError, match="a time needs every other size of the step"):
+            solve("llama-3-8b", "hbm", on="h100", batch=several, time="5ms")
     with pytest.raises(InputError, match="of a model solve finds what takes a stated time; give time='5ms'"):
         solve("llama-3-8b", "batch", on="h100")
     assert (

@@ -92,7 +92,7 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         hint = f"give {spelled('time', '5ms')}; {asked} says from which batch on a step is compute-bound"
         raise InputError("of a model solve finds what takes a stated time", hint=hint)
     sizes = arguments.pop("sizes", None) or {}
-    given = {name: value for name, value in {**arguments, **sizes}.items() if value != ARGUMENTS.get(name, ())}
+    given = {name: value for name, value in {**arguments, **sizes}.items() if not _is_default(name, value)}
     machine = target(on, **take_target_options(given))
     phase = "prefill" if "prompt" in (*given, for_) else "decode"
     given |= {name: check(name, given[name]) for name in SIZES if isinstance(given.get(name), str)}
@@ -121,6 +121,10 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     if math.isclose(unknown.floor(value), said["time"], rel_tol=1e-9):
         return TimeSolution(**said, value=value, bound_by=use.resource, answer=unknown.at(value))
     return by_rates(unknown, said["time"], said)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    return not is_array(value) and bool(value == ARGUMENTS.get(name, ()))
 
 
 def _with_assumptions(found: TimeSolution) -> TimeSolution:
