@@ -308,7 +308,7 @@ def test_what_can_be_set_names_the_latency_of_each_link_and_nothing_twice() -> N
 
 def test_a_capacity_is_led_to_its_name_and_an_absent_level_is_unknown() -> None:
     with pytest.raises(
-        QuantityError, match=r"smem: '100 MB' is a capacity in bytes; .*; a capacity is set as smem\.capacity"
+        QuantityError, match=r"smem: '100 MB' is a capacity in bytes; .* TB/s'; a capacity is set as smem\.capacity"
     ):
         chip("h100", smem="100 MB")
     for value in ("100 MB", "2x"):
