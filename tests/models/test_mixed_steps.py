@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from roofline import llm
 from roofline.bounds.traffic import traffic
+from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import chunked, decode, generation, load, mixed, prefill, serve_bound, serve_table
 from roofline.models.blocks.encoder import encoder_of
@@ -250,6 +252,19 @@ def test_whole_answers_at_several_sizes_are_asked_at_each(sizes: dict[str, Any])
     assert "best of its row" not in str(found)
     assert "lowest floor" not in str(found)
     assert "best of its row" in str(both)
+
+
+def test_fewest_chips_without_a_step_are_no_comparison_over_sizes() -> None:
+    with pytest.raises(RooflineError, match="answers of this kind do not compare; give context='8k' or prompt='8k'"):
+        llm("llama-3-8b", on="h100", batch=[8, 16], fit=True)
+
+
+def test_whole_answers_at_several_sizes_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["llm", "llama-2-7b", "--on", "h100", "--batch", "1,8", "--prompt", "64", "--output", "8"]
+    assert main([*words, "-o", str(tmp_path / "x.svg")]) == 0
+    assert "whole answers at best over batch" in (tmp_path / "x.svg").read_text()
+    assert main([*words, "--view", "memory"]) == 2
+    assert "--view is of one step, and several sizes are given" in capsys.readouterr().err
 
 
 def test_a_mixed_step_says_what_it_needs() -> None:

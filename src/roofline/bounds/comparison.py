@@ -972,12 +972,7 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
         raise InputError("a comparison needs two answers or more", hint="compare(first, second)")
     if all(isinstance(answer, Machine) for answer in answers):
         raise InputError("machines are no answers", hint=f"{call('chips', *(m.key for m in answers))} compares them")
-    kinds = {type(answer).__name__ for answer in answers}
-    if len(kinds) > 1 or not isinstance(answers[0], Comparable):
-        usual = "compare bounds with bounds, and servings with servings"
-        hint = usual if len(kinds) > 1 else getattr(answers[0], "beside_others", usual)
-        said = " and ".join(sorted(kinds)) if len(kinds) > 1 else "answers of this kind"
-        raise InputError(f"{said} do not compare", hint=hint)
+    _check_kind(answers)
     for answer in answers:
         if any(not is_number(fact.value) and not isinstance(fact.value, str | None) for fact in answer.facts()):
             steps = answer.steps().items()
@@ -994,6 +989,16 @@ def compare(*answers: Any, names: Sequence[str] = (), **asked: Any) -> SideBySid
     if len(chosen) != len(answers):
         raise InputError(f"{len(chosen)} names for {len(answers)} answers", hint="give one for each")
     return SideBySide(tuple(numbered(chosen)), answers)
+
+
+def _check_kind(answers: Sequence[Any]) -> None:
+    """Refuse answers of several kinds, or of one that says no facts to compare."""
+    kinds = {type(answer).__name__ for answer in answers}
+    if len(kinds) > 1 or not isinstance(answers[0], Comparable):
+        usual = "compare bounds with bounds, and servings with servings"
+        hint = usual if len(kinds) > 1 else getattr(answers[0], "beside_others", usual)
+        said = " and ".join(sorted(kinds)) if len(kinds) > 1 else "answers of this kind"
+        raise InputError(f"{said} do not compare", hint=hint)
 
 
 def _machine(answer: Comparable) -> Any:
@@ -1371,6 +1376,10 @@ def check_number(sizes: Sequence[Mapping[str, int]]) -> None:
 def beside_at_sizes(sizes: Sequence[Mapping[str, int]], ask: Callable[[Mapping[str, int]], Any]) -> SideBySideBySize:
     """Ask for the answers side by side, or for one alone, at each of several sizes."""
     check_number(sizes)
-    found = map(ask, sizes)
-    each = (one if hasattr(one, "names") else SideBySide((_machine(one).target,), (one,)) for one in found)
+    each = []
+    for one in map(ask, sizes):
+        if not isinstance(one, SideBySide):
+            _check_kind([one])
+            one = SideBySide((_machine(one).target,), (one,))
+        each.append(one)
     return SideBySideBySize(tuple(sizes), tuple(each))

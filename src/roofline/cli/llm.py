@@ -111,7 +111,11 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     if alone and (picture["view"] or picture["file"]):
         raise InputError("a picture is of a step, and --fit alone is of memory", hint="add --context 8k")
     found = llm(described, **asked, front=front, **wanted)
-    if picture["view"] or picture["file"]:
+    if (picture["view"] or picture["file"]) and hasattr(found, "each"):  # at several sizes
+        if picture["view"]:
+            raise InputError("--view is of one step, and several sizes are given", hint="leave --view out, or give one")
+        show_chart(found.plot(theme="dark" if picture["dark"] else "light"), picture["file"], picture["width"])
+    elif picture["view"] or picture["file"]:
         _draw(found, picture)
         for each in found.worked_out:
             show(each.sections())
