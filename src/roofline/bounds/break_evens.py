@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from roofline.answers import Fact
 from roofline.bounds.comparison import SideBySide
 from roofline.bounds.comparison_by_work import SideBySideByWork
 from roofline.errors import RooflineError
@@ -26,30 +27,32 @@ Again = Callable[[int, Mapping[str, float]], Any]
 
 def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
     """The same answers, with the latency at which one that lacks it is as good as the best that is timed whole."""
+
+    @cache  # a time and what it costs are at the same latencies
+    def facts(at: int, figures: tuple[str, ...], latency: float) -> list[Fact]:
+        return list(again(at, dict.fromkeys(figures, latency)).facts())
+
     contests = found.parts.values() if isinstance(found, SideBySideByWork) else [found]
     at_of: list[dict[str, float]] = [{} for _ in found.names]
     for one in contests:
         places = [next(at for at, each in enumerate(found.answers) if each is answer) for answer in one.answers]
         for name in (one.headline, *one.ranked_costs()) if len(set(one.policies)) == 1 else ():
             for at, figures in zip(places, one.challengers(name), strict=True):
-                longest = None if figures is None else _break_even(one, name, figures, partial(again, at))
+                longest = None if figures is None else _break_even(one, name, partial(facts, at, tuple(figures)))
                 if longest is not None:
                     at_of[at][name] = longest
     return found.with_break_evens(tuple(at_of)) if any(at_of) else found
 
 
-def _break_even(
-    found: SideBySide, name: str, figures: list[str], ask: Callable[[Mapping[str, float]], Any]
-) -> float | None:
+def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:
     """The latency at which a fact is that of the best that is timed whole: found by halving, as it only gets worse."""
     best = found.best_whole(name)
 
     def is_better(latency: float) -> bool | None:
         try:
-            facts = ask(dict.fromkeys(figures, latency)).facts()
+            fact = next((fact for fact in facts(latency) if fact.name == name), None)
         except RooflineError:
             return None
-        fact = next((fact for fact in facts if fact.name == name), None)
         if fact is None or not is_number(fact.value):
             return None
         return bool(fact.value < best if fact.better == "less" else fact.value > best)
