@@ -21,6 +21,9 @@ from roofline.sizes import is_number
 #: The longest hop that is tried, the shortest, and how close a break-even is found.
 LONGEST, SHORTEST, CLOSE = 1.0, 1e-9, 1.002
 
+#: After so many latencies the middle of both ends is tried.
+STRAIGHT = 12
+
 #: Asks for the answer at a place again, with other figures of its machine.
 Again = Callable[[int, Mapping[str, float]], Any]
 
@@ -45,22 +48,34 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
 
 
 def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:
-    """The latency at which a fact is that of the best that is timed whole: found by halving, as it only gets worse."""
+    """The latency at which a fact is that of the best that is timed whole, between two that are better and worse.
+
+    Times are straight lines in it, piece by piece: the next one tried is where that through both ends crosses, with an
+    end's distance halved where it stands twice (the Illinois method); after a few the middle, as this always ends.
+    """
     best = found.best_whole(name)
 
-    def is_better(latency: float) -> bool | None:
+    def worse(latency: float) -> float | None:
         try:
             fact = next((fact for fact in facts(latency) if fact.name == name), None)
         except RooflineError:
             return None
-        if fact is None or not is_number(fact.value):
+        if fact is None or not best or not is_number(fact.value) or not fact.value:
             return None
-        return bool(fact.value < best if fact.better == "less" else fact.value > best)
+        return float(fact.value / best if fact.better == "less" else best / fact.value) - 1
 
     low, high = SHORTEST, LONGEST
-    if not is_better(low) or is_better(high) is not False:
+    below, above = worse(low), worse(high)
+    if below is None or above is None or not below < 0 <= above:
         return None
+    side = tried = 0
     while high / low > CLOSE:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if is_better(middle) else (low, middle)
+        tried += 1
+        middle = low - (high - low) * below / (above - below) if tried < STRAIGHT else (low * high) ** 0.5
+        middle = min(max(middle, low * CLOSE**0.75), high / CLOSE**0.75)
+        now = worse(middle)
+        if now is not None and now < 0:
+            low, below, above, side = middle, now, above / 2 if side < 0 else above, -1
+        else:
+            high, above, below, side = middle, now or 0.0, below / 2 if side > 0 else below, 1
     return float((low * high) ** 0.5)
