@@ -89,11 +89,11 @@ class Disaggregation(Answer):
 
     @property
     def rounded(self) -> tuple[int, int]:
-        """A ratio of few whole servers at which prefill keeps pace; within 5 % of the exact one where possible."""
+        """A ratio of few whole servers at which prefill keeps pace; within 5 % of the exact one, else the nearest."""
         if self.ratio <= 1 / MOST_SERVERS:
             return 1, int(1 / self.ratio)
         choices = [(ceil(self.ratio * servers), servers) for servers in range(1, MOST_SERVERS + 1)]
-        return min(choices, key=lambda each: (each[0] / each[1] > 1.05 * self.ratio, each[1]))
+        return min(choices, key=lambda each: (max(each[0] / each[1], 1.05 * self.ratio), each[1]))
 
     @property
     def answers_per_second(self) -> float:
