@@ -717,7 +717,9 @@ def models_in(model: Any) -> Any:
     """
     if isinstance(model, list | tuple):
         return model[0] if len(model) == 1 else list(model)
-    is_list = isinstance(model, str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
+    is_list = (
+        issubclass(type(model), str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
+    )
     return models_in([each.strip() for each in model.split(",") if each.strip()]) if is_list else model
 
 
@@ -934,7 +936,8 @@ def values_listed(options: Mapping[str, Any], names: Iterable[str]) -> dict[str,
     found: dict[str, list[Any]] = {}
     for name, value in read.items():
         if is_array(value) or isinstance(value, list | tuple | range):
-            found[name] = [_whole(each) for each in (value.ravel().tolist() if is_array(value) else value)]
+            each = value.ravel().tolist() if is_array(value) else value
+            found[name] = [parse_size(name, one) if isinstance(one, str) else _whole(one) for one in each]
     return found
 
 

@@ -259,6 +259,12 @@ def test_fewest_chips_without_a_step_are_no_comparison_over_sizes() -> None:
         llm("llama-3-8b", on="h100", batch=[8, 16], fit=True)
 
 
+def test_sizes_that_are_texts_in_a_list_are_read_as_numbers() -> None:
+    asked: dict[str, Any] = {"on": ["h100", "h200"], "prompt": 64}
+    said = [str(llm("llama-2-7b", batch=batch, **asked)) for batch in (["1", "1k"], [1, 1000])]
+    assert said[0] == said[1]
+
+
 def test_whole_answers_at_several_sizes_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["llm", "llama-2-7b", "--on", "h100", "--batch", "1,8", "--prompt", "64", "--output", "8"]
     assert main([*words, "-o", str(tmp_path / "x.svg")]) == 0

@@ -367,6 +367,11 @@ def test_all_unknown_models_of_one_call_are_named_at_once() -> None:
         roofline.llm(["llama-3-8b", "bloom-7b1"], on="h100", batch=8, context=4096)
 
 
+def test_a_text_that_is_no_name_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="no model '-----"):
+        load("-" * 200_000 + "a")
+
+
 def test_a_word_for_inputs_names_the_argument() -> None:
     with pytest.raises(InputError, match="there is no argument 'input'; did you mean 'inputs'"):
         roofline.trace(lambda x: x, input="bf16[8, 8]", on="h100")

@@ -298,6 +298,8 @@ def _digits(name: str) -> str:
     return re.sub(r"\D", "", name)
 
 
+#: Longer texts are like no name.
+LONGEST_NAME = 1_000
 _LISTED = "; `roofline model` lists the shipped ones"
 _NOT_SHIPPED = (
     "`roofline model` lists the shipped ones; a config.json of a transformer does as well, "
@@ -377,6 +379,8 @@ def _is_known(name: str) -> bool:
 
 
 def _missing(text: str) -> InputError:
+    if len(text) > LONGEST_NAME:
+        return InputError(f"no model {quoted(text)}", hint=_NOT_SHIPPED)
     if _is_path(text):
         stem = os.path.basename(text).removesuffix(".json").lower()
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
@@ -385,7 +389,7 @@ def _missing(text: str) -> InputError:
         return InputError(
             f"{quoted(text)} is a line, not a model", hint="a sweep is of one line, or of models: 'gpt2,qwen3-8b'"
         )
-    if re.search(r"[A-Za-z].*,|,.*[A-Za-z]", text):
+    if "," in text and re.search("[A-Za-z]", text):
         several = "llm and train put several side by side, at several batches too; sweep makes a table of them"
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)
     plain = text.strip().lower()
