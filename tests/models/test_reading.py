@@ -372,6 +372,12 @@ def test_a_text_that_is_no_name_is_refused_at_once() -> None:
         load("-" * 200_000 + "a")
 
 
+def test_of_many_unknown_models_the_first_are_named() -> None:
+    with pytest.raises(InputError, match=r"no models 'a0', 'a1', .*'a7'; ") as wrong:
+        roofline.llm([f"a{at}" for at in range(2000)], on="h100", batch=8, context=4096)
+    assert "a8" not in str(wrong.value)
+
+
 def test_a_word_for_inputs_names_the_argument() -> None:
     with pytest.raises(InputError, match="there is no argument 'input'; did you mean 'inputs'"):
         roofline.trace(lambda x: x, input="bf16[8, 8]", on="h100")

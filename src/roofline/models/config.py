@@ -29,6 +29,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import filterfalse, islice
 from typing import Any
 
 from roofline import dtypes
@@ -358,9 +359,14 @@ def load_each(source: Any) -> list[Model]:
     return [load(each) for each in asked]
 
 
+#: How many unknown models of one call are named.
+MOST_NAMED = 8
+
+
 def refuse_unknown(asked: Sequence[Any]) -> None:
-    """Refuse several names of which more than one is not known: all of them at once."""
-    unknown = [each for each in asked if isinstance(each, str) and len(asked) > 1 and not _is_known(each)]
+    """Refuse several names of which more than one is not known: all of them at once, of many the first few."""
+    names = dict.fromkeys(each for each in asked if isinstance(each, str)) if len(asked) > 1 else ()
+    unknown = list(islice(filterfalse(_is_known, names), MOST_NAMED))
     if len(unknown) > 1:
         of_hint: dict[str, list[str]] = {}
         for each in unknown:
