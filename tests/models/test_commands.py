@@ -368,6 +368,16 @@ def test_prompts_that_are_read_together_hold_less_than_decode_does(capsys: Captu
     assert said in " ".join(run(capsys, "llm", "llama-3-8b", "--on", "a100-40gb", "--batch", "16", "--fit").split())
 
 
+def test_the_longest_context_stands_alone_where_the_longest_prompt_is_not_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["llm", "qwen3-vl-2b-instruct", "--on", "h100", "--prompt", "512", "--images", "1"]
+    assert main([*asked, "--image-size", "640x480", "--fit"]) == 0
+    shown = capsys.readouterr().out
+    assert "longest context of one sequence on h100: 703,348 tokens" in shown
+    assert "a prompt read whole" not in shown
+
+
 def test_sequences_that_one_chip_holds_stand_in_the_first_line(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-3-8b", "--on", "l40s", "--context", "32k", "--kv", "int4", "--fit")
     fits = "fits on l40s (batch 1, context 32,000); l40s holds 30 sequences of this context"

@@ -535,10 +535,12 @@ class FewestChips(Answer):
         if self.longest is None:
             return []
         whole, several = self.longest_prompt, self.longest.batch > 1
+        if whole is None:
+            return [self.longest.sentence()]
         read = f"{self.longest.batch:,} prompts read together" if several else "a prompt read whole"
         later = "in turn or in chunks" if several else "in chunks"
         says = f"{read} may have {whole:,} tokens{' each' * several}: longer ones are read {later}"
-        return [self.longest.sentence(), *([says] if whole else [])]
+        return [self.longest.sentence(), says]
 
     def details(self) -> tuple[Section, ...]:
         """Chips by memory, the least slice with what it has left, and the fewest that split the model."""
