@@ -358,6 +358,11 @@ def test_a_sweep_takes_several_formats_by_commas(capsys: Capture) -> None:
     ]  # fmt: skip
 
 
+def test_contexts_that_are_all_the_same_are_answered_one_by_one(capsys: Capture) -> None:
+    text = run(capsys, "llm", "llama-3-8b", "--on", "h100", "--context", "512,512", "--batch", "8")
+    assert "compute-bound at no batch" in " ".join(text.split())
+
+
 def test_prompts_that_are_read_together_hold_less_than_decode_does(capsys: Capture) -> None:
     """The prompt that is said fits, and one token more does not."""
     found = llm("llama-3-8b", on="a100-40gb", batch=16, fit=True)

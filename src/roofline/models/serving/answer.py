@@ -553,7 +553,7 @@ class Serving(Comparable):
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
             alone = f"from {flips['matrices']:,}{each}"
-        memory, full = "", self.full_from() if len(at) == 1 else None
+        memory, full = "", None if is_array(self._phase.lower) else self.full_from()
         if full and self.memory.fits is True:
             decoding = replace(self, prefill=None).full_from() or full
             memory = f"; memory holds batches up to about {decoding:,}"
