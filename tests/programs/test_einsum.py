@@ -6,6 +6,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
+from roofline.errors import InputError
 from roofline.ops.einsum import operand_letters
 from roofline.programs import trace
 
@@ -45,6 +46,12 @@ def test_three_operands_go_from_the_left():
     found = trace(_file("ab,bc,cd->ad", [(8, 9), (9, 10), (10, 11)]), frontend="onnx")
     assert found.macs() == 8 * 9 * 10 + 8 * 10 * 11
     assert found.bytes("minimal") == 4 * (8 * 9 + 9 * 10 + 10 * 11 + 8 * 11)
+
+
+@pytest.mark.parametrize("equation", ["?", "\xff", "i_,j"])
+def test_a_sign_that_no_equation_has_is_an_error_and_is_not_read_without_end(equation):
+    with pytest.raises(InputError, match=r"the equation of an Einsum is .*; letters, commas, '...' and '->'"):
+        trace(_file(equation, [(), ()]), frontend="onnx")
 
 
 def test_diagonals_and_other_orders():

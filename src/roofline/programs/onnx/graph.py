@@ -298,6 +298,7 @@ def inferred(model: Any, batch: int | None, sizes: Mapping[str, Size]) -> tuple[
         if item.type.HasField("tensor_type"):
             item.type.tensor_type.ClearField("shape")
     standing = standing_in(model)
+    _check_equations(standing.graph)
     inputs, weights = _set_aside(standing.graph)
     found = _shapes(standing)
     known = {item.name for item in (*found.graph.value_info, *found.graph.output) if dims_of(item) is not None}
@@ -485,6 +486,17 @@ def _inferred(model: Any, *, strict: bool) -> Any:
     named = (dim.dim_value for item in model.graph.input for dim in _dims(item)[:1] if len(_dims(item)) == 1)
     short = all(count <= LARGEST_LIST for count in named)
     return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=short)
+
+
+def _check_equations(graph: Any) -> None:
+    """Raise where an Einsum has a sign that no equation has: of scalars the onnx library would read it without end."""
+    for node in graph.node:
+        equation = attributes_of(node).get("equation", b"") if node.op_type == "Einsum" else b""
+        if isinstance(equation, bytes) and re.search(rb"[^A-Za-z,.>\s-]", equation):
+            said = quoted(equation.decode("utf-8", "replace"))
+            raise InputError(f"the equation of an Einsum is {said}", hint="letters, commas, '...' and '->'")
+        for inner in graphs_of(node):
+            _check_equations(inner)
 
 
 def _shapes(model: Any) -> Any:
