@@ -29,7 +29,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import filterfalse, islice
+from itertools import islice
 from typing import Any
 
 from roofline import dtypes
@@ -99,32 +99,40 @@ def load(source: Model | str | float | os.PathLike[str] | Mapping[str, Any], *, 
     text = os.fsdecode(source)
     if is_program(text):
         raise InputError(f"{text} is a program, not a model's configuration", hint=f"{call('trace')} reads it")
-    downloaded = _downloaded(text)
-    if downloaded is not None:
-        return from_fields(_with_quantisation_beside(_read(downloaded), downloaded), name or text)
-    path = _shipped(text) if not _is_path(text) else None
-    if path is None and (base := _tuned_from(text)) is not None:
-        model = load(base, name=name or text)
-        if text.lower().endswith(f"/{base}"):
+    found = _stands_for(text)
+    if found is None:
+        raise _missing(text)
+    if isinstance(found, float):
+        return outline(found, name=name or f"{text} parameters")
+    if os.path.dirname(found) == _CATALOG and not _is_path(text):
+        model = _from_catalog(found, name or text)
+        base = None if _shipped(text) else _tuned_from(text)
+        if base is None or text.lower().endswith(f"/{base}"):
             return model
         note = f"{text} is read as {base}, which it was tuned from: its sizes are those of its base"
         return replace(model, notes=(*model.notes, note))
-    if path is not None:
-        return _from_catalog(path, name or text)
-    if not os.path.exists(text):
-        parameters = _count_of(text)
-        if parameters is None:
-            raise _missing(text)
-
-        return outline(parameters, name=name or f"{text} parameters")
-    if os.path.isdir(text):
-        inside = os.path.join(text, "config.json")
+    if os.path.isdir(found):
+        inside = os.path.join(found, "config.json")
         if not os.path.isfile(inside):
             raise InputError(f"the folder {text} holds no config.json", hint="name the file itself")
-        text = inside
-    folder, file = os.path.split(os.path.abspath(text))
-    shown = os.path.basename(folder) if file == "config.json" else file.removesuffix(".json")
-    return from_fields(_with_quantisation_beside(_read(text), text), name or shown)
+        found = inside
+    folder, file = os.path.split(os.path.abspath(found))
+    own = os.path.basename(folder) if file == "config.json" else file.removesuffix(".json")
+    shown = own if os.path.exists(text) else text
+    return from_fields(_with_quantisation_beside(_read(found), found), name or shown)
+
+
+def _stands_for(text: str) -> str | float | None:
+    """What a text names: a configuration's file or folder, or the parameters of an outline; None where it names none.
+
+    >>> _stands_for("13B"), _stands_for("lama-2-7b"), _stands_for("llama-2-7b") == _stands_for("llama-2-7b-chat")
+    (13000000000.0, None, True)
+    """
+    if (downloaded := _downloaded(text)) is not None:
+        return downloaded
+    base = None if _is_path(text) else _tuned_from(text)
+    shipped = None if _is_path(text) else _shipped(text) or (base and _shipped(base))
+    return shipped or (text if os.path.exists(text) else _count_of(text))
 
 
 @takes()
@@ -319,13 +327,15 @@ def _has_another_word(name: str, near: str) -> bool:
 
 
 def _begun(name: str) -> str:
-    """The shipped models that have all parts of a name, letters and numbers apart; empty where none has.
+    """The shipped models with a name as a word, or with all its parts, letters and numbers apart; empty where none is.
 
-    >>> _begun("llama3"), _begun("gpt-5")
-    ('llama-3-405b, llama-3-70b, llama-3-8b', '')
+    >>> _begun("llama3"), _begun("scout"), _begun("gpt-5")
+    ('llama-3-405b, llama-3-70b, llama-3-8b', 'llama-4-scout', '')
     """
     parts = _parts(name)
-    found = [each for each, *_ in shipped_names() if len(parts) > 1 and not parts - _parts(each)]
+    shipped = [each for each, *_ in shipped_names()]
+    found = [each for each in shipped if len(name) > 1 and name in each.split("-")]
+    found = found or [each for each in shipped if len(parts) > 1 and not parts - _parts(each)]
     return ", ".join(found[:6]) + ("; roofline model lists all" if len(found) > 6 else "")
 
 
@@ -366,25 +376,17 @@ MOST_NAMED = 8
 def refuse_unknown(asked: Sequence[Any]) -> None:
     """Refuse several names of which more than one is not known: all of them at once, of many the first few."""
     names = dict.fromkeys(each for each in asked if isinstance(each, str)) if len(asked) > 1 else ()
-    unknown = list(islice(filterfalse(_is_known, names), MOST_NAMED))
+    unknown = list(islice((each for each in names if _stands_for(each) is None), MOST_NAMED))
     if len(unknown) > 1:
         of_hint: dict[str, list[str]] = {}
         for each in unknown:
-            of_hint.setdefault(_missing(each).hint.removesuffix(_LISTED), []).append(each)
+            of_hint.setdefault(_missing(each, listed="").hint, []).append(each)
         hint = "; ".join(f"{', '.join(of)}: {each}" for each, of in of_hint.items())
         listed = "" if _NOT_SHIPPED in of_hint else _LISTED
         raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{listed}")
 
 
-def _is_known(name: str) -> bool:
-    try:
-        load(name)
-    except InputError as error:
-        return not error.message.startswith("no model ")
-    return True
-
-
-def _missing(text: str) -> InputError:
+def _missing(text: str, *, listed: str = _LISTED) -> InputError:
     if len(text) > LONGEST_NAME:
         return InputError(f"no model {quoted(text)}", hint=_NOT_SHIPPED)
     if _is_path(text):
@@ -399,10 +401,6 @@ def _missing(text: str) -> InputError:
         several = "llm and train put several side by side, at several batches too; sweep makes a table of them"
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)
     plain = text.strip().lower()
-    holding = [name for name, *_ in shipped_names() if len(plain) > 1 and plain in name.split("-")]
-    if holding:
-        listed = ", ".join(holding[:6]) + ("; roofline model lists all" if len(holding) > 6 else "")
-        return InputError(f"no model {text!r}", hint=f"shipped are: {listed}")
     kind = type_in_name(plain)
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
@@ -420,7 +418,7 @@ def _missing(text: str) -> InputError:
         said = f"{hint} " if near else ""
         hint = (
             f"{said}it is not shipped, but model_type {kind!r} is read: give its config.json, or a folder that holds it"
-            f"{_LISTED}"
+            f"{listed}"
         )
     return InputError(f"no model {text!r}", hint=hint)
 
