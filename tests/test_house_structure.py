@@ -229,3 +229,37 @@ def test_options_are_named_as_the_caller_writes_them() -> None:
     assert options_spelled('raise InputError("give --tensor 8", hint=either("--mesh X=4", "mesh="))') == [
         "give --tensor 8"
     ]
+
+
+#: Methods of texts that look into one.
+READS = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split"}
+#: Names of texts that we say ourselves.
+SAID = {"message", "hint", "does_not_run", "in_words", "needs_in_words", "misfit_in_words"}
+
+
+def texts_read_back(source: str) -> list[str]:
+    """Places that look into a message or hint of ours for a fact, which a value with a kind would say."""
+    found = []
+    for node in nodes(source):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS:
+            read = [node.func.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _called_of(node) == "re":
+            read = node.args
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            read = node.comparators
+        else:
+            continue
+        read = [each.func if isinstance(each, ast.Call) else each for each in read]
+        names = {getattr(each, "attr", getattr(each, "id", "")) for each in read}
+        found += [f"{node.lineno}: {name}" for name in names & SAID]
+    return found
+
+
+def _called_of(call: ast.Call) -> str:
+    return getattr(getattr(call.func, "value", None), "id", "")
+
+
+def test_no_message_is_read_back() -> None:
+    assert {module: found for module, source in the_package().items() if (found := texts_read_back(source))} == {}
+    read = ["e.message.startswith('no')", "x = 'fit' in f.in_words()", "re.search('a', e.hint)", "hint.endswith('?')"]
+    assert [texts_read_back(each) for each in read] == [["1: message"], ["1: in_words"], ["1: hint"], ["1: hint"]]

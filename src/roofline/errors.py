@@ -24,7 +24,7 @@ The command line prints the message and exits with code 2; the text is part of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from reprlib import Repr
 from types import ModuleType
@@ -117,7 +117,14 @@ class QuantityError(InputError):
 
 
 class HardwareError(InputError):
-    """An unknown chip, memory level, unit or link, or a machine file that does not hold together."""
+    """An unknown chip, memory level, unit or link, or a machine file that does not hold together.
+
+    ``in_file`` says what is wrong at one place of a machine file without the file's name.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", in_file: str = "") -> None:
+        self.in_file = in_file
+        super().__init__(message, hint=hint)
 
 
 class LayoutError(HardwareError):
@@ -242,17 +249,26 @@ def suggest(word: str, known: Iterable[str], *, what: str, limit: int = 12) -> s
     "did you mean 'cost_per_million'?"
     """
     choices = list(known)
-    if alike := look_alike(word, choices):
-        return alike
-    begun = [choice for choice in choices if word and choice.lower().startswith(word.lower())]
-    if 0 < len(begun) <= 3 and len(word) > 2 and word not in begun:
-        return f"did you mean {' or '.join(map(repr, begun))}?"
-    near = did_you_mean(word, choices)
-    if near is not None:
-        return f"did you mean {near!r}?"
+    if near := near_words(word, choices):
+        return near
     rest = len(choices) - limit
     listed = ", ".join(choices[:limit]) + (f" and {rest} more" if rest > 0 else "")
     return f"{what} are: {listed}" if choices else f"there are no {what}"
+
+
+def near_words(word: str, known: Collection[str]) -> str:
+    """The first part of a hint: the legal words near to a word; nothing where none is.
+
+    >>> near_words("v5f", ["v5e", "h100"]), near_words("xyz", ["hbm", "vmem"])
+    ("did you mean 'v5e'?", '')
+    """
+    if alike := look_alike(word, known):
+        return alike
+    begun = [choice for choice in known if word and choice.lower().startswith(word.lower())]
+    if 0 < len(begun) <= 3 and len(word) > 2 and word not in begun:
+        return f"did you mean {' or '.join(map(repr, begun))}?"
+    near = did_you_mean(word, known)
+    return "" if near is None else f"did you mean {near!r}?"
 
 
 #: Letters of Cyrillic and Greek that look like Latin ones.

@@ -162,7 +162,7 @@ class FormulaFlip(NamedTuple):
     """From which value of a size on, the others as they are, another resource binds; its formula where there is one.
 
     ``value`` is None where other sizes are open; ``form`` then says from where on, in symbols. ``does_not_run`` is why
-    no step runs there.
+    no step runs there, and ``runs_below`` whether steps of smaller sizes do.
     """
 
     size: str
@@ -171,6 +171,7 @@ class FormulaFlip(NamedTuple):
     after: str
     form: Any = None
     does_not_run: str = ""
+    runs_below: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -417,15 +418,18 @@ class Formula(Answer):
             known = before in at.times and after in at.times
             form = at.crossing(name, before, after) if known else None
             form = None if at.definitions and form is not None and not at._is_near(form, high) else form
-            yield FormulaFlip(name, high, before, after, form, at._does_not_run(name, high))
+            yield FormulaFlip(name, high, before, after, form, *at._does_not_run(name, high))
 
     def _is_near(self, form: Any, high: int) -> bool:
         """Whether a form has the value of a size that was found: a flip may be of another stage than is written out."""
         value = form.subs(self._at_point())
         return bool(value.is_number and value.is_real) and abs(float(value) - high) <= 1 + high * 1e-9
 
-    def _does_not_run(self, size: str, value: int) -> str:
-        """Why no step runs at a value of a size, the others as at the point, with the range in which that is so."""
+    def _does_not_run(self, size: str, value: int) -> tuple[str, bool]:
+        """Why no step runs at a value of a size, the others as at the point, with the range in which that is so.
+
+        Also whether steps of smaller sizes run.
+        """
         known = {self.letters[name]: given for name, given in self.point.items()}
         for holds, reason in self.runs:
 
@@ -435,9 +439,10 @@ class Formula(Answer):
             if runs(value):
                 continue
             if runs(1):
-                return f"from {size} {first_where(lambda x: not runs(x), 1, value):,} on {reason}"
-            return f"below {size} {first_where(runs, value, LARGEST_SIZE):,} {reason}" if runs(LARGEST_SIZE) else reason
-        return ""
+                return f"from {size} {first_where(lambda x: not runs(x), 1, value):,} on {reason}", True
+            below = f"below {size} {first_where(runs, value, LARGEST_SIZE):,} " if runs(LARGEST_SIZE) else ""
+            return f"{below}{reason}", False
+        return "", False
 
     def _open_flips(self) -> Iterator[FormulaFlip]:
         """Where two terms take equally long, at the first size that is open: the one that grows with it binds after."""
@@ -679,7 +684,7 @@ class Formula(Answer):
         """From which size on no step runs, where that is before another resource would bind."""
         ends: dict[str, list[str]] = {}
         for flip in self.flips():
-            if flip.does_not_run.startswith("from ") and flip.value is not None:
+            if flip.runs_below and flip.value is not None:
                 place = f"{flip.after} would bind from {flip.size} {format_number(flip.value)} on"
                 ends.setdefault(flip.does_not_run, []).append(place)
         return [f"{why}: no step runs there; {' and '.join(places)}" for why, places in ends.items()]

@@ -500,13 +500,14 @@ class SideBySide(Answer):
 
     def _verdict(self) -> str:
         fits = [who for who, fits in zip(self.names, self.fitting, strict=True) if fits]
-        where = f" of those{self._whose}" if 0 < len(fits) < len(self.names) else self._where_none_can
+        some_fit = 0 < len(fits) < len(self.names)
+        where = f" of those{self._whose}" if some_fit else self._where_none_can
         if unless := self.unless(self.headline, f"has the lowest {self._what_ranks}"):
             return unless
         if self.may_be_beaten(self.headline):
             if sum(value is not None for value in self.ranked) == 1:
                 return f"{self.fastest} alone is timed whole"
-            where = f"{where} and that are timed whole" if where.startswith(" of") else f"{_TIMED_WHOLE}{where}"
+            where = f"{where} and that are timed whole" if some_fit else f"{_TIMED_WHOLE}{where}"
         if self.is_even:
             return f"{self.even_in_words()}{self._because()}"
         counts, shaped = {getattr(answer, "chips", 1) for answer in self.answers}, ":" in "".join(self._leaders)

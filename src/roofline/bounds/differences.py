@@ -25,8 +25,8 @@ LEAST_SHARE = 0.01
 
 
 def times_by_resource(answer: Comparable, step: Any) -> dict[str, float]:
-    """Seconds on each resource by what they are called, the longest first, and the waits of stages."""
-    found = {f"time on {name}": float(time) for name, time in step.times.items() if time}
+    """Seconds on each resource, the longest first, and the waits of stages."""
+    found = {name: float(time) for name, time in step.times.items() if time}
     found = dict(sorted(found.items(), key=lambda each: -each[1]))
     whole = answer.lower if hasattr(answer, "stages") and hasattr(answer, "lower") else step.lower
     waits = float(whole) - max(found.values(), default=0.0)
@@ -38,7 +38,8 @@ def resource_facts(answer: Comparable) -> Iterator[Fact]:
     for phase, step in answer.steps().items():
         for name, time in times_by_resource(answer, step).items():
             is_shown = time >= LEAST_SHARE * float(step.lower)
-            yield Fact(f"{phase} {name}".lstrip(), time, "s", "less", timed=True, is_shown=is_shown)
+            said = name if name == WAITING else f"time on {name}"
+            yield Fact(f"{phase} {said}".lstrip(), time, "s", "less", timed=True, is_shown=is_shown)
 
 
 def why_slower(first: tuple[Comparable, Any], other: tuple[Comparable, Any], name: str) -> str:
@@ -48,7 +49,7 @@ def why_slower(first: tuple[Comparable, Any], other: tuple[Comparable, Any], nam
     what = next(iter(theirs))
     if waits[0] - waits[1] > theirs[what] - max(mine.values()):
         what, theirs, mine = WAITING, {WAITING: waits[0]}, {WAITING: waits[1]}
-    return f"{what.removeprefix('time on ')} takes {_beside(mine.get(what, 0.0), theirs[what], name)}"
+    return f"{what} takes {_beside(mine.get(what, 0.0), theirs[what], name)}"
 
 
 def why_slower_in_turn(first: tuple[Comparable, Any], other: tuple[Comparable, Any], name: str) -> str:

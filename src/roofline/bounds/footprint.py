@@ -99,8 +99,12 @@ class Footprint:
 
     def needs_in_words(self) -> str:
         """What is needed against what there is."""
+        return f"needs {self.against_capacity()}"
+
+    def against_capacity(self) -> str:
+        """How much it is, and how much the level has."""
         needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
-        return f"needs {needs}, {self.level} has {has}" + " by the vendor's label" * self.rests_on_label
+        return f"{needs}, {self.level} has {has}" + " by the vendor's label" * self.rests_on_label
 
     @property
     def rests_on_label(self) -> bool:

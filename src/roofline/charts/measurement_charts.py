@@ -81,7 +81,7 @@ def measured_chart(
         notes=(
             *([f"the catalog has no peak of {sheet.name} to draw"] if sheet is not None and not beside[1] else []),
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
-            *_warnings(measured),
+            *measured.warnings(brief=True)[:3],
         ),
         theme=theme,
     )
@@ -172,17 +172,9 @@ def bandwidth_chart(
         x=log_axis("working set", "B", sizes),
         y=log_axis("bandwidth", "B/s", speeds, margin=1.6),
         marks=tuple(marks),
-        notes=("best of any kernel: " + ", ".join(said), *_warnings(measured)),
+        notes=("best of any kernel: " + ", ".join(said), *measured.warnings(brief=True)[:3]),
         theme=theme,
     )
-
-
-def _warnings(measured: Measurement) -> list[str]:
-    """The first warnings; in small print one word for contended cores does for all that say it."""
-    said = measured.warnings()[:3]
-    word = "contended: "
-    again = [any(before.startswith(word) for before in said[:at]) for at in range(len(said))]
-    return [each.removeprefix(word) if twice else each for each, twice in zip(said, again, strict=True)]
 
 
 def _end(level: Level) -> Ridge:

@@ -176,10 +176,10 @@ def _run(arguments: Sequence[str] | None) -> int:
             ended = cli.main(args=words, prog_name="roofline", standalone_mode=False)
             code = max(code, ended if isinstance(ended, int) else 0)
     except RooflineError as error:
-        _show_error(f"error: {error}")
+        _show_error(str(error))
         return 2
     except MemoryError:
-        _show_error(f"error: {OutOfMemoryError()}")
+        _show_error(str(OutOfMemoryError()))
         return 2
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -188,10 +188,10 @@ def _run(arguments: Sequence[str] | None) -> int:
 
         said = explained(error, sys.argv[1:] if arguments is None else list(arguments), reference)
         usage = said.ctx and f"{said.ctx.get_usage()}\nTry '{said.ctx.command_path} --help' for help.\n"
-        _show_error(f"Error: {said.format_message()}", usage or "")
+        _show_error(said.format_message(), "Error", usage or "")
         return error.exit_code
     except click.ClickException as error:
-        _show_error(f"Error: {error.format_message()}")
+        _show_error(error.format_message(), "Error")
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
@@ -201,7 +201,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0
     except OSError as error:
         place = f" {error.filename}" if error.filename else " the answer"
-        _show_error(f"error: cannot read or write{place}: {error.strerror or error}")
+        _show_error(f"cannot read or write{place}: {error.strerror or error}")
         return 2
     return code
 
@@ -247,10 +247,10 @@ def _by_file(words: list[str]) -> list[list[str]]:
     return [[word for at, word in enumerate(words) if at not in others] for others in dropped]
 
 
-def _show_error(text: str, usage: str = "") -> None:
+def _show_error(said: str, head: str = "error", usage: str = "") -> None:
     from roofline.cli.output import show_error
 
-    show_error(text, usage)
+    show_error(said, head, usage)
 
 
 def run() -> None:

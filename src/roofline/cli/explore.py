@@ -252,10 +252,9 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
         return catalog()
     from roofline.web.page import page_of
 
-    said = StringIO()
     try:
         words = command_words(name, question)
-        with keep() as found, redirect_stderr(said), redirect_stdout(StringIO()):
+        with keep() as found, redirect_stderr(StringIO()), redirect_stdout(StringIO()):
             code = main([*words, "--json"] if form == "data" else words)
             made = page_of(found.shown, form, command=words) if form in _PAGES and found.shown else None
     except InputError as wrong:
@@ -264,7 +263,7 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
         return {"data": found.data[0]}
     if made is not None:
         return {**made, "command": words}
-    return {"error": said.getvalue().removeprefix("error: ").strip() or f"no answer came (exit code {code})"}
+    return {"error": next(iter(found.errors), f"no answer came (exit code {code})")}
 
 
 def catalog() -> dict[str, Any]:

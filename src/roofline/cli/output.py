@@ -48,12 +48,13 @@ class KeptAnswers(NamedTuple):
     """What a command said, kept instead of printed.
 
     ``shown`` holds each answer with the sections that the command shows of it and what draws its charts; ``data`` is
-    plain data of ``--json``, ``programs`` are formulas in another language.
+    plain data of ``--json``, ``programs`` are formulas in another language, ``errors`` what is wrong with a question.
     """
 
     shown: list[tuple[Any, Any, Callable[[], Any] | None]]
     data: list[Any]
     programs: list[str]
+    errors: list[str]
 
 
 _KEPT: ContextVar[KeptAnswers | None] = ContextVar("kept", default=None)
@@ -69,7 +70,7 @@ def keep() -> Iterator[KeptAnswers]:
     >>> code, found.data[0]["schema"]
     (0, 'roofline/bound/1')
     """
-    found = KeptAnswers([], [], [])
+    found = KeptAnswers([], [], [], [])
     before = _KEPT.set(found)
     try:
         yield found
@@ -241,18 +242,20 @@ class ChartKind(click.ParamType):  # type: ignore[type-arg]
         return self.kinds().convert(value, param, ctx)
 
 
-def show_error(text: str, usage: str = "") -> None:
-    """Print an error on standard error, a long word of the input cut short: on a terminal its first word is red.
+def show_error(said: str, head: str = "error", usage: str = "") -> None:
+    """Print an error on standard error, a long word of the input cut short: on a terminal its head is red.
 
     Nobody is told where standard error is full; the exit code says it. ``usage`` stands before it.
     """
-    head, colon, rest = re.sub(r"\S{500,}", lambda long: f"{long[0][:200]}…", text).partition(":")
+    text = re.sub(r"\S{500,}", lambda long: f"{long[0][:200]}…", said)
+    if (kept := _KEPT.get()) is not None:
+        kept.errors.append(text)
+        return
     with suppress(OSError):
         if usage:
             click.echo(usage, err=True)
-        click.echo(
-            (click.style(head + colon, fg="red", bold=True) if _colors(sys.stderr) else head + colon) + rest, err=True
-        )
+        shown = click.style(f"{head}:", fg="red", bold=True) if _colors(sys.stderr) else f"{head}:"
+        click.echo(f"{shown} {text}", err=True)
 
 
 def _colors(stream: Any = None) -> bool:

@@ -28,13 +28,13 @@ from roofline.formulas.tables import ANSWERS, REMARKS, UNITS, YES_NO, Columns, c
 from roofline.frozen import dataclass
 from roofline.grids.blocks import (
     BLOCK_ROWS,
-    UNTIMED,
     BlockTable,
     Reduced,
     Reducing,
     RowBlock,
     kept_as,
     row_parts,
+    untimed_of,
 )
 from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
@@ -376,8 +376,8 @@ def _ranked(
     """What is kept of rows that are ranked, those timed whole unless there are none; what is said of all."""
     import numpy as np
 
-    said = {name: lines for name, lines in found.said.items() if not name.startswith(UNTIMED)}
-    gaps = dict(sorted((int(n.split()[1]), lines) for n, lines in found.said.items() if n.startswith(UNTIMED)))
+    said = dict(found.said)
+    gaps = {n: said.pop(untimed_of(n)) for n in range(table.choices) if untimed_of(n) in said}
     states, apart = dict[str, State](), len(set(gaps.values())) > 1
     if apart:
         labels = table.labels(np.array(list(gaps)))

@@ -299,7 +299,7 @@ class Reducing:
         said = {} if impossible else dict(self.table.remarks(prepared, block.choice))
         gaps = untimed_parts(said.get("incomplete", ()))
         if not impossible:
-            said[f"{UNTIMED} {block.choice}"] = tuple(gaps)
+            said[untimed_of(block.choice)] = tuple(gaps)
         as_named = {each: kept_as(each, bool(gaps)) for each in self.keep.reductions}
         with RowsFile(self, block, gaps) as file:
             for start, sizes in self.table.chunks(block):
@@ -355,8 +355,9 @@ class Reducing:
         return {**{name: _storable(values) for name, values in found.items()}, **state}
 
 
-#: What is said of each choice, by its number: what is not timed of it.
-UNTIMED = "untimed"
+def untimed_of(choice: int) -> str:
+    """The name of what is said of a choice, by its number: what is not timed of it."""
+    return f"untimed {choice}"
 
 
 #: Columns of figures and names that another time would change.
@@ -376,7 +377,7 @@ def kept_as(reduction: RowReduction, is_partial: bool) -> str:
     'histogram-memory'
     """
     is_apart = is_partial and not (isinstance(reduction, Histogram) and reduction.column not in FOLLOW_FROM_TIME)
-    return f"{UNTIMED} {reduction.name}" if is_apart else reduction.name
+    return f"untimed {reduction.name}" if is_apart else reduction.name
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:

@@ -37,7 +37,7 @@ from itertools import pairwise
 from typing import Any, NoReturn, TypeVar
 
 from roofline import dtypes, quantity
-from roofline.errors import HardwareError, QuantityError, did_you_mean, quoted, suggest
+from roofline.errors import HardwareError, QuantityError, did_you_mean, near_words, quoted, suggest
 from roofline.files import MOST_TABLES, toml_key, toml_value
 from roofline.frozen import Frozen, replace
 from roofline.hardware.axes import Reduction
@@ -92,10 +92,11 @@ class FieldPath:
         """What a figure is where nobody says it: given by the caller who describes a chip, else of a data sheet."""
         return "given" if self.file == DESCRIBED and not source else "spec"
 
-    def fail(self, message: str, hint: str = "") -> NoReturn:
-        """Raise with the file and the path in front."""
-        where = f"{self.file}: {self.path}" if self.path else self.file
-        raise HardwareError(f"{where}: {message}", hint=hint)
+    def fail(self, message: str, hint: str = "", *, template: str = "") -> NoReturn:
+        """Raise with the file and the path in front; ``template`` says where a sound file is shown."""
+        said = f"{self.path}: {message}" if self.path else message
+        in_file = f"{said}; {hint}" if hint else said
+        raise HardwareError(f"{self.file}: {said}", hint=f"{hint}; {template}" if template else hint, in_file=in_file)
 
 
 def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *, most: float = math.inf) -> Figure:
@@ -165,9 +166,9 @@ def known_keys(raw: Mapping[str, Any], known: Iterable[str], place: FieldPath) -
     unknown = [key for key in raw if key not in known]
     if unknown:
         many = "keys" if len(unknown) > 1 else "key"
-        hint = suggest(str(unknown[0]), known, what="keys", limit=20)
-        hint += "" if hint.endswith("?") else f"; {template()}"
-        place.fail(f"unknown {many} {', '.join(map(repr, unknown))}", hint)
+        near = near_words(str(unknown[0]), list(known))
+        hint = near or suggest(str(unknown[0]), known, what="keys", limit=20)
+        place.fail(f"unknown {many} {', '.join(map(repr, unknown))}", hint, template="" if near else template())
 
 
 def together(makers: Iterable[Callable[[], Made]], place: FieldPath) -> list[Made]:
@@ -181,10 +182,8 @@ def together(makers: Iterable[Callable[[], Made]], place: FieldPath) -> list[Mad
     if len(wrong) == 1:
         raise wrong[0]
     if wrong:
-        said = [
-            f"  {e.message.removeprefix(f'{place.file}: ')}; {e.hint.removesuffix(f'; {template()}')}" for e in wrong
-        ]
-        raise HardwareError("\n".join([f"{place.file}: {len(wrong)} things are wrong", *said]), hint=template())
+        said = "\n".join(f"  {error.in_file or error}" for error in wrong)
+        raise HardwareError(f"{place.file}: {len(wrong)} things are wrong\n{said}", hint=template())
     return made
 
 

@@ -410,32 +410,36 @@ class Measurement(Answer):
             "warnings": list(self.warnings()),
         }
 
-    def warnings(self) -> tuple[str, ...]:
-        """Say what a reader must know before trusting the figures."""
-        said = []
+    def warnings(self, *, brief: bool = False) -> tuple[str, ...]:
+        """Say what a reader must know before trusting the figures; where ``brief``, that cores are shared only once."""
+        said, contended = [], []
         if self.conditions.interrupted:
             said.append("stopped early: only what was measured until then is here")
         if self.unsteady:
-            said.append("contended: kernels that need no memory changed their speed; others share these cores unseen")
+            contended.append("kernels that need no memory changed their speed; others share these cores unseen")
         if self.others_busy:
             used = f"{format_percent(self.conditions.others or 0.0)} of the cores' time"
             how = "; this process went before them" if self.conditions.ahead else ""
-            said.append(f"contended: others used {used}{how}")
+            contended.append(f"others used {used}{how}")
         if self.unconfirmed > UNCONFIRMED:
             longer = "" if self.conditions.device else f"more time ({spelled('seconds')}) or "
-            said.append(
-                f"contended: {format_percent(self.unconfirmed)} of the figures rest on one round that no other came "
+            contended.append(
+                f"{format_percent(self.unconfirmed)} of the figures rest on one round that no other came "
                 f"near, or on cores that others used too; {longer}quieter times may give higher ones"
             )
         if self.ran < UNCONTENDED:
-            said.append(
-                f"contended: a thread was held up in {format_percent(1 - self.ran)} of the windows; figures are the "
+            contended.append(
+                f"a thread was held up in {format_percent(1 - self.ran)} of the windows; figures are the "
                 "best round's, and quieter times may give higher ones"
             )
         if self.clean < UNCONTENDED * self.ran:
             share = f"{format_percent(1 - self.clean / self.ran)} of the windows"
-            how = "contended" if self.mostly_shared else "shared cores"
-            said.append(f"{how}: others used the cores in {share}, unseen by this system; those do not count")
+            unseen = f"others used the cores in {share}, unseen by this system; those do not count"
+            contended += [unseen] if self.mostly_shared else []
+            said += [] if self.mostly_shared else [f"shared cores: {unseen}"]
+        said[1 if self.conditions.interrupted else 0 : 0] = [
+            each if brief and at else f"contended: {each}" for at, each in enumerate(contended)
+        ]
         if not self.conditions.pinned:
             said.append("this system cannot pin threads to cores: they may have moved")
         said += _doubts(self.ceilings)

@@ -232,7 +232,11 @@ class StepSweep(Columns):
     @property
     def subject(self) -> str:
         """The models and the phase, as titles name them."""
-        return f"{', '.join(model.name for model in self.models)} {self.phase}"
+        return f"{self._models_named} {self.phase}"
+
+    @property
+    def _models_named(self) -> str:
+        return ", ".join(model.name for model in self.models)
 
     @property
     def _asked_in_all(self) -> dict[str, Any]:
@@ -341,7 +345,7 @@ class StepSweep(Columns):
         """The table under stable keys (schema ``roofline/step-sweep/1``): equal-length lists."""
         return {
             "schema": "roofline/step-sweep/1",
-            "model": self.subject.removesuffix(f" {self.phase}"),
+            "model": self._models_named,
             "phase": self.phase,
             "same": dict(self.same),
             "columns": self.plain_columns(),

@@ -33,7 +33,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from roofline.errors import NotationError, quoted, suggest
+from roofline.errors import NotationError, near_words, quoted, suggest
 from roofline.frozen import NamedTuple
 from roofline.letters import plain, powers
 from roofline.signatures import takes
@@ -247,9 +247,8 @@ class _Reader:
 
     def call(self, name: _Token) -> None:
         if name.text not in FUNCTIONS:
-            hint = suggest(name.text, FUNCTIONS, what="functions")
-            if not hint.startswith("did"):
-                hint = f"a product is written {name.text}*(…); {hint}"
+            listed = f"a product is written {name.text}*(…); {suggest(name.text, FUNCTIONS, what='functions')}"
+            hint = near_words(name.text, FUNCTIONS) or listed
             raise self.fail(f"unknown function '{name.text}'", name.position, hint)
         count = 1
         self.sum()

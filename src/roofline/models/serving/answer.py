@@ -248,8 +248,8 @@ class Serving(Comparable):
         if chunks is None or chunks.memory is None or not chunks.memory.fits or self.memory.fits is not False:
             yield from self.memory.misfit(instead)
             return
-        said = self.memory.misfit_in_words().removeprefix("DOES NOT FIT: needs ")
-        together = f"{self.batch:,} prompts read together DO NOT FIT: they need {said}"
+        needed = self.memory.against_capacity()
+        together = f"{self.batch:,} prompts read together DO NOT FIT: they need {needed}"
         yield from (Sentences([f"{together}; one in chunks beside those that decode fits"], "alert"), BLANK)
 
     def expects_steps_alone(self) -> bool:

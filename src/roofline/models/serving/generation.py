@@ -124,7 +124,7 @@ class Generation(Answer):
         rate = f"{format_number(self.tokens_per_second)} tokens/s"
         told = f"{best}{format_amount(self.total, 's')} {FORM_TEXT[self.form]}, {rate}"
         told = told if self.expectation is None else f"{self.expectation.in_words()}; {told}"
-        misfit = [self.memory.misfit_in_words().replace(":", " at the end:", 1)] if self.memory.fits is False else []
+        misfit = [f"DOES NOT FIT at the end: {self.memory.needs_in_words()}"] if self.memory.fits is False else []
         return " · ".join((*misfit, f"{self.subject}: {told}"))
 
     def sections(self) -> tuple[Section, ...]:

@@ -771,7 +771,7 @@ def budget_in_words(found: Training) -> Iterator[Section]:
         line += f", {least}{energy} MWh at {power} W a chip"
     if takes == "would take":
         does_not = found.obstacle[0] if found.obstacle else ""
-        line += f" if it {'fitted' if does_not.endswith('fit') else 'ran'}: what {does_not} has no cost"
+        line += f" if it {'fitted' if found.obstacle == found.memory.obstacle else 'ran'}: what {does_not} has no cost"
     yield from (Sentences([line, *price_source(found.fullest.bound.machine, found.price, found.question.price)]), BLANK)
 
 
