@@ -323,3 +323,34 @@ def test_arrays_of_chips_within_and_beyond_a_node_are_what_each_number_is(on: st
             one = bound(line, on=on, mesh={"X": number}, **sizes)
             for name in ("lower", "op_by_op", "upper"):
                 assert getattr(many, name)[place] == pytest.approx(getattr(one, name), rel=1e-12), (number, name)
+
+
+# ---- units that differ by a chip
+
+
+@for_each("chips", [9, 12, 17, 20, 36, 100])
+def test_units_that_differ_send_what_the_smallest_has_to(chips):
+    """Nodes of 8 or fewer chips, as alike as can be: what each of them sends out, over the network links of its own."""
+    nodes = -(-chips // 8)
+    units = [chips // nodes + (node < chips % nodes) for node in range(nodes)]
+
+    def suffices(load: float) -> bool:
+        """A node that adds up a share r sends its sums of 1 − r out, and r to each other node: 1 + (nodes − 2)·r."""
+        left = [load * own - 1 for own in units]
+        return min(left) >= 0 and (nodes == 2 or sum(left) / (nodes - 2) >= 1)
+
+    low, high = 0.0, 2.0
+    for _ in range(60):
+        low, high = (low, (low + high) / 2) if suffices((low + high) / 2) else ((low + high) / 2, high)
+    least = {
+        "AllReduce": high,
+        "AllGather": max((chips - own) / chips / own for own in units),
+        "ReduceScatter": max((chips - own) / chips / own for own in units),
+        "AllToAll": max((chips - own) / chips**2 for own in units),
+        "Broadcast": max(1 / own for own in units),
+    }
+    axes = chip(f"h100:{chips}").mesh.select("X")
+    many = with_mesh(chip("h100"), {"X": np.array([8, chips])}).mesh.select("X")
+    for kind, share in least.items():
+        assert cost(kind, axes, 1e9).work[Key("wire", "X.nic")] == pytest.approx(share * 1e9), kind
+        assert cost(kind, many, 1e9).work[Key("wire", "X.nic")] == pytest.approx([0, share * 1e9]), kind

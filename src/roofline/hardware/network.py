@@ -226,7 +226,7 @@ def _segments(links: Sequence[Link], name: str, size: Size, before: Size) -> tup
             facts["topology"] = "mesh" if link.topology == "mesh" and link.links is not None else "switch"
             facts["lanes"] = 1 if link.topology == "mesh" or link.links is None else link.links
             segments.append(segment_over(link, tier, f"{name}.{link.name}", here, **facts))
-        below = below * (here if is_symbol(left) else floor_div(left, outer))
+        below = below * here if is_symbol(left) else floor_div(size, outer)
         left = outer
     return (replace(segments[0], place=name),) if len(segments) == 1 else tuple(segments)
 

@@ -88,7 +88,7 @@ def _gathered(call: CollectiveCall) -> Work:
     work = Work()
     for group in call.groups:
         (segment,) = group.segments
-        wire = exact_div(call.nbytes * (group.units - 1), group.units * group.below * rings.usable_links(segment))
+        wire = group.exchanged(call.nbytes, 1, rings.usable_links(segment))
         work += Work.wire(segment.place, wire) + Work.hops(segment.place, more_than_one(segment.size))
     return work
 
@@ -217,7 +217,7 @@ def in_switch(call: CollectiveCall) -> Work:
         if call.in_switch(group):
             wire = above = exact_div(call.nbytes, group.below) + exchanged
         else:
-            wire = above = exchanged = rings.summed_over(group, call.nbytes, group.size) + above
+            wire = above = exchanged = rings.summed_over(group.alone, call.nbytes) + above
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
             work += Work.hops(segment.place, 2 * rings.pass_hops(segment))

@@ -57,13 +57,15 @@ class LinkGroup(NamedTuple):
 
     ``size`` is the number of members that the link joins, ``below`` the chips of the collective under each member.
     ``units`` is the number of members on this tier in all. It counts where the link is nested in outer tiers (a fat
-    tree): what goes further out crosses this link too.
+    tree): what goes further out crosses this link too. ``chips`` are those under them. Where these do not fill their
+    units (20 chips are units of 7, 7 and 6), ``below`` are those of the smallest.
     """
 
     segments: tuple[AxisSegment, ...]
     size: Size
     below: Size
     units: Size
+    chips: Size
 
     @property
     def link(self) -> str:
@@ -80,6 +82,33 @@ class LinkGroup(NamedTuple):
         """What the switches add up on its way, where they do and multicast."""
         return self.segments[0].reduces
 
+    @property
+    def alone(self) -> LinkGroup:
+        """The tier without what its members send further out."""
+        if self.units is self.size:
+            return self
+        return self._replace(units=self.size, chips=self.size * self.below)
+
+    def exchanged(self, nbytes: Size, rounds: int, lanes: Size = 1) -> Size:
+        """Bytes over each of ``lanes`` links of a chip to other members: an array gathered, or in 2 ``rounds`` summed.
+
+        ``rounds``·V·(units − 1)/(units·below). Where members differ, the links of the smallest take the rest of the
+        array, V·(chips − below)/(chips·below). Sums can lie where links are free: they cross 2·(units − 1) times in
+        all, over all links alike, and V has to leave each member.
+
+        >>> from roofline.hardware import chip
+        >>> twenty = link_groups(chip("h100:20").mesh.select("X"))[1]
+        >>> twenty.exchanged(120, 1), twenty.exchanged(120, 2)
+        (14, 24)
+        """
+        alike = self.units * self.below
+        if is_symbol(alike) or (not is_array(alike) and alike == self.chips):
+            return exact_div(nbytes * (self.units - 1) * rounds, alike * lanes)
+        if rounds == 1:
+            return exact_div(nbytes * (self.chips - self.below), self.chips * self.below * lanes)
+        shared = exact_div(2 * nbytes * (self.units - 1), self.chips * lanes)
+        return maximum(shared, exact_div(nbytes, self.below * lanes))
+
 
 def link_groups(axes: Sequence[MeshAxis]) -> tuple[LinkGroup, ...]:
     """Gather the segments of mesh axes by link, from the inside out; axes of one chip run over none."""
@@ -91,6 +120,7 @@ def _grouped(axes: tuple[MeshAxis, ...]) -> tuple[LinkGroup, ...]:
     tiers = sorted({segment.tier for axis in axes for segment in axis.segments})
     found: list[LinkGroup] = []
     outer: Size = 1
+    whole = product(axis.size for axis in axes)
     for tier in reversed(tiers):
         segments = tuple(segment for axis in axes for segment in axis.segments if segment.tier == tier)
         size = product(segment.size for segment in segments)
@@ -100,7 +130,12 @@ def _grouped(axes: tuple[MeshAxis, ...]) -> tuple[LinkGroup, ...]:
         elif len(segments) > 1:
             segments = (replace(segments[0], size=size),)
         below = product(_below(axis, tier) for axis in axes)
-        found.append(LinkGroup(segments, size, below, size * outer if nested else size))
+        units = size * outer if nested and found else size
+        if not found or (nested and found[-1].segments[0].nested and found[-1].chips is whole):
+            chips = whole
+        else:
+            chips = units * below
+        found.append(LinkGroup(segments, size, below, units, chips))
         outer = outer * size if nested else 1
     return tuple(reversed(found))
 

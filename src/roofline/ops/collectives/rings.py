@@ -131,7 +131,7 @@ def pass_between_neighbours(call: CollectiveCall, ways: OfSegment, hops: OfSegme
 
     def share(group: LinkGroup) -> Size:
         lanes = links_in_use([ways(segment) * more_than_one(segment.size) for segment in group.segments])
-        return exact_div(call.nbytes * (group.units - 1) * rounds(call), group.units * group.below * lanes)
+        return group.exchanged(call.nbytes, rounds(call), lanes)
 
     return over_links(call, share, lambda segment: hops(segment) * rounds(call))
 
@@ -242,7 +242,7 @@ def _no_ring(call: CollectiveCall) -> str:
 def _crossing_bytes(call: CollectiveCall, group: LinkGroup) -> Size | None:
     """Bytes of one chip that go to other members of a tier or further out; None where there are none."""
     if not isinstance(call.density, TopKRouting):
-        return exact_div(sent_by_each(call) * group.below * (group.units - 1), call.chips)
+        return exact_div(sent_by_each(call) * (group.chips - group.below), call.chips)
     here = call.chips // group.below
     share = call.density.crossing_share(here, call.chips) - call.density.crossing_share(here // group.units, call.chips)
     return exact_div(call.nbytes, call.chips) * share if share > 0 else None
@@ -321,14 +321,14 @@ def spanning_trees(call: CollectiveCall) -> Work:
     """
     if call.kind == "Broadcast":
         return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees, pass_hops)
-    return over_links(call, lambda group: summed_over(group, call.nbytes, group.units), lambda each: 2 * _far(each))
+    return over_links(call, lambda group: summed_over(group, call.nbytes), lambda each: 2 * _far(each))
 
 
-def summed_over(group: LinkGroup, nbytes: Size, members: Size) -> Size:
+def summed_over(group: LinkGroup, nbytes: Size) -> Size:
     """Bytes over each link of a tier for sums over its members: by trees on a torus, else by direct exchange."""
     if group.topology == "torus":
         return exact_div(nbytes * (group.size - 1), group.below * _torus_links(group))
-    return exact_div(2 * nbytes * (members - 1), members * group.below * usable_links(group.segments[0]))
+    return group.exchanged(nbytes, 2, usable_links(group.segments[0]))
 
 
 def _torus_links(group: LinkGroup) -> Size:
@@ -396,4 +396,4 @@ def _limit_of_all_to_all(call: CollectiveCall, group: LinkGroup) -> Work:
 )
 def book_levels(call: CollectiveCall) -> Work:
     """Count each tier by the children of its own units."""
-    return all_links(call._replace(groups=tuple(group._replace(units=group.size) for group in call.groups)))
+    return all_links(call._replace(groups=tuple(group.alone for group in call.groups)))
