@@ -163,6 +163,21 @@ def test_published_sizes() -> None:
     assert load(WHISPER).gaps == load(FLAN_T5_XL).gaps == ()
 
 
+def test_an_encoder_alone_is_read_as_one() -> None:
+    """The text encoder of FLUX and of Wan, and a small one: a token sees all others, and there is no head."""
+    xxl = {"d_model": 4096, "d_ff": 10240, "num_heads": 64, "num_layers": 24, "feed_forward_proj": "gated-gelu"}
+    t5 = load({"model_type": "t5", "vocab_size": 32128, **xxl, "architectures": ["T5EncoderModel"]})
+    umt5 = load({"model_type": "umt5", "vocab_size": 256384, **xxl, "architectures": ["UMT5EncoderModel"]})
+    assert (t5.parameters, umt5.parameters) == (4_762_310_656, 5_680_910_336)
+    alone = load({**small("t5"), "architectures": ["T5EncoderModel"]})
+    of_a_layer = 4 * 32 * 64 + 2 * 32 * 40
+    flops = 2 * BATCH * PROMPT * 2 * of_a_layer + 2 * BATCH * 4 * PROMPT**2 * 2 * 2 * 16
+    assert products(prefill(alone, batch=BATCH, prompt=PROMPT)) == flops
+    assert alone.cache_bytes(PROMPT) == 0
+    with pytest.raises(InputError, match="t5 does not generate: it has no decode step"):
+        decode(alone, batch=BATCH, context=PROMPT)
+
+
 def test_a_step_reads_the_keys_of_its_source() -> None:
     step = serve_bound(load(WHISPER), "decode", on="h100", batch=16, context=100, policy="streamed")
     width, layers = 1280, 32

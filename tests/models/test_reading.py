@@ -10,7 +10,7 @@ import pytest
 
 import roofline
 from roofline.errors import InputError, RooflineError
-from roofline.models import load, names
+from roofline.models import load, names, prefill
 from roofline.models.families import known_types
 from roofline.statements import kind_of
 from tests.models.tiny import TINY
@@ -126,6 +126,20 @@ def test_parameters_and_bytes_of_published_checkpoints(name: str) -> None:
     found = {"parameters": model.parameters, "prediction": model.mtp_parameters, "bytes": model.weight_bytes() - beside}
     assert found == FACTS[name]
     assert not model.gaps
+
+
+def test_a_model_that_judges_or_embeds_has_no_head_and_generates_nothing() -> None:
+    """E5-Mistral's published file holds 7.11 billion numbers; ChatGLM's class generates, by the code beside it."""
+    sizes = {"hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32}
+    mistral = {"model_type": "mistral", **sizes, "num_key_value_heads": 8, "vocab_size": 32000}
+    found = load({**mistral, "tie_word_embeddings": False, "architectures": ["MistralModel"]})
+    assert found.parameters == 7_110_660_096
+    assert "MistralModel has no head over the vocabulary: it generates nothing" in found.notes
+    read = prefill(found, batch=1, prompt=9)
+    pairs = next(op.dims["pairs"] for op in read if op.kind == "attention")
+    assert (pairs, found.cache_bytes(9)) == (45, 0)
+    by_code = {"architectures": ["MistralModel"], "auto_map": {"AutoModelForCausalLM": "its.code"}}
+    assert load({**mistral, **by_code, "tie_word_embeddings": False}).head
 
 
 def test_no_shipped_name_promises_a_format_it_does_not_have() -> None:

@@ -37,6 +37,8 @@ from roofline.answers import models_in
 from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import is_program, read_json
 from roofline.frozen import dataclass, replace
+from roofline.models.blocks.attention import Attention
+from roofline.models.blocks.encoder import Encoder
 from roofline.models.description import Block, Cached, Layer, Model, shared_said
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
@@ -51,6 +53,8 @@ from roofline.work import Op, Tensor, Work
 
 _CATALOG = os.path.join(os.path.dirname(__file__), "catalog")
 _BESIDE = "_hf_quant_config.json"
+#: Classes that judge a text: a number for each class or token in place of a head over the vocabulary.
+_JUDGES = re.compile(r"For(Sequence|Token)Classification$|RewardModel$")
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 
 
@@ -172,7 +176,7 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields, left = with_defaults(fields)
     fields = fields.with_values(model_type=read_as(kind))
     fields.ignore_inert()
-    model = reader_for(fields)(fields)
+    model = _without_head(reader_for(fields)(fields), data)
     text = language_part(fields) or {}
     section = data.get("quantization_config") or text.get("quantization_config")
     expert = data.get("expert_dtype")
@@ -209,6 +213,30 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
         notes=tuple(notes),
         source=str(data.get("_source", "")),
     )
+
+
+def _without_head(model: Model, data: Mapping[str, Any]) -> Model:
+    """A decoder that judges or embeds texts: the class that its configuration names has no head, and generates nothing.
+
+    A class that is named for its type alone (``MistralModel``) gives hidden states, where a head would be one apart
+    and no code beside the checkpoint makes it a generator.
+
+    >>> fields = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    ...           "intermediate_size": 128, "vocab_size": 100, "tie_word_embeddings": False}
+    >>> classes = ("LlamaForCausalLM", "LlamaForSequenceClassification", "LlamaModel")
+    >>> [load({**fields, "architectures": [each]}).parameters for each in classes]
+    [95040, 88640, 88640]
+    """
+    written, code = data.get("architectures"), data.get("auto_map")
+    classes = [each for each in written if isinstance(each, str)] if isinstance(written, list | tuple) else []
+    plain = re.sub(r"[-_]", "", model.family).lower() + "model"
+    generator = model.tied or (isinstance(code, Mapping) and "AutoModelForCausalLM" in code)
+    headless = next((c for c in classes if _JUDGES.search(c) or (not generator and c.lower() == plain)), None)
+    if headless is None or not (model.head and model.causal) or any(isinstance(each, Encoder) for each in model.before):
+        return model
+    model = model.with_blocks(lambda block: replace(block, cached=False) if isinstance(block, Attention) else block)
+    note = f"{headless} has no head over the vocabulary: it generates nothing"
+    return replace(model, head=False, causal=False, notes=(*model.notes, note))
 
 
 def names() -> list[str]:

@@ -52,7 +52,8 @@ def read_t5(fields: Fields) -> Model:
     """Read T5: scores have trained biases by distance, in one table for all layers, in umT5 in one for each.
 
     Switch Transformers have experts in some layers, of which a token takes one. LongT5's encoder sees a window, and
-    sums of blocks of tokens where it is ``transient-global``.
+    sums of blocks of tokens where it is ``transient-global``. Of a ``T5EncoderModel``, which reads text for pictures or
+    for embeddings, only the encoder is there.
     """
     width, source = fields.size("d_model"), fields.size("n_positions", default=_USUAL)
     depth = fields.layers("num_layers", default=6)
@@ -92,14 +93,14 @@ def read_t5(fields: Fields) -> Model:
             experts if sparse else feed, _ADD[2],
         ))  # fmt: skip
 
-    return _model(
-        fields, width, [layer(number, True) for number in range(deep)],
-        (), (Norm("final_layer_norm", width),), "decoder.",
-        Encoder(
-            "encoder", width, source, fields.size("vocab_size"), 0, (),
-            tuple(layer(number, False) for number in range(depth)), (Norm("final_layer_norm", width),),
-        ),
-    )  # fmt: skip
+    read = tuple(layer(number, False) for number in range(depth))
+    after = (Norm("final_layer_norm", width),)
+    encoder = Encoder("encoder", width, source, fields.size("vocab_size"), 0, (), read, after)
+    layers = [layer(number, True) for number in range(deep)]
+    model = _model(fields, width, layers, (), after, "decoder.", encoder)
+    if "EncoderModel'" in str(fields.get("architectures")):
+        return replace(model, layers=read, before=(), head=False, causal=False, prefix="encoder.")
+    return model
 
 
 def _step(fields: Fields, side: str, layers: int) -> int:
