@@ -762,6 +762,7 @@ TORCH_PARTS = {
             ("a choice", 1, lambda t, scores, mask: t.where(mask, scores, -1e9)),
             ("nothing, for all are as low", 1, lambda t, scores, mask: scores - 1e9),
             ("a sum", 1, lambda t, scores, mask: scores + t.zeros(9, 9).masked_fill(~mask, -np.inf)),
+            ("a product and a difference", 1, lambda t, scores, mask: scores * mask - 1e10 * (1 - mask.float())),
         )
     },
     "attention written out, a query that sees nothing": (
@@ -811,6 +812,27 @@ def test_a_part_reads_what_a_change_of_it_would_change(name):
     read = sum(int((slope.flatten(0, -x.ndim - 1) != 0).any(0).sum()) for slope, x in zip(slopes, given, strict=True))
     result = program(torch, *given).numel()
     assert trace(lambda *given: program(torch, *given), *given).bytes("minimal") == 4 * (read + result)
+
+
+@pytest.mark.parametrize("kind", ["bool", "0 and 1", "0 and -inf"])
+def test_a_mask_that_a_module_holds_and_crops_hides_scores_whatever_its_format(kind):
+    torch = pytest.importorskip("torch")
+    seen = torch.ones(1, 1, 8, 8).tril()
+    mask = {"bool": seen > 0, "0 and 1": seen, "0 and -inf": torch.zeros_like(seen).masked_fill(seen == 0, -np.inf)}
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", mask[kind])
+
+        def forward(self, q, k, v):
+            own, scores = self.mask[:, :, : q.shape[2], : k.shape[2]], q @ k.transpose(2, 3)
+            scores = scores + own if kind == "0 and -inf" else scores.masked_fill(own == 0, -np.inf)
+            return (scores.softmax(-1) @ v)[:, :, :3]
+
+    shown = 2 + 3  # elements of the mask in rows 1 and 2; row 0 sees one key, whose values are the result
+    data = 2 * 4 + 3 * 4 + 3 * 4 + 3 * 4  # q, k, v, result
+    assert trace(Attention(), *["fp32[1, 1, 6, 4]"] * 3).bytes("minimal") == 4 * data + mask[kind].itemsize * shown
 
 
 def test_bags_read_the_rows_that_go_into_them():

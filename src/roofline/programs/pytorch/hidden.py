@@ -76,8 +76,10 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
         sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1}.get(name, 0)
         sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
         masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
-        if name == "sub" and masks and masks[0] is not None and isinstance(args[1], TensorOperand):
-            masks = [_below_the_largest(masks[0], args[1].shape)]
+        if name == "sub" and masks and isinstance(other := args[1], TensorOperand):
+            masks = [masks[0] if masks[0] is None else _below_the_largest(masks[0], other.shape)]
+            if other.values is not None:  # large where it hides, as 1e10 · (1 − mask)
+                masks.append(_where_hidden(replace(other, values=-other.values), {}, False))
     known = [mask for mask in masks if mask is not None and mask.any()]
     return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)), shape) if known else None
 

@@ -19,6 +19,7 @@ from roofline.programs.api import Spec, check_values, closed_over, globals_named
 from roofline.programs.api import spec as read_spec
 from roofline.programs.pytorch.functions.attention import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
+from roofline.programs.pytorch.rules.sequences import HIDDEN
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name, outside
 from roofline.sizes import Size, is_symbol, product
 
@@ -215,9 +216,19 @@ def prepared(optimizer: Any, declare: Declare) -> None:
 def _is_constant(table: Any, module: Any, tensor: Any) -> bool:
     """Whether it is a buffer that programs look at and has values: sizes, positions, masks, and single numbers."""
     plain = table is module._buffers and type(tensor) in (torch.Tensor, torch.nn.Buffer) and not tensor.is_quantized
-    whole = plain and ((not tensor.is_floating_point() and not tensor.is_complex()) or tensor.numel() == 1)
-    held = whole and tensor.device.type == "cpu" and tensor.layout == torch.strided
-    return held and tensor.nbytes <= LARGEST_CONSTANT
+    held = plain and tensor.device.type == "cpu" and tensor.layout == torch.strided
+    if not held or tensor.nbytes > LARGEST_CONSTANT:
+        return False
+    return not (tensor.is_floating_point() or tensor.is_complex()) or tensor.numel() == 1 or _is_mask(tensor)
+
+
+def _is_mask(tensor: Any) -> bool:
+    """Whether real numbers of several dimensions are 0 and 1, or 0 and so low that their exponential is zero."""
+    if tensor.dim() < 2 or tensor.is_complex() or tensor.element_size() == 1:
+        return False
+    low, high = map(float, tensor.aminmax()) if tensor.numel() else (0.0, 0.0)
+    ends = (low, high) == (0.0, 1.0) or (low <= HIDDEN and high == 0.0)
+    return ends and bool(((tensor == 0) | (tensor == (high or low))).all())
 
 
 def shape_only(tensor: Any) -> Any:
