@@ -151,6 +151,10 @@ JAX_PARTS = {
         2 * 2 * 8,
     ),
     "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8 + 1),
+    "branches of other rows": (
+        lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: jnp.cumsum(x, 0)[:4], lambda x: jnp.flip(x, 0)[:4], x),
+        4 * 8 + 1,
+    ),
     "a pool": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (2, 2), "VALID")[:2], 4 * 8),
     "a pool with gaps": (lambda lax, jnp, x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (3, 4), "VALID")[:2], 4 * 4),
     "a pool of taps apart": (

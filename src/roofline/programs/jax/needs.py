@@ -174,12 +174,14 @@ def _of_while(each: Asked) -> Iterator[Region]:
 
 
 def _of_branches(each: Asked) -> Iterator[Region]:
-    """Of a choice between programs what any of them needs; of one for each platform what the general one does."""
+    """Of a choice between programs the most that one of them needs; of one for each platform the general one's."""
     branches = each.facts["branches"]
     platforms = each.facts.get("branches_platforms") or [None] * len(branches)
     programs = [open_jaxpr(branch)[0] for branch, of in zip(branches, platforms, strict=True) if of is None]
     asked = [_of_inputs(one, each.wanted, each.numbers[1:]) for one in programs]
-    yield from (WHOLE, *(regions.union(*of) for of in zip(*asked, strict=True)))
+    yield WHOLE
+    for found, shape in zip(zip(*asked, strict=True), each.ins[1:], strict=True):
+        yield max(found, key=partial(regions.elements_of, shape=shape))
 
 
 #: The least that JAX takes an open size for.
