@@ -839,6 +839,18 @@ def test_a_mask_that_a_module_holds_and_crops_hides_scores_whatever_its_format(k
     assert trace(Attention(), *["fp32[1, 1, 6, 4]"] * 3).bytes("minimal") == 4 * data + mask[kind].itemsize * shown
 
 
+def test_known_rows_of_an_open_number_of_them_that_are_written_twice_count_once():
+    torch = pytest.importorskip("torch")
+
+    def written_twice(x, first, second):
+        x.index_copy_(0, torch.tensor([0, 1, 2, 3]), first)
+        x.index_copy_(0, torch.tensor([2, 3, 4, 5]), second)
+
+    read, indices = 2 * 16 + 4 * 16, 2 + 4
+    moved = trace(written_twice, "fp32[N, 16]", *["fp32[4, 16]"] * 2).bytes("minimal")
+    assert moved == 4 * (read + 6 * 16) + 8 * indices
+
+
 def test_bags_read_the_rows_that_go_into_them():
     torch = pytest.importorskip("torch")
     rows, starts = torch.tensor([0, 1, 2, 2, 5, 7]), torch.tensor([0, 2])

@@ -277,7 +277,7 @@ def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
     else:
         return None
     places = _named_places(chosen, shape)
-    if places is None or any(type(shape[axis]) is not int for axis in chosen):
+    if places is None:
         return None
     start = tuple((0, 1, 1) if axis in chosen else edges for axis, edges in enumerate(regions.box_of(shape)))
     shown = {axis: axis for axis in range(len(shape)) if axis not in chosen}
@@ -307,12 +307,13 @@ def _by_axis(indices: Sequence[TensorOperand | None]) -> dict[int, TensorOperand
 
 def _named_places(chosen: Mapping[int, TensorOperand], shape: Sequence[Any]) -> Any:
     """The places that indices along some axes name together, the axes last; None where they are not known."""
-    rows = [_rows(index) for index in chosen.values()]
-    if not rows or any(row is None for row in rows):
-        return None
-    pairs = zip(rows, chosen.items(), strict=True)
-    placed = [np.array(row).reshape(index.shape) % shape[axis] for row, (axis, index) in pairs]
-    return np.stack(np.broadcast_arrays(*placed), -1)
+    placed: list[Any] = []
+    for axis, index in chosen.items():
+        places, size = known_places(index), shape[axis]
+        if places is None or (is_symbol(size) and (places < 0).any()):
+            return None
+        placed.append((places if is_symbol(size) else places % size).reshape(index.shape))
+    return np.stack(np.broadcast_arrays(*placed), -1) if placed else None
 
 
 def _counted_from_least(value: Any) -> Any:
