@@ -839,6 +839,20 @@ def test_a_mask_that_a_module_holds_and_crops_hides_scores_whatever_its_format(k
     assert trace(Attention(), *["fp32[1, 1, 6, 4]"] * 3).bytes("minimal") == 4 * data + mask[kind].itemsize * shown
 
 
+def test_elements_of_an_input_that_a_known_mask_fills_in_place_are_written_alone():
+    torch = pytest.importorskip("torch")
+
+    def filled(x):
+        x[:6].masked_fill_(torch.arange(6) < 2, 0.0)
+
+    def filled_and_doubled(x):
+        x.masked_fill_(torch.arange(10)[:, None] < 4, 0.0)
+        x.mul_(2.0)
+
+    assert trace(filled, "fp32[10]").bytes("minimal") == 4 * 2
+    assert trace(filled_and_doubled, "fp32[10, 3]").bytes("minimal") == 4 * (6 * 3 + 10 * 3)
+
+
 def test_known_rows_of_an_open_number_of_them_that_are_written_twice_count_once():
     torch = pytest.importorskip("torch")
 

@@ -459,6 +459,10 @@ class Recorder:
         """Whether a tensor's values are an example of what the program is given."""
         return bool(self._given) and _address(tensor) in self._given
 
+    def fills_part(self, tensor: Any, mask: Any) -> bool:
+        """Whether a mask of the program's own says which part of a tensor from outside is written."""
+        return self.known(mask) and not self.is_given(mask) and self.identities.is_from_outside(tensor)
+
     def spoil(self, tensor: Any) -> None:
         """Forget a tensor's values: data was written into it."""
         self._keep.append(tensor.untyped_storage())
@@ -612,9 +616,10 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         )
         mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
         targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
+        fills = traits.name == "masked_fill" and bool(mutated)
+        in_parts = traits.in_parts or (fills and recorder.fills_part(*args[:2]))
         results = tuple(
-            recorder.operand(out, recorder.wrote(out, in_place=id(out) in mutated, part=traits.in_parts))
-            for out in targets
+            recorder.operand(out, recorder.wrote(out, in_place=id(out) in mutated, part=in_parts)) for out in targets
         )
         in_place = bool(targets and args) and targets[0] is args[0]
         pointwise = traits.pointwise

@@ -152,7 +152,7 @@ def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if is_operand(value)]
     amount = maximum(*(value.elements for value in values)) if values else call.results[0].elements
-    named = named_elements(call) if call.name == "masked_scatter" else None
+    named = named_elements(call) if call.name.startswith("masked") else None
     amount = amount if named is None else int(named.sum())
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
     return _scattered(call, call.read(*values), amount, adds)
@@ -203,14 +203,14 @@ def _indexed(target: TensorOperand, indices: Sequence[TensorOperand | None]) -> 
 
 
 #: Operations that write elements, each at a place of its own.
-OF_ELEMENTS = ("scatter", "scatter_add", "scatter_reduce", "put", "masked_scatter")
+OF_ELEMENTS = ("scatter", "scatter_add", "scatter_reduce", "put", "masked_scatter", "masked_fill")
 #: Tensors of more elements are not looked at place by place.
 _LARGEST_TARGET = 2**22
 
 
 def is_replacing(call: Call) -> bool:
     """Whether what a call with indices writes is new, and nothing is read of what was there."""
-    new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put", "masked_scatter")
+    new = call.name in ("index_copy", "index_fill", "index_put", "scatter", "put", "masked_scatter", "masked_fill")
     return new and not (call.get("accumulate") or call.get("reduce"))
 
 
@@ -233,7 +233,7 @@ def named_elements(call: Call) -> Any:
     out = call.results[0]
     if call.name not in OF_ELEMENTS or not all(type(n) is int for n in out.shape) or not out.rank:
         return None
-    if call.name == "masked_scatter":
+    if call.name.startswith("masked"):
         chosen = known_mask(call.args[1])
         return None if chosen is None else np.broadcast_to(chosen, out.shape)
     indices = call.args[1 if call.name == "put" else 2]

@@ -11,6 +11,7 @@ from roofline.frozen import replace
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.rules.moving import named_elements, scattered
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
 from roofline.work import Op, Work
@@ -44,6 +45,8 @@ def known(call: Call) -> Priced:
 
 def _chosen(call: Call) -> Priced:
     """A choice between tensors or numbers: where the mask is known, no more of each is needed than it takes."""
+    if call.in_place and "[+" in call.writes[0].ident and named_elements(call) is not None:
+        return scattered(call)
     op = call.elementwise("where")
     mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
     sides = sides or [(side, taken) for side, taken in zip(call.args[1:], (True, False), strict=False)]
