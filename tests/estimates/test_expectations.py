@@ -402,6 +402,32 @@ def test_a_convolution_is_its_implicit_product_and_says_so() -> None:
     assert any("implicit products" in line for line in answer.assumptions)
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("fft(fp32[4096])", "fft"),
+        ("cumsum(bf16[M, 4096])", "scan"),
+        ("topk(bf16[M, 4096], k=8)", "sort"),
+        ("attention(fp32[1, 64, 32, 128], fp32[1, 64, 8, 128], fp32[1, 64, 8, 128])", "prefill attention in fp32"),
+    ],
+)
+def test_nothing_is_promised_of_a_kind_of_kernel_that_was_not_measured(line: str, kind: str) -> None:
+    found = bound(line, on="h100", estimate=True, **{"M": 4096} if "M" in line else {}).expectation
+    assert found.in_words().startswith(f"no expectation: no constants of vllm are known for {kind}, so only the bound")
+    assert found.to_dict()["time"] is None
+
+
+@pytest.mark.parametrize("line", ["softmax(bf16[B, 4096])", "conv(bf16[B, 58, 58, 64], bf16[3, 3, 64, 64])"])
+def test_no_share_is_promised_where_another_kind_of_kernel_stands_in(line: str) -> None:
+    """Rows of norms and products were measured, none of softmax or convolution."""
+    for found in (bound(line, on="h100", estimate=True, B=sizes).expectation for sizes in (32, [32, 64])):
+        assert "extrapolated" in found.in_words()
+        assert "80%" not in found.in_words()
+        assert found.to_dict()["coverage"] is None
+    product = bound("bf16[16, 8192] @ bf16[8192, 8192]; softmax(bf16[16, 64])", on="h100")
+    assert "80%" in estimated(product).expectation.in_words(), "a tenth of the time may stand so"
+
+
 @pytest.mark.parametrize("kind", ["mamba", "lfm2", "recurrent_gemma"])
 def test_a_convolution_of_each_channel_is_no_product(kind: str) -> None:
     """Layers with a state have one before their recurrence."""

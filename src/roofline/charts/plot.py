@@ -536,7 +536,7 @@ def _whiskers(answer: Bound, machines: Sequence[Machine], by: Estimator) -> Iter
 
 
 def _interval(found: Any) -> str:
-    return f"{_seconds(found.value)} ({_seconds(found.low)} to {_seconds(found.high)}, 80%)"
+    return f"{_seconds(found.value)} ({_seconds(found.low)} to {_seconds(found.high)}, {found.holds})"
 
 
 def _seconds(time: Any) -> str:

@@ -166,7 +166,7 @@ class KernelConstants:
     source: str = ""
     transferred_from: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
-    #: The format of the steps that were measured and that of those it stands for, where they differ.
+    #: The format of steps, or the kind of kernel, that was measured and the one that it stands for, where they differ.
     stand_in: tuple[str, ...] = ()
     other_model: Mapping[str, float] = field(default_factory=dict)
 

@@ -91,6 +91,8 @@ MOST_UNKNOWN = 0.1
 WITH_GRAPHS = ("NVIDIA",)
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
+#: Kinds whose kernels pass over their data several times, or in steps that wait for each other: none was measured.
+UNMEASURED = ("fft", "recurrence", "scan", "selection", "sort")
 #: Kernels whose constants, of a path, stand in for a kind without any: a softmax reads, reduces and writes rows as a
 #: norm does.
 STAND_INS = {"softmax": ("norm", "input_layernorm")}
@@ -151,6 +153,19 @@ class KernelEstimate:
 
     def __repr__(self) -> str:
         return f"<KernelEstimate {self.in_words()}>"
+
+    @property
+    def stand_in(self) -> tuple[str, ...]:
+        """The kind of kernel that was measured and the kind that it stands for, where these differ."""
+        if self.source is None:
+            return ()
+        as_product = any(_kind(part.op) == "convolution" for part in self.run.parts)
+        return (self.source.kernel, "convolution") if as_product else self.source.stand_in
+
+    @property
+    def holds(self) -> str:
+        """What its interval holds: 80%; ``extrapolated`` where none of its kind was measured."""
+        return interval_told({}, (), self.stand_in)
 
     def in_words(self) -> str:
         """Its name, the expected time with its interval, and whose constants that is by."""
@@ -263,20 +278,34 @@ class Expectation:
         seen = transfer(source.kernel, moved)
         if told and seen is not None and seen.kernel != main.run.kernel:  # a kind that was not tried on other chips
             told += f", measured of {kernel_in_words(seen.kernel)} only"
-        return f"{times} ({ends}, 80%; constants of {main.basis}{source.told}{moved and f' ({moved})'}{told})"
+        origin = f"{main.basis}{source.told}{moved and f' ({moved})'}"
+        return f"{times} ({ends}, {self.holds}; constants of {origin}{told})"
 
     @property
     def coverage(self) -> float | None:
-        """The share of runs that its interval holds: 80%, or what those of a framework's steps held if far fewer."""
-        return share_held(self.framework_errors, self.outside, self.stand_in)
+        """The share of runs that its interval holds: 80%, or what those of a framework's steps held if far fewer.
+
+        None in a format, or of a kind of kernel, that no run was measured of.
+        """
+        return share_held(self.framework_errors, self.outside, self._whose)
 
     @property
     def holds(self) -> str:
         """What its interval holds: 80%, or how many runs of a framework's steps where these are far fewer.
 
-        ``extrapolated`` in a format that no run was measured in.
+        ``extrapolated`` in a format, or of a kind of kernel, that no run was measured of.
         """
-        return interval_told(self.framework_errors, self.outside, self.stand_in)
+        return interval_told(self.framework_errors, self.outside, self._whose)
+
+    @property
+    def _whose(self) -> tuple[str, ...]:
+        """What was measured and what it stands for, where its steps, or over a tenth of its kernels, were not."""
+        if self.framework:
+            return self.stand_in
+        borrowed = [one for one in self.kernels if one.stand_in]
+        if not borrowed or not decided(sum(one.value for one in borrowed) > MOST_UNKNOWN * self.kernel_time):
+            return ()
+        return borrowed[0].stand_in
 
     @property
     def constants(self) -> str:
@@ -369,7 +398,7 @@ def assumptions_of(expected: Sequence[Expectation]) -> tuple[Assumption, ...]:
         elif one.source.transferred_from:
             whose = f"{one.basis} ({one.source.transferred_from})"
             said[f"expected: {one.run.kernel.replace('_', ' ')} by constants of {whose}"] = None
-    if any(_kind(part.op) == "convolution" for _, one in kernels if one.source for part in one.run.parts):
+    if any(one.stand_in[1:] == ("convolution",) for _, one in kernels):
         said["expected: convolutions as their implicit products; the error is that of products"] = None
     before = sum(_longest(one.parts.get("quantise", 0.0) * one.run.repeat) for _, one in kernels if one.source)
     if before:
@@ -617,9 +646,9 @@ class Estimator:
         return one.library != self.library, one.version != self.version, bool(one.version)
 
     def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
-        """Constants of this kind of kernel: of its format and path; attention in half precision over the same cache."""
-        attends = "attention" in run.kernel or "latent" in run.kernel
-        for dtype in (run.dtype, "bf16") if attends else (run.dtype,):
+        """Constants of this kind of kernel: of its format and path; of attention in 8 bits, that in half precision."""
+        eight_bits = run.dtype == "fp8" and ("attention" in run.kernel or "latent" in run.kernel)
+        for dtype in (run.dtype, "bf16") if eight_bits else (run.dtype,):
             for path in self._paths(run, dtype):
                 forms = dict.fromkeys((dtype, "any"))
                 if found := [one for form in forms for one in self.records_of(run.kernel, dtype=form, path=path)]:
@@ -679,7 +708,7 @@ def _standing_in(record: KernelConstants, kernel: str) -> KernelConstants:
     low, high = seen.interval if seen is not None else record.interval[0]
     interval = ((min(low, *(ends[0] for ends in record.interval)), max(high, *(ends[1] for ends in record.interval))),)
     error = seen.error if seen is not None else record.error
-    known = replace(record, kernel=kernel, interval=interval, edges=(), error=error)
+    known = replace(record, kernel=kernel, interval=interval, edges=(), error=error, stand_in=(record.kernel, kernel))
     return replace(known, transferred_from=", ".join(filter(None, (f"{record.kernel}s", record.transferred_from))))
 
 
@@ -736,7 +765,10 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
             wrong = f"nothing is expected of {op.where or op.name}, whose shapes are not known"
             raise InputError(wrong, hint="name a model, or give its config.json")
         make = KERNEL_RUNS.get(kind)
-        runs.append(_element_run(group) if make is None else make(group))
+        if kind in UNMEASURED:
+            runs.append(KernelRun(kind, "any", "", {}, group))
+        else:
+            runs.append(_element_run(group) if make is None else make(group))
     moved = sum(run.bytes * run.repeat for run in runs)
     if not runs or decided(moved == maximum(*(run.bytes for run in runs))):  # one kernel, once
         return runs

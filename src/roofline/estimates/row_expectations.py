@@ -67,7 +67,7 @@ class RowExpectations:
 
     ``value``, ``low`` and ``high`` have the shape that the sizes broadcast to. ``estimator`` has the constants.
     ``held`` has the share of runs that the intervals hold, by its words: other than 80% where they held far fewer,
-    None of a format in which none was measured.
+    None of a format, or a kind of kernel, in which none was measured.
     """
 
     value: Any
@@ -131,6 +131,7 @@ def expect_rows(
     every = np.arange(int(np.prod(shape)))
     found = np.full((3, every.size), np.nan)
     parts: list[Any] = []
+    held: dict[str, float | None] = {}
     waiting = [every[start : start + ROWS_AT_ONCE] for start in range(0, every.size, ROWS_AT_ONCE)][::-1]
     while waiting:
         rows = waiting.pop()
@@ -140,6 +141,7 @@ def expect_rows(
         try:
             one = of_operations(asked.vary(sizes=sizes, raw=raw).answer())
             decided(one.is_known)
+            held |= {one.holds: one.coverage} if decided(one.is_known) else {}
         except DecidedApart as apart:
             holds = np.broadcast_to(apart.holds, rows.shape)
             waiting += [rows[~holds], rows[holds]]
@@ -148,7 +150,7 @@ def expect_rows(
             found[:, rows] = np.stack([np.broadcast_to(each, rows.shape) for each in (one.value, one.low, one.high)])
             parts.append(one)
     value, low, high = (each.reshape(shape) for each in found)
-    return RowExpectations(value, low, high, library, in_sentences(parts))
+    return RowExpectations(value, low, high, library, in_sentences(parts), held=held or {"80%": MADE_TO_HOLD})
 
 
 def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1,)) -> RowExpectations:

@@ -146,7 +146,7 @@ class MeasuredPoint:
         ends = " to ".join(format_quantity(end, "s") for end in (found.low, found.high))
         of = f"{times:.2g} times" if slower else f"{format_percent(times)} of"
         usual = format_quantity(found.value, "s")
-        return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, 80%)"
+        return f"{'slower' if slower else 'faster'} than its kind usually is: {of} {usual} ({ends}, {found.holds})"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
