@@ -8,6 +8,7 @@ from roofline.cli import main
 from roofline.models import load as load_model
 from roofline.quantity import format_number
 from roofline.rendering.terminal import as_text
+from roofline.sections import Table
 
 MODELS, CHIPS = ["llama-3-8b", "llama-3-70b"], ["h100:8", "h200:8", "b200:8"]
 
@@ -56,6 +57,21 @@ def test_the_headline_names_the_best_of_each_model_and_by_how_much() -> None:
         first, second = sorted(float(each.decode.lower) for each in part.answers)[:2]
         assert f"h200:8 comes next and takes {format_number(second / first, 3)}x as long" in said
     assert "* best of its model" in said
+
+
+def test_one_line_says_once_who_leads_and_counts_many_answers() -> None:
+    found = llm([*MODELS, "llama-2-13b"], on=CHIPS, batch=8, context=4096)
+    said = found.one_line()
+    assert said.startswith("SideBySide: all 3 models: b200:8 has the lowest floor of 9 answers; DOES NOT FIT on ")
+    assert len(said) < 160
+
+
+def test_the_rate_of_a_format_stands_with_the_machine_where_models_have_others() -> None:
+    found = llm(["llama-3-8b", "llama-2-13b"], on=["h100", "a100"], context=1024)  # bf16, and fp16
+    by_work, machines = (part for part in found.fact_tables() if isinstance(part, Table))
+    assert not any("matrix" in column.name for column in by_work.columns)
+    rates = {column.name: str(cell) for column, cell in zip(machines.columns, machines.rows[1].cells, strict=True)}
+    assert {rates["matrix bf16"], rates["matrix fp16"]} == {"312 TFLOP/s"}
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -105,6 +105,9 @@ FEWEST_SHARED = 0.25
 #: Operations of a phase that are shown, and letters of several subjects that are named.
 SHOWN, LONGEST_SUBJECT = 16, 60
 
+#: Answers that one line names.
+FEW = 8
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SideBySide(Answer):
@@ -343,12 +346,17 @@ class SideBySide(Answer):
         return float(value)
 
     def one_line(self) -> str:
-        """Who is fastest, on what it does not fit, and who is not ranked."""
-        out = [f"; {each[0].upper()} on {who}" for who, each in zip(self.names, self.obstacles, strict=True) if each]
-        out += [f"; NOT RANKED: {who}" for who, decided in zip(self.names, self.decided, strict=True) if not decided]
+        """Who is fastest, on what it does not fit, and who is not ranked; many are counted."""
+        out: dict[str, list[str]] = {}
+        for who, obstacle, decided in zip(self.names, self.obstacles, self.decided, strict=True):
+            if obstacle:
+                out.setdefault(f"{obstacle[0].upper()} on ", []).append(who)
+            if not decided:
+                out.setdefault("NOT RANKED: ", []).append(who)
         ranks = self.ranked and not self.is_even and len(set(self.policies)) == 1
         first = f"{self.lead} of " if ranks else ""
-        return f"SideBySide: {first}{', '.join(self.names)}{''.join(out)}"
+        said = [f"{first}{_few(self.names)}", *(f"{each}{_few(names)}" for each, names in out.items())]
+        return f"SideBySide: {'; '.join(said)}"
 
     @property
     def subject(self) -> str:
@@ -1340,6 +1348,11 @@ def _alike(names: Sequence[str], one: str, several: str) -> str:
     ('h200 is the cheapest', 'a, b and c alike lead')
     """
     return f"{in_a_row(names)} alike {several}" if len(names) > 1 else f"{names[0]} {one}"
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names where they are few, else how many answers they are."""
+    return ", ".join(names) if len(names) <= FEW else f"{len(names)} answers"
 
 
 def _lead(one: SideBySide) -> str:

@@ -98,11 +98,17 @@ class SideBySideByWork(SideBySide):
 
     def verdicts(self) -> list[str]:
         """Who has the best of the headline about each work, once for works of which the same is said."""
+        return self._said_once(SideBySide.verdicts)
+
+    def _said_once(self, of: Callable[[SideBySide], Iterable[str]]) -> list[str]:
+        """What is said of each work that several answers are about, once for works of which the same is said."""
         found: dict[str, list[str]] = {}
         for work, part in self.parts.items():
-            for said in part.verdicts() if len(part.names) > 1 else ():
+            for said in of(part) if len(part.names) > 1 else ():
                 found.setdefault(said, []).append(work)
-        return [f"{in_a_row(works)}: {said}" for said, works in found.items()]
+        all_of_them = f"all {len(self.parts)} {'models' if self.kind == 'model' else 'amounts'}"
+        every = len(self.parts) if len(self.parts) > 2 else 0
+        return [f"{all_of_them if len(at) == every else in_a_row(at)}: {said}" for said, at in found.items()]
 
     def cheapest(self) -> Iterator[str]:
         """Where each work costs least."""
@@ -121,7 +127,9 @@ class SideBySideByWork(SideBySide):
     @property
     def lead(self) -> str:
         """Who has the best of the headline about each work, in words."""
-        return "; ".join(f"{by}{one.lead}" for by, one in self.of_each_policy() if one.fastest)
+        return "; ".join(
+            self._said_once(lambda part: [f"{by}{one.lead}" for by, one in part.of_each_policy() if one.fastest])
+        )
 
     def fact_tables(self) -> Iterator[Section]:
         """A row an answer, those about one work below each other; what machines have, and what is the same of all."""
@@ -130,15 +138,15 @@ class SideBySideByWork(SideBySide):
             cells["fits"] = ["yes" if fits else "no" for fits in self.fitting]
         kept = (self.headline, TIMES_THE_LEAST)
         alike = {name: each for name, each in cells.items() if name not in kept and len({*map(str, each)}) == 1}
-        of_place = {n: each for n, each in cells.items() if n not in (*kept, *alike) and self._is_of_place(each)}
+        of_place = {n: each for n, each in cells.items() if n not in (*kept, *alike) and self._is_of_place(n, each)}
         own = {name: each for name, each in cells.items() if name not in alike and name not in of_place}
         order = [at for work in self.parts for at in _positions(self.works, work)]
         rows = [Row((self.works[at], self.places[at], *(each[at] for each in own.values()))) for at in order]
         heads = (Column(self.kind), Column("on"))
         yield Table((*heads, *(Column(name, "right", "words") for name in own)), rows, FACTS)
         if of_place:
-            first = [self.places.index(place) for place in dict.fromkeys(self.places)]
-            rows = [Row((self.places[at], *(each[at] for each in of_place.values()))) for at in first]
+            there = dict.fromkeys(self.places)
+            rows = [Row((place, *(self._there(place, each) for each in of_place.values()))) for place in there]
             yield from (BLANK, Sentences([f"the same whatever the {self.kind}"], "quiet"))
             yield Table((Column("on"), *(Column(name, "right", "words") for name in of_place)), rows, MACHINES)
             yield BLANK
@@ -146,12 +154,21 @@ class SideBySideByWork(SideBySide):
             said = ", ".join(f"{name} {each[0]}" for name, each in alike.items())
             yield Sentences([f"the same of all: {said}"], "quiet")
 
-    def _is_of_place(self, cells: Sequence[Cell]) -> bool:
-        """Whether a fact is the same for all works on a machine, and several run there."""
+    def _is_of_place(self, name: str, cells: Sequence[Cell]) -> bool:
+        """Whether a fact is the same for all works on a machine, and several run there.
+
+        The rate of a format is so too where works of other formats lack it.
+        """
+        is_rate = any(fact is not None and fact.unit in ("FLOP/s", "B/s") for fact in self.facts.get(name, ()))
         said: dict[str, list[str]] = {}
         for place, cell in zip(self.places, cells, strict=True):
             said.setdefault(place, []).append(str(cell))
-        return all(len(each) > 1 and len({*each}) == 1 for each in said.values())
+        return all(len(each) > 1 and len({*each} - ({""} if is_rate else set())) <= 1 for each in said.values())
+
+    def _there(self, place: str, cells: Sequence[Cell]) -> Cell:
+        """A fact of a machine, by the works that have it."""
+        found = [cell for where, cell in zip(self.places, cells, strict=True) if where == place]
+        return next((cell for cell in found if str(cell)), "")
 
     def operation_sections(self) -> Iterator[Section]:
         """None, and of which answers they stand side by side."""
