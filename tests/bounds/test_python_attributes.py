@@ -114,6 +114,21 @@ def test_a_question_over_many_rows_keeps_its_sizes_and_draws(over: str | None) -
     assert max(len(each.x) for each in drawn.lines) < 1000
 
 
+def test_an_answer_over_sizes_draws_time_where_throughput_is_flat_and_says_from_which_size_on_it_flips() -> None:
+    sizes = {"B": np.array([1, 4, 16, 64]), "S": 1024, "T": 1024, "N": 32, "H": 128}
+    line = "attention(bf16[B, S, N, H], bf16[B, T, N, H], bf16[B, T, N, H], causal)"
+    flat = roofline.bound(line, on="a100", sizes=sizes)
+    assert flat.plot().kind == "time"
+    assert "4 configurations, tensor binds in all; to_pandas() lists each" in str(flat)
+    batches = np.array([256, 64, 8, 128])  # in no order
+    rising = roofline.bound("bf16[B, D] * bf16[D, F]", on="a100", B=batches, D=8192, F=8192)
+    assert rising.plot().kind == "throughput"
+    flips = min(int(b) for b, by in zip(batches, rising.bound_by, strict=True) if by == "tensor")
+    assert f"4 configurations: hbm binds up to B = 128, tensor from B = {flips}; to" in str(rising)
+    grid = roofline.bound("bf16[B, D] * bf16[D, F]", on="a100", B=batches[:, None], D=np.array([64, 8192]), F=8192)
+    assert "8 configurations: tensor binds in 1, hbm binds in 7; to_pandas() lists each" in str(grid)
+
+
 def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> None:
     layer = roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=1, D=1024, F=512)
     for word in ("memory_bound", "is_compute_bound"):

@@ -706,7 +706,7 @@ class Bound(Measurable, Comparable):
         if isinstance(self.bound_by, Codes):
             count = self.bound_by.codes.size
             fit = self.footprint.of_which() if self.footprint else ""
-            return f"Bound: {count} configurations{fit}, {format_amount(self.lower, 's')} at best on {self.target}"
+            return f"Bound: {count:,} configurations{fit}, {format_amount(self.lower, 's')} at best on {self.target}"
         if self.bound_by is None:
             return f"Bound: lower {self.lower} on {self.target}"
         times = f"{format_amount(self.lower, 's')} at best, {format_amount(self.upper, 's')} at worst"
@@ -780,8 +780,36 @@ def bounds_in_words(answer: Bound) -> list[str]:
         lines += _cost_in_words(answer.cost)
     if is_array(answer.lower):
         fit = answer.footprint.of_which() if answer.footprint else ""
-        lines.append(f"{answer.lower.size} configurations{fit}; {either('`roofline sweep`', 'to_pandas()')} lists each")
+        lists = f"{either('`roofline sweep`', 'to_pandas()')} lists each"
+        lines.append(f"{answer.lower.size:,} configurations{fit}{_what_binds_where(answer)}; {lists}")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+def _what_binds_where(answer: Bound) -> str:
+    """What binds in how many configurations; over one size from which of its values on.
+
+    >>> from roofline import bound
+    >>> sizes = {"B": [1, 64, 256, 512], "D": 8192, "F": 8192}
+    >>> bounds_in_words(bound("bf16[B, D] * bf16[D, F]", on="a100", sizes=sizes))[1]
+    '4 configurations: hbm binds up to B = 64, tensor from B = 256; to_pandas() lists each'
+    """
+    import numpy as np
+
+    codes = answer.bound_by.codes.ravel()
+    names, counts = np.unique(codes, return_counts=True)
+    if len(names) == 1:
+        return f", {answer.bound_by.names[names[0]]} binds in all"
+    varying = {name: size.ravel() for name, size in answer.sizes.items() if is_array(size)}
+    said = [f"{answer.bound_by.names[each]} binds in {count:,}" for each, count in zip(names, counts, strict=True)]
+    for name, values in varying.items() if len(varying) == 1 else ():
+        order = np.argsort(values, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order])) + 1
+        if len(starts) < len(names):  # none binds again after another
+            last = values[order[starts[0] - 1]]
+            said = [f"{answer.bound_by.names[codes[order[0]]]} binds up to {name} = {format_number(last)}"]
+            runs = [(codes[order[at]], values[order[at]]) for at in starts]
+            said += [f"{answer.bound_by.names[each]} from {name} = {format_number(value)}" for each, value in runs]
+    return f": {', '.join(said)}"
 
 
 def _cost_in_words(cost: MillionCost) -> list[str]:

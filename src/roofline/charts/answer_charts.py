@@ -42,6 +42,9 @@ MOST_POINTS = 12
 #: What people call a picture of a figure over two sizes: the first of its maps.
 _HEAT_MAPS = ("heatmap", "heat_map", "heat map", "heat", "map", "grid", "surface")
 
+#: Rates that differ by less than this share are a flat line.
+FLAT = 0.01
+
 #: Sizes at which a curve is drawn, beside those that were asked where they are not too many.
 POINTS_OF_CURVE, MOST_SIZES = 120, 1000
 
@@ -99,7 +102,7 @@ def _of_bound(answer: Bound) -> dict[str, Picture]:
         if has_rate and _in_pairs(answer):
             return {"roofline": partial(rows_roofline, answer)}
         by = getattr(answer.expectation, "estimator", None)
-        return _over_a_size(asked, asked.sizes, estimate=by, has_rate=has_rate)
+        return _over_a_size(asked, asked.sizes, estimate=by, has_rate=has_rate, rates=answer.attainable)
     expected = _of_expectation(answer)
     timed = [part for part in answer.ops if part.flops and part.bytes]
     if not answer.is_rate_only and not timed:
@@ -140,12 +143,13 @@ def _expected_kernels(answer: Any) -> Chart:
 
 
 def _over_a_size(
-    asked: Any, sizes: Mapping[str, Any], machines: Sequence[Any] = (), *, estimate: Any = None, has_rate: bool = True
-) -> dict[str, Picture]:
+    asked: Any, sizes: Mapping[str, Any], machines: Sequence[Any] = (), *,
+    estimate: Any = None, has_rate: bool = True, rates: Any = None,
+) -> dict[str, Picture]:  # fmt: skip
     """Throughput and time over the size with the most values, a curve for each combination of the others.
 
     On the machine that was asked, or on several ``machines``; what to ``estimate`` is drawn too. Where no throughput is
-    known (``has_rate``) the time alone.
+    known (``has_rate``) the time alone; where all ``rates`` are the same the time first, as throughput is a flat line.
     """
     values = {name: sorted(set(map(int, size.ravel().tolist()))) for name, size in sizes.items() if is_array(size)}
     if not values:
@@ -156,8 +160,9 @@ def _over_a_size(
     given: dict[str, Any] = {name: values.get(name, size) for name, size in sizes.items()}
     on, chosen = list(machines) or asked.machine, asked.conventions.changes()
     draw = partial(plot, asked.text, on=on, sizes=given, vary=over, estimate=estimate or "", **chosen)
-    kinds = ("throughput", "time") if has_rate else ("time",)
-    return {kind: partial(draw, kind=kind) for kind in kinds}
+    is_flat = is_array(rates) and rates.size > 1 and rates.max() <= (1 + FLAT) * rates.min()
+    kinds = ("time", "throughput") if is_flat else ("throughput", "time")
+    return {kind: partial(draw, kind=kind) for kind in kinds if has_rate or kind == "time"}
 
 
 def _step(asked: Any, name: str) -> int:
@@ -189,7 +194,8 @@ def _of_sweep(table: Any) -> dict[str, Picture]:
     except InputError:  # the last row has no figures
         lacks = ""
     given = {**sizes, **table.formulas}
-    return _over_a_size(table.question, given, machines, estimate=table.estimator, has_rate=not lacks)
+    rates = None if machines or "attainable" not in table.columns else table["attainable"]
+    return _over_a_size(table.question, given, machines, estimate=table.estimator, has_rate=not lacks, rates=rates)
 
 
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
