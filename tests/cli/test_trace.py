@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import roofline
 from roofline.cli import main
 from roofline.quantity import format_amount
 
@@ -407,6 +409,24 @@ def test_the_time_at_best_stands_before_the_modules(capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert text.index("at best ") < text.index("parameters")
     assert ", memory-bound (hbm), on NVIDIA H100" in text.splitlines()[2]
+
+
+def test_python_shows_the_modules_that_the_command_shows(capsys: pytest.CaptureFixture[str], model: str) -> None:
+    answer = roofline.trace(runpy.run_path(model)["build"](), "fp32[1, 3, 16, 16]", on="1080ti", estimate=True)
+    _, said = run(capsys, f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "--on", "1080ti", "--estimate")
+    assert str(answer).partition("assumes")[0] == said.out.partition("assumes")[0]
+    assert str(answer).rpartition("\n\n")[2] == said.out.rstrip().rpartition("\n\n")[2]
+    frame = answer.to_pandas("modules").set_index("module")
+    assert frame.loc["Sequential", "op_by_op"] == pytest.approx(answer.op_by_op)
+    assert frame.loc[["0", "1", "3"], "op_by_op"].sum() == pytest.approx(answer.op_by_op)
+
+
+def test_what_is_missing_is_named_beside_the_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "step.py"
+    path.write_text("import jax.numpy as jnp\n\ndef step(x):\n    return jnp.linalg.svd(x)[1].sum()\n")
+    _, said = run(capsys, f"{path}:step", "--input", "fp32[64, 64]", "--on", "v5e")
+    assert re.search(r"^  at least .*, on TPU v5e; not counted: svd x1", said.out, re.M)
+    assert said.out.count("iterates until it converges") == 1
 
 
 @pytest.mark.parametrize("own", ['"fp32[B, 64]"', "(torch.randn(8, 64),)", "torch.randn(8, 64)"])

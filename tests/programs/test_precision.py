@@ -53,6 +53,20 @@ def test_a_product_in_jax_runs_as_its_precision_says(precision: Any, on: str, fi
     assert ("products of fp32 run as " in str(found.assumptions)) == (dtype != "fp32")
 
 
+@pytest.mark.parametrize(("on", "said"), [("v5e", ["bf16 (1 ", "6 passes of bf16 (2 "]), ("a100", ["tf32 (1 "])])
+def test_of_products_in_several_precisions_each_says_which(on: str, said: list[str]) -> None:
+    def step(a: Any, b: Any) -> Any:
+        return jax.numpy.dot(jax.numpy.dot(jax.numpy.dot(a, b), b, precision="highest"), b, precision="highest")
+
+    x = jax.ShapeDtypeStruct((64, 64), jax.numpy.float32)
+    lines = [line for line in roofline.trace(step, x, x, on=on).assumptions if "JAX's precision" in line]
+    count = {1: "524 kFLOP", 2: "1.05 MFLOP"}
+    assert [line.partition(" run as ")[2].partition(": ")[0] for line in lines] == [
+        f"{each}products, {count[int(each[-2])]}" for each in said
+    ]
+    assert all("test_precision.py:" in line for line in lines)
+
+
 def test_products_on_a_chosen_unit_stay_in_what_it_has() -> None:
     x = jax.ShapeDtypeStruct((N, N), jax.numpy.float32)
     program = roofline.trace(lambda a, b: jax.numpy.dot(a, b, precision="highest"), x, x, frontend="jax")

@@ -265,6 +265,7 @@ class Bound(Measurable, Comparable):
         ``math``, ``comms``  seconds of the arithmetic, and of the busiest link or the hops
         ``plan``        how a sharded program is done: its collectives; ``plans`` every plan, best first
         ``question``    what was asked; ask it again with something changed
+        ``program``     the traced program whose operations these are; None of a line
 
     A formula is an expression of sympy. A size in it is a symbol that is positive and whole, so that a name alone is
     another symbol: ``subs({"B": 64})`` changes nothing. :meth:`compile` takes sizes by name.
@@ -305,6 +306,7 @@ class Bound(Measurable, Comparable):
     expectation: Any = None
     measured: float | None = None
     cost: MillionCost | None = None
+    program: Any = None
 
     def __post_init__(self) -> None:
         if is_array(self.lower):
@@ -587,7 +589,13 @@ class Bound(Measurable, Comparable):
         return self.sections(in_full=True)
 
     def sections(self, advice: Sequence[Section] = (), *, in_full: bool = False) -> Iterator[Section]:
-        """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed."""
+        """A row a resource with its bar, the bounds in words, operations, ``advice``, plans, and what was assumed.
+
+        Of a traced program its modules stand first, as on a command line.
+        """
+        if self.program is not None and not in_full:
+            yield from self.program.sections_under(self, advice)
+            return
         yield from (Headline(self.expression, f"on {self.target}"), BLANK)
         yield from () if self.footprint is None else self.footprint.misfit()
         yield from caveats(self.assumptions)
@@ -612,6 +620,11 @@ class Bound(Measurable, Comparable):
 
     def steps(self) -> dict[str, Bound]:
         return {"": self}
+
+    def tables_as_data(self) -> Mapping[str, Table]:
+        """Those of any answer; of a traced program also ``modules``, a row each with all that is in it."""
+        found = Comparable.tables_as_data(self)
+        return found if self.program is None else {**found, "modules": self.program.modules_under(self)}
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """Over arrays a row for each of their entries: sizes that vary, times, what binds.
@@ -766,7 +779,7 @@ def bounds_in_words(answer: Bound) -> list[str]:
     if len(answer.ops) > 1:
         line += f", {format_amount(answer.op_by_op, 's')} if each operation overlaps within itself"
     if answer.incomplete:
-        line = f"at least {low}, for what could be timed: see incomplete below"
+        line = f"at least {low}, for what could be timed; {missing_in_words(answer.incomplete)}"
     if not is_array(answer.lower) and answer.flops and answer.attainable is not None:
         reached = "" if answer.utilisation is None else f", {format_percent(answer.utilisation)} of peak"
         line += f" · {format_amount(answer.attainable, 'FLOP/s')}{reached}"
@@ -783,6 +796,21 @@ def bounds_in_words(answer: Bound) -> list[str]:
         lists = f"{either('`roofline sweep`', 'to_pandas()')} lists each"
         lines.append(f"{answer.lower.size:,} configurations{fit}{_what_binds_where(answer)}; {lists}")
     return [*lines, *_communication_against_arithmetic(answer), *_ridge(answer)]
+
+
+#: Gaps that are named before the table of what an answer is made of.
+_FEW_GAPS = 3
+
+
+def missing_in_words(gaps: Sequence[str]) -> str:
+    """What an answer leaves out, in short: ``not counted: svd x1``; the whole lines stand under *incomplete*.
+
+    >>> missing_in_words(["not counted: svd x1 (iterates until it converges): FLOPs unknown, 49.4 kB"])
+    'not counted: svd x1 (see incomplete below)'
+    """
+    said = "; ".join(line.partition(" (")[0].partition("; ")[0] for line in gaps[:_FEW_GAPS])
+    more = f" and {len(gaps) - _FEW_GAPS} more" if len(gaps) > _FEW_GAPS else ""
+    return f"{said}{more} (see incomplete below)"
 
 
 def _what_binds_where(answer: Bound) -> str:

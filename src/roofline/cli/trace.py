@@ -142,8 +142,9 @@ def trace_command(
     several = len(machines) > 1
     if drawn:
         from roofline.charts.roofline_charts import program_roofline
+        from roofline.programs.tables import time_at_best
 
-        show(_before_facts(bound) if several else [next(traced.sections()), *_time(bound)])
+        show(_before_facts(bound) if several else [next(traced.sections()), *time_at_best(bound)])
         show_chart(bound.plot() if several else program_roofline(bound), output, None)
     elif as_json or (output or "").endswith(".json"):
         plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
@@ -287,8 +288,6 @@ def _operations(
     if several:
         said = [part for part in _before_facts(bound) if not isinstance(part, Headline)]
         yield from said[: -1 if said[-1] is BLANK else None]
-    elif bound is not None:
-        yield from _time(bound)
     yield from rest
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
@@ -304,18 +303,6 @@ def _before_facts(bound: Any) -> list[Section]:
     from roofline.sections import Table
 
     return [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
-
-
-def _time(bound: Any) -> Iterator[Section]:
-    """What does not fit, and the time at best, where it is a number."""
-    from roofline.quantity import format_amount
-    from roofline.sections import BLANK, Sentences
-    from roofline.sizes import is_symbol
-
-    if not is_symbol(bound.lower):
-        yield from (BLANK, *([] if bound.footprint is None else bound.footprint.misfit()))
-        time = f"at best {format_amount(bound.lower, 's')}, {bound.kind} ({bound.bound_by})"
-        yield Sentences([f"{time}, on {bound.target}"])
 
 
 def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:

@@ -26,7 +26,11 @@ from typing import Any
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import PASSES
+from roofline.quantity import format_amount
 from roofline.work import Key, Op, Work
+
+#: Lines of a program that are named.
+_FEW = 3
 
 _FP32, _ALLOWED = Key("flops", "matrix", "fp32"), "fp32_as"
 
@@ -54,17 +58,31 @@ def allowing(op: Op, products: Products) -> Op:
 
 def multiplied_on(ops: Sequence[Op], machine: Machine) -> tuple[tuple[Op, ...], tuple[str, ...]]:
     """Operations on a machine, products of fp32 as they may run there; and what is said of it."""
-    found, said = [], dict[str, None]()
+    found, said = [], dict[str, list[Op]]()
     for op in ops:
         taken = _taken(op.options[_ALLOWED], machine) if _ALLOWED in op.options else None
         if taken is not None:
+            times = f"{taken.passes} passes of " if taken.passes > 1 else ""
+            said.setdefault(f"{taken.why}: products of fp32 run as {times}{taken.format}", []).append(op)
             work = dict(op.work.items())
             run = Work({_FP32._replace(dtype=taken.format): work.pop(_FP32) * taken.passes})
             op = replace(op, work=Work(work) + run)
-            times = f"{taken.passes} passes of " if taken.passes > 1 else ""
-            said[f"{taken.why}: products of fp32 run as {times}{taken.format}"] = None
         found.append(op)
-    return tuple(found), tuple(said)
+    several = len(said) + any(_FP32 in op.work for op in found) > 1
+    return tuple(found), tuple(f"{line}{_which(those) if several else ''}" for line, those in said.items())
+
+
+def _which(ops: Sequence[Op]) -> str:
+    """Which products run so, where others do not: how many, their FLOPs, and in which lines of the program.
+
+    >>> from roofline.ops.contraction import matmul
+    >>> _which([replace(matmul(8, 16, 32), options={"source": "step.py:7"})] * 3)
+    ' (3 products, 24.6 kFLOP: step.py:7)'
+    """
+    flops = sum(op.work.total("flops") * op.repeat for op in ops)
+    every = [*dict.fromkeys(str(op.options.get("source") or op.where or op.name) for op in ops)]
+    places = every[:_FEW] + [f"{len(every) - _FEW} more"] * (len(every) > _FEW)
+    return f" ({sum(op.repeat for op in ops)} products, {format_amount(flops, 'FLOP')}: {', '.join(places)})"
 
 
 def _taken(products: Products, machine: Machine) -> Products | None:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from roofline.bounds.bound import ALL_IN_TURN, Bound, OpBound, binding, fusing_in_words, one_after_another, share_of
+from roofline.bounds.bound import (
+    ALL_IN_TURN,
+    Bound,
+    OpBound,
+    binding,
+    fusing_in_words,
+    missing_in_words,
+    one_after_another,
+    share_of,
+)
 from roofline.bounds.traffic import traffic
 from roofline.frozen import replace
 from roofline.ops.counting import count_operation
@@ -16,7 +25,7 @@ from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
 from roofline.signatures import either
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, is_number, is_symbol
 from roofline.work import Op
 
 #: Characters between columns.
@@ -130,13 +139,26 @@ def operation_table(
         yield Sentences([f"… and {left} more; {either('--flat', 'to_dict()')} lists them all"], "quiet")
 
 
-def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
+def time_at_best(answer: Bound) -> Iterator[Section]:
+    """What does not fit, the time at best, where it is a number, and what to expect."""
+    if not is_symbol(answer.lower):
+        yield from (BLANK, *([] if answer.footprint is None else answer.footprint.misfit()))
+        at, gaps = ("at least", f"; {missing_in_words(answer.incomplete)}") if answer.incomplete else ("at best", "")
+        time = f"{at} {format_amount(answer.lower, 's')}, {answer.kind} ({answer.bound_by})"
+        yield Sentences([f"{time}, on {answer.target}{gaps}"])
+        yield from _expected(answer)
+
+
+def under_the_roof(answer: Bound, most: int | None = 15, advice: Sequence[Section] = ()) -> Iterator[Section]:
     """A program's bound: the resources, then the operations that take longest, alike ones together.
 
     With open sizes which takes longest is not known, and the resources stand alone. What the program is, and that it
     does not fit, stands above.
     """
-    _headline, _blank, *rest = replace(answer, ops=(), footprint=None).sections()
+    _headline, _blank, *rest = replace(answer, ops=(), footprint=None, program=None).sections(advice)
+    for said in _expected(answer):  # stands above
+        at = rest.index(said)
+        del rest[at : at + 2]
     yield from rest
     if is_symbol(answer.op_by_op):
         return
@@ -167,6 +189,13 @@ def under_the_roof(answer: Bound, most: int | None = 15) -> Iterator[Section]:
     if most and longest[most:]:
         yield Sentences([f"… and {len(longest[most:])} shorter kinds"], "quiet")
     yield from fusing_in_words(answer)
+    if answer.expectation is not None:
+        yield from (BLANK, *answer.expectation.sections())
+
+
+def _expected(answer: Bound) -> Iterator[Section]:
+    if answer.expectation is not None and is_number(answer.lower):
+        yield Sentences([answer.expectation.in_words()], "strong")
 
 
 def _in_turn(answer: Bound) -> tuple[str, str]:

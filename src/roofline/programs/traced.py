@@ -55,6 +55,8 @@ from roofline.programs.tables import (
     modules_above,
     operation_table,
     parameters_of,
+    time_at_best,
+    under_the_roof,
 )
 from roofline.quantity import format_amount
 from roofline.sections import (
@@ -216,7 +218,7 @@ class Traced(Answer):
         ops, rounded = multiplied_on(placed.ops, placed.machine)
         known = [line for line in self.assumptions if line != LEAST_SENT_NOTE or not placed.assumptions]
         missing = [gap for gap in self.listed_gaps() if is_symbol(gap.bytes) or gap.bytes]
-        return Case(
+        found = Case(
             ops,
             placed.machine,
             conventions,
@@ -225,6 +227,7 @@ class Traced(Answer):
             assumptions=(*assume("program", (*known, *rounded)), *assume("network", placed.assumptions)),
             gaps=[Gap("operation", str(gap)) for gap in missing],
         ).answer()
+        return replace(found, program=self)
 
     def listed_gaps(self) -> tuple[UncountedOperation, ...]:
         """Operations without a rule, by name: given by the front end, or found among the operations."""
@@ -273,6 +276,7 @@ class Traced(Answer):
     def sections(self, depth: int | None = None, under: Mapping[str, Bound] | None = None) -> Iterator[Section]:
         """The modules as a tree, ``depth`` levels deep, with their times ``under`` roofs; then totals and gaps."""
         yield Headline(self.name, ", ".join(self.inputs))
+        yield from _time_under(under or {})
         yield from (BLANK, module_table(self.name, self.ops, self.modules, self.weights, depth, under or {}), BLANK)
         yield from self._totals(under or {})
 
@@ -280,8 +284,17 @@ class Traced(Answer):
         self, most: int | None = None, under: Mapping[str, Bound] | None = None
     ) -> Iterator[Section]:
         """The operations as a flat list, the first ``most``, with their times ``under`` roofs; totals and gaps."""
-        yield from (Headline(self.name), BLANK, *operation_table(self.ops, most, under or {}), BLANK)
+        yield from (Headline(self.name), *_time_under(under or {}))
+        yield from (BLANK, *operation_table(self.ops, most, under or {}), BLANK)
         yield from self._totals(under or {})
+
+    def modules_under(self, bound: Bound) -> Table:
+        """Every module with all that is in it: FLOPs, bytes, and its time under the roof of one machine."""
+        return module_table(self.name, self.ops, self.modules, self.weights, None, {"": bound}).in_full()
+
+    def sections_under(self, bound: Bound, advice: Sequence[Section] = ()) -> Iterator[Section]:
+        """The modules with their times under the roof of one machine, then the resources and what takes longest."""
+        yield from (*self.sections(None, {"": bound}), BLANK, *under_the_roof(bound, advice=advice))
 
     def _totals(self, under: Mapping[str, Bound]) -> Iterator[Section]:
         yield Sentences(list(added_by_phases(self.ops, under)))
@@ -296,7 +309,10 @@ class Traced(Answer):
         below = set.intersection(*(set(bound.assumptions) for bound in under.values())) if under else set[str]()
         below |= {LEAST_SENT_NOTE} if priced else set()
         yield assumes([line for line in self.assumptions if line not in below])
-        yield incomplete(map(str, self.listed_gaps()))
+        # of a network and of a roof its bound says what is missing
+        yield incomplete(
+            gap for gap in map(str, self.listed_gaps()) if not any(gap in each.incomplete for each in under.values())
+        )
 
     def tree(self, depth: int | None = None) -> Part:
         """Show it as a tree of modules, ``depth`` levels deep."""
@@ -358,6 +374,11 @@ class Comparison(Answer):
             rows.append(Row((line.what, Amount(line.ours, unit), Amount(line.theirs, unit), ratio)))
         yield Headline(f"{ours} beside {theirs}, counted as {self.convention}")
         yield Table((Column(), *figures(ours, theirs, "ratio")), rows, "differences", gap=GAP)
+
+
+def _time_under(roofs: Mapping[str, Bound]) -> Iterator[Section]:
+    """The time at best under the roof of one machine; of several it stands beside their names."""
+    return time_at_best(roofs[""]) if "" in roofs else iter(())
 
 
 def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
