@@ -312,7 +312,9 @@ def test_a_capacity_is_led_to_its_name_and_an_absent_level_is_unknown() -> None:
     ):
         chip("h100", smem="100 MB")
     for value in ("100 MB", "2x"):
-        with pytest.raises(HardwareError, match=r"has no figure 'sram'; what can be set are: hbm, l2, smem"):
+        with pytest.raises(
+            HardwareError, match=r"has no figure 'sram'; .* on the chip are: l2\.capacity, smem\.capacity$"
+        ):
             chip("h100", sram=value)
     assert chip("h100", sram="30 TB/s").given == ("sram.bandwidth",)
 
@@ -328,3 +330,18 @@ def test_a_capacity_that_no_floor_depends_on_is_said_to_enter_none() -> None:
     ]
     assert given[1][0] == "given by the caller: l2.capacity at 105 MB"
     assert usual.lower == bound(line, on="h100").lower
+
+
+def test_the_bandwidth_of_a_memory_on_the_chip_is_said_to_enter_no_floor_and_to_leave_its_capacity() -> None:
+    line = "bf16[4096, 4096] * bf16[4096, 4096]"
+    found = bound(line, on=chip("h100", smem="2x"))
+    assert found.assumptions[-1] == (
+        "given by the caller: smem.bandwidth at 66.9 TB/s, which enters no floor here; its capacity stays 30.8 MB, "
+        "which smem.capacity sets"
+    )
+    for policy in ("each-op", "fused", "minimal", "streamed"):
+        times = {bound(line, on=chip("h100", smem=each), policy=policy).upper for each in ("1x", "100x", "1%")}
+        assert len(times) == 1
+    both = chip("h100", set={"smem": "2x", "smem.capacity": "2x"})
+    assert both.given == ("smem.bandwidth", "smem.capacity")
+    assert bound(line, on=both).assumptions[-2].endswith("66.9 TB/s, which enters no floor here")

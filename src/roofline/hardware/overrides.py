@@ -113,9 +113,9 @@ def override(machine: Machine, overrides: Mapping[str, Any]) -> Machine:
 
 
 def _flat(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Join the keys of nested dictionaries with dots."""
+    """Join the keys of nested dictionaries with dots; figures may stand under ``set``, as where a question has them."""
     for key, value in overrides.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
+        name = f"{prefix}.{key}" if prefix else "" if key == "set" and isinstance(value, Mapping) else str(key)
         if isinstance(value, Mapping):
             yield from _flat(value, name)
         else:
@@ -414,6 +414,8 @@ def _unknown(machine: Machine, key: str) -> HardwareError:
         hint = f"{figure} alone sets it; {key} is of a machine that is given as {named}"
     elif key in COUNTS:
         hint = SEVERAL_OF_ONE
+    elif named.lower() in _ON_CHIP and (own := _memories_on_chip(machine)):
+        hint = own
     else:
         hint = suggest(key, settable_figures(machine), what="what can be set", limit=40)
     return HardwareError(f"{machine.name} has no figure {key!r}", hint=hint)
@@ -443,8 +445,26 @@ def _describe(machine: Machine, path: str) -> str:
     name = head if part == "bandwidth" else path
     others = _other_links(machine) if name in {link.name for link in machine.links} else []
     kept = f", while {' and '.join(others)} {'stays' if len(others) == 1 else 'stay'} as listed" if others else ""
-    idle = ", which enters no floor here" if part in ("capacity", "per_core") and not _holds_data(machine, head) else ""
-    return f"{name} at {quantity.format_quantity(figure.value, figure_unit(path))}{idle}{kept}"
+    value = quantity.format_quantity(figure.value, figure_unit(path))
+    if part not in ("bandwidth", "capacity", "per_core") or _holds_data(machine, head):
+        return f"{name} at {value}{kept}"
+    idle = f"{path} at {value}, which enters no floor here"
+    capacity = every.get(f"{head}.capacity")
+    if part != "bandwidth" or capacity is None or is_set(capacity):
+        return idle
+    stays = quantity.format_quantity(capacity.value, "B")
+    return f"{idle}; its capacity stays {stays}, which {head}.capacity sets"
+
+
+#: What people call memories on a chip, whatever they are called there.
+_ON_CHIP = ("sram", "cache", "l1", "l2", "l3", "llc", "smem", "shared", "shared_memory", "vmem", "scratchpad", "onchip")
+
+
+def _memories_on_chip(machine: Machine) -> str:
+    """How the capacities of memories on a chip are called there; nothing where it has none that is known."""
+    main = find_level(machine, "main")
+    inner = [level.name for level in machine.memories if not level.link and level is not main]
+    return f"its memories on the chip are: {', '.join(f'{name}.capacity' for name in inner)}" if inner else ""
 
 
 def _holds_data(machine: Machine, name: str) -> bool:

@@ -60,8 +60,8 @@ def chip(
 
     ``files`` are TOML files or folders laid over the shipped catalog, later ones winning. ``overrides`` set figures
     by name: a memory level (``hbm="8.1e11 B/s"``), a dtype (``bf16=1e15``), ``peak`` for every dtype, a link;
-    dotted names through a dictionary (``hbm={"capacity": "80 GiB"}``). ``unit`` and ``over`` choose what ``matrix``
-    and ``main`` mean, ``achievable`` multiplies by measured fractions where known.
+    dotted names through a dictionary (``hbm={"capacity": "80 GiB"}``, ``set={"smem.capacity": "2x"}``). ``unit`` and
+    ``over`` choose what ``matrix`` and ``main`` mean, ``achievable`` multiplies by measured fractions where known.
 
     >>> chip("h100", hbm="3 TB/s").memories[0].bandwidth.basis
     'given'
