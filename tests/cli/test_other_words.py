@@ -44,12 +44,18 @@ MESSAGES = [
         "No such option '--n'; a number of chips is written n=8.",
     ),
     ([*LLM, "--cache", "fp8"], "No such option '--cache'; the format of keys and values is --kv."),
-    ([*LLM, "--prefill", "8"], "a prompt is --prompt, prefill on chips of its own --prefill-on h100:8."),
+    ([*LLM, "--prefill", "8"], "a prompt is --prompt, prefill on chips of its own --prefill-on h100:8, with"),
     (
         ["bound", MATMUL, "--on", "h100", "--sparse"],
         "2:4 sparsity, two of each four weights zero, doubles a peak: --set",
     ),
     (["shard", MATMUL, "--on", "v5p:4", "--for", "B"], "is answered by roofline solve, with a line and --for B."),
+    (
+        [*TRAIN, "--batch", "64", "--seq=4096", "--micro-batch", "2", "--fsdp", "8"],
+        "in our words: roofline train llama-3-8b --on h100 --batch-tokens '64*4096' --sequence 4096 --microbatches 4 ",
+    ),
+    ([*LLM, "--dtype", "fp8", "--tp", "2"], "roofline llm llama-3-8b --on h100 --weights fp8 --tensor 2 --activations"),
+    ([*LLM, "--disaggregate"], "prefill on chips of its own --prefill-on h100:8, with --prompt 4k --output 512."),
     (["train", "gpt-3", "--batch", "1536"], "a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048."),
     (
         ["train", "gpt-3", "--micro-batch", "1"],
@@ -60,8 +66,11 @@ MESSAGES = [
     ([*LLM, "--tp", "8"], "No such option '--tp'; tensor parallelism is --tensor."),
     ([*LLM, "--tensor_parallel_size", "8"], "tensor parallelism is --tensor."),
     ([*LLM, "--batch-size", "8"], "a batch is --batch."),
-    ([*LLM, "--dtype", "fp8"], "formats are --weights, --activations and --kv, as in --weights int4."),
-    ([*LLM, "--bits", "4"], "formats are --weights, --activations and --kv, as in --weights int4."),
+    (
+        [*LLM, "--dtype", "fp8"],
+        "formats are --weights, --activations (of products, and of keys and values) and --kv, as",
+    ),
+    ([*LLM, "--bits", "4"], "formats are --weights, --activations (of products, and of keys and values) and --kv, as"),
     ([*LLM, "--energy"], "watts of a chip are --power."),
     ([*LLM, "--seq-len", "8"], "a prompt is --prompt, what decode comes after --context."),
     ([*LLM, "--gpus", "8"], "the number of chips stands behind the target: --on h100:8."),

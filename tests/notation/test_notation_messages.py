@@ -105,7 +105,7 @@ expected an operator, '->', ';' or the end, found 'bf16'; statements are separat
 """,
     """
 expected an operator, '->', ';' or the end, found 'x'; a product is written with * or ×
-  bf16[B, D] x bf16[D, F]
+  bf16[B, D] x W
              ^
 """,
     """

@@ -31,6 +31,12 @@ def test_every_sign_of_a_product_contracts(sign):
     assert first(f"A[I, J] {sign}_{{I,J}} B[I, J]").over == ("I", "J")
 
 
+@pytest.mark.parametrize("text", ["A[I, J] x B[J, K]", "bf16[I, J] X bf16[J, K]", "bf16[I, J] x [J, K]"])
+def test_an_x_between_tensors_is_a_product_and_a_tensor_may_be_called_x(text):
+    assert first(text).operator == "contract"
+    assert first("A[I, J] * x[J, K]").right.name == "x"
+
+
 @pytest.mark.parametrize("arrow", ["->", "→", "⟶", "-->", r"\rightarrow", r"\to"])
 def test_every_arrow_gives_the_result(arrow):
     assert parse(f"A[I] * B[I] {arrow} C[]").statements[0].output.name == "C"

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 import click
 
+from roofline.counts import count
+from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
 from roofline.hardware.open_counts import open_shape
 
@@ -29,11 +33,16 @@ _HOLDS = ("what training holds, and the chips for it, is --memory", "--memory")
 _FITS = ("what holds a model, and with how much left, is --fit", "--fit")
 _HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
-_FORMATS = ("formats are --weights, --activations and --kv, as in --weights int4", "--kv")
+_FORMATS = (
+    "formats are --weights, --activations (of products, and of keys and values) and --kv, as in --weights int4", "--kv"
+)  # fmt: skip
 _TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
 _STAGES = ("pipeline parallelism is --pipeline", "--pipeline")
-_APART = ("a prompt is --prompt, prefill on chips of its own --prefill-on h100:8", "--prefill-on")
+_APART = (
+    "a prompt is --prompt, prefill on chips of its own --prefill-on h100:8, with --prompt 4k --output 512",
+    "--prefill-on",
+)
 _SPARSE = ("2:4 sparsity, two of each four weights zero, doubles a peak: --set bf16=2x", "--set")
 _PROMPT = ("a prompt is --prompt, what decode comes after --context", "--prompt")
 _LENGTH = ("the length of a sequence is --sequence", "--sequence")
@@ -91,7 +100,7 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("budget max-cost max-price", _SPENDING),
     ("max-batch max-concurrency largest-batch max-sequences", _FITS),
     ("within deadline goal target-time max-time", _TIME, _GOAL),
-    ("prefill", _APART, _PROMPT),
+    ("prefill disaggregate disaggregated", _APART, _PROMPT),
     ("sparse sparsity structured-sparsity 2:4", _SPARSE),
     ("cache kv-cache cache-dtype cache-format", ("the format of keys and values is --kv", "--kv")),
     (
@@ -162,6 +171,77 @@ def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> s
     return f"that is an option of roofline {', '.join(having)}" if having else ""
 
 
+#: Words for a format of everything; those for fewer bits mean the weights.
+_OF_ALL = ("--dtype", "--precision")
+
+#: What sequences are counted by: the length of one, and the copies of a model that share those of a step.
+_COPIES = ("--sequence", "--fsdp", "--data")
+
+#: Characters of the longest line that is shown in our words.
+_LONGEST_LINE = 300
+
+_LONGEST_NUMBER = 16
+
+
+def _corrected(words: Sequence[str], command: click.Command) -> str:
+    """The whole line in our words, where each unknown option is one of ours by another name; else nothing.
+
+    >>> from roofline.cli import cli
+    >>> train = cli.get_command(click.Context(cli), "train")
+    >>> _corrected("train gpt-3 --seq 2048 --dp 4 --tp 8".split(), train)
+    'roofline train gpt-3 --sequence 2048 --data 4 --tensor 8'
+    >>> print(_corrected("train llama-3-8b --fsdp 16 --seq 4096 --micro-batch 2".split(), train))
+    roofline train llama-3-8b --fsdp 16 --sequence 4096 --batch-tokens '32*4096'
+    """
+    known = {name for parameter in command.params for name in parameter.opts}
+    valued = {name for each in command.params if not getattr(each, "is_flag", False) for name in each.opts}
+    line = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else (word,))]
+    names = [word.lower().replace("_", "-") if word.startswith("--") else "" for word in line]
+    added: list[str] = []
+    counted: dict[str, int] = {}  # where sequences stand: of a step, or of a part of one
+    for at, name in enumerate(names):
+        if not name or name in known:
+            continue
+        value = line[at + 1] if at + 1 < len(line) else "-"
+        pair = next((each for each in _WORDS.get(name[2:], ()) if each[1] in known), ("", ""))
+        said, line[at] = pair
+        if pair in (_FORMATS, _TRAINED) and is_dtype(value) and "--weights" in known:
+            line[at] = "--weights"
+            if name in _OF_ALL and "--activations" in known - {*names}:
+                added += ["--activations", value]
+        elif pair in (_TOKENS, _PARTS) and value.isdecimal() and len(value) < _LONGEST_NUMBER:
+            counted[line[at]] = at
+        elif (
+            value.startswith("-") or line[at] not in valued or not said.endswith((f"is {line[at]}", f"are {line[at]}"))
+        ):
+            return ""
+    if counted and not _of_sequences(line, counted):
+        return ""
+    found = f"roofline {shlex.join([*line, *added])}"
+    return found if len(found) <= _LONGEST_LINE else ""
+
+
+def _of_sequences(line: list[str], counted: dict[str, int]) -> bool:
+    """Write sequences of a step, or of a part of it on each copy, as tokens and parts; say whether that can be told."""
+    given = {name: count(value) for name, value in pairwise(line) if name in _COPIES}
+    length, *ways = (value if isinstance(value := given.get(name), int) else 0 for name in _COPIES)
+    copies = prod(each or 1 for each in ways)
+    at, part = counted.get("--batch-tokens"), counted.get("--microbatches")
+    if not length or line.count("--batch-tokens") > (at is not None) or (part is not None and copies == 1):
+        return False
+    if part is not None:
+        each = copies * int(line[part + 1])
+        if "--pipeline" in line or not each or (at is not None and int(line[at + 1]) % each):
+            return False
+        if at is None:  # a step of one such part on each copy
+            line[part : part + 2] = ["--batch-tokens", f"{each}*{length}"]
+        else:
+            line[part + 1] = str(int(line[at + 1]) // each)
+    if at is not None:
+        line[at + 1] += f"*{length}"
+    return True
+
+
 def explained(
     error: click.UsageError, words: Sequence[str], commands: Callable[[], Iterable[CommandEntry]]
 ) -> click.UsageError:
@@ -177,7 +257,8 @@ def explained(
         return error
     unknown = f"No such option {error.option_name!r}" if isinstance(error, click.NoSuchOption) else ""
     wrong = unknown or error.format_message().rstrip(".")
-    return click.UsageError(f"{wrong}; {said}.", ctx=error.ctx)
+    line = _corrected(words, error.ctx.command) if unknown and error.ctx else ""
+    return click.UsageError(f"{wrong}; {said}." + f"\n  in our words: {line}" * bool(line), ctx=error.ctx)
 
 
 def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[], Iterable[CommandEntry]]) -> str:
@@ -201,13 +282,15 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         takes_model = "--batch" in known or any(each.name == "model" for each in context.command.params)
         is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
         if is_of_steps and not takes_model and (model := _shipped_model(words)):
+            on = next((value for word, value in pairwise(words) if word == "--on"), "h100")
+            asked = shlex.join([model, "--on", on])
             says = {
-                "plot": f"its roofline is drawn by roofline llm {model} --on h100 --context 2k -o roof.svg, its steps "
-                f"by roofline sweep {model} --on h100 --batch 1,8,64 -o steps.svg",
-                "solve": f"from which batch on its decode is compute-bound is said by roofline llm {model} --on h100 "
+                "plot": f"its roofline is drawn by roofline llm {asked} --context 2k -o roof.svg, its steps by "
+                f"roofline sweep {asked} --batch 1,8,64 -o steps.svg",
+                "solve": f"from which batch on its decode is compute-bound is said by roofline llm {asked} "
                 "--context 2k,32k --batch 1:256:*2",
             }
-            steps = says.get(context.command.name or "", f"its steps are asked by roofline llm {model} --on h100")
+            steps = says.get(context.command.name or "", f"its steps are asked by roofline llm {asked}")
             return f"{model} is a model, and this is about a line of notation; {steps}"
         return said or near or elsewhere
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:

@@ -63,6 +63,8 @@ _TOKEN = re.compile(
 )
 
 _OVER = r"_(?:\{([^{}\n]{0,200})\}|([^\W_]\w*))"
+#: What stands behind an x that is a product: ``bf16[B, D] x bf16[D, F]``.
+_TENSOR_FOLLOWS = re.compile(r"[ \t]+(?:[^\W\d]\w*)?\[")
 _CLAUSE_TARGET = r"[ \t]+([^\W_][^\s;]*|[~./][\w./~][^\s;]*)"
 _WORD = r"[^\W\d]\w*"
 _OPERAND_ENDS = frozenset(("name", "]", ")", "}", ";", "newline", "number", "target"))
@@ -118,6 +120,8 @@ def tokenize(text: str) -> list[Token]:
             if len(word) > 1 and word[-1] == "_" and text.startswith("{[", position):
                 open_braces.append(True)
                 word, position = word[:-1], position + 1
+            if word in ("x", "X") and tokens and tokens[-1].kind == "]" and _TENSOR_FOLLOWS.match(text, position):
+                kind, word = "contract", "*"
             ends = not tokens or tokens[-1].kind in _OPERAND_ENDS
             target = re.compile(_CLAUSE_TARGET).match(text, position) if word == "on" and ends else None
             if target:
