@@ -137,24 +137,24 @@ def as_text(content: bytes, name: str, *, error: type[InputError] = InputError) 
         raise error(f"{name} is not UTF-8 text at byte {wrong.start:,}", hint="save the file as UTF-8") from None
 
 
-def read_json(path: str | os.PathLike[str], kind: str, *, error: type[InputError] = InputError) -> Any:
+def read_json(path: str | os.PathLike[str], kind: str) -> Any:
     """Read a JSON file."""
     import json
 
     name = os.fspath(path)
-    text = as_text(read_bytes(path, kind, error=error), name, error=error)
+    text = as_text(read_bytes(path, kind), name)
     needed = len(text) + sum(count * text.count(sign.decode()) for sign, count in _MEMORY.items())
     if needed > MOST_MEMORY:
         hint = f"at most {MOST_MEMORY / 1e9:.0f} GB is read"
-        raise error(f"{name} would take {needed / 1e9:.1f} GB of memory", hint=hint)
-    _check_numbers(text, name, error)
+        raise InputError(f"{name} would take {needed / 1e9:.1f} GB of memory", hint=hint)
+    _check_numbers(text, name, InputError)
     try:
         return json.loads(text)
     except RecursionError:
-        raise error(f"{name} is nested too deeply", hint="some hundred lists within lists at most") from None
+        raise InputError(f"{name} is nested too deeply", hint="some hundred lists within lists at most") from None
     except ValueError as wrong:
         at = f" at line {wrong.lineno}, column {wrong.colno}" if isinstance(wrong, json.JSONDecodeError) else ""
-        raise error(f"{name} is not valid JSON{at}", hint="is it cut short?") from None
+        raise InputError(f"{name} is not valid JSON{at}", hint="is it cut short?") from None
 
 
 def read_toml(

@@ -550,9 +550,7 @@ def _short(value: Any) -> str:
 MOST_ROWS = 10**9
 
 
-def common_shape(
-    sizes: Mapping[str, Any], hint: str = "make them of one length; sweep() takes all combinations"
-) -> tuple[int, ...]:
+def common_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the shape that arrays broadcast to; an error naming them where they do not."""
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     if not arrays:
@@ -563,6 +561,7 @@ def common_shape(
     try:
         shape = np.broadcast_shapes(*(value.shape for value in arrays.values()))
     except ValueError:
+        hint = "make them of one length; sweep() takes all combinations"
         raise SizeError(f"the sizes do not broadcast: {shapes}", hint=hint) from None
     if prod(shape) > MOST_ROWS:
         few = f"{MOST_ROWS:,} rows at most; {FEWER_ROWS}"

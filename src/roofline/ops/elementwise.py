@@ -134,7 +134,7 @@ def elementwise(
     )  # fmt: skip
 
 
-def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, compute: str | None = None) -> Op:
+def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor]) -> Op:
     """a + α·b: a product and a sum for each element of the result, twice that for complex numbers.
 
     >>> x = Tensor("x", (8,), "bf16")
@@ -143,7 +143,7 @@ def scaled_sum(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, 
     """
     size = product(writes[0].dims)
     each = 4 if _is_complex(writes) else 2
-    return vector(name, "elementwise", reads, writes, flops=each * size, elements=size, one_each=size, compute=compute)
+    return vector(name, "elementwise", reads, writes, flops=each * size, elements=size, one_each=size)
 
 
 def known_function(function: str, reads: Sequence[Tensor]) -> str:

@@ -207,7 +207,7 @@ def require_multiple(size: Size, of: Size, message: str, hint: str = "", rule: s
         require(size % of == 0, message, hint, rule)
 
 
-def require_equal(size: Size, other: Size, message: str, hint: str = "", rule: str = "") -> None:
+def require_equal(size: Size, other: Size, message: str, rule: str = "") -> None:
     """Raise unless two sizes are equal; with a symbol in either nothing is known, and nothing raised.
 
     >>> require_equal(64, 32, "x has 64 channels, the kernel is for 32")
@@ -215,7 +215,7 @@ def require_equal(size: Size, other: Size, message: str, hint: str = "", rule: s
     roofline.errors.SizeError: x has 64 channels, the kernel is for 32
     """
     if not (is_symbol(size) or is_symbol(other)):
-        require(size == other, message, hint, rule)
+        require(size == other, message, rule=rule)
 
 
 def show_size(size: Size) -> str:

@@ -113,13 +113,11 @@ def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequen
     """
     name = os.fspath(path)
     writer = WRITERS.get(os.path.splitext(name)[1].lower())
-    if writer is _save_page and title:
-        return _save_page(shown, name, command, title)
     if writer is None:
         is_chip = shown and hasattr(shown[0][0], "to_toml")
         *most, last = (each for each in WRITERS if each != MACHINE_FILE or is_chip)
         raise InputError(f"an answer cannot be saved as {name!r}", hint=f"end the name in {', '.join(most)} or {last}")
-    return writer(shown, name, command) or ""
+    return writer(shown, name, command, title) or ""
 
 
 def save_data(data: Any, path: str | os.PathLike[str]) -> None:
@@ -127,14 +125,14 @@ def save_data(data: Any, path: str | os.PathLike[str]) -> None:
     write_text(os.fspath(path), json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def _save_page(shown: list[Shown], name: str, command: Sequence[str], title: str = "") -> str:
+def _save_page(shown: list[Shown], name: str, command: Sequence[str], title: str) -> str:
     page = {**page_of(shown, command=command), **({"command": list(command)} if command else {})}
     page |= {"title": title, "beside": ""} if title else {}
     write_text(name, _file(page))
     return "" if page["steps"] else "no sliders; a page of one question with a bound has them"
 
 
-def _save_text(shown: list[Shown], name: str, command: Sequence[str]) -> None:
+def _save_text(shown: list[Shown], name: str, *more: Any) -> None:
     from rich.console import Console
 
     from roofline.rendering.terminal import terminal
@@ -175,13 +173,13 @@ def _method(shown: list[Shown], word: str, name: str) -> Callable[[], Any]:
 
 
 #: How answers are written, by the ending of the file; ``.csv`` is the table of a data frame.
-WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str]], str | None]] = {
+WRITERS: Mapping[str, Callable[[list[Shown], str, Sequence[str], str], str | None]] = {
     ".html": _save_page,
-    ".json": lambda shown, name, _: save_data(plain_data(_method(shown, "to_dict", name)()), name),
+    ".json": lambda shown, name, *_: save_data(plain_data(_method(shown, "to_dict", name)()), name),
     ".txt": _save_text,
-    ".csv": lambda shown, name, _: _write_table(name, *_method(shown, "plain_table", name)()),
-    MACHINE_FILE: lambda shown, name, _: write_text(name, _method(shown, "to_toml", name)()),
-    **dict.fromkeys(PICTURES, lambda shown, name, _: picture_of(shown, name).save(name)),
+    ".csv": lambda shown, name, *_: _write_table(name, *_method(shown, "plain_table", name)()),
+    MACHINE_FILE: lambda shown, name, *_: write_text(name, _method(shown, "to_toml", name)()),
+    **dict.fromkeys(PICTURES, lambda shown, name, *_: picture_of(shown, name).save(name)),
 }
 
 

@@ -1,7 +1,7 @@
 """A model as it is served: adapters beside it, its cache in blocks, parts of it in the host's memory.
 
 >>> options = {"lora": 16, "adapters": 8, "kv_block": 16, "policy": "streamed"}
->>> served = served_model("llama-3-8b", options)
+>>> served = served_model(load("llama-3-8b"), options)
 >>> str(served.adapters), served.kv_block, options
 ('8 adapters of rank 16 (LoRA)', 16, {'policy': 'streamed'})
 """
@@ -26,7 +26,7 @@ from roofline.sizes import check, is_number, is_zero
 SERVED = optional(source="Size", lora="int", adapters="int", kv_block="int", host_layers="int", host_kv="bool")
 
 
-def served_model(model: Model | str, options: dict[str, Any]) -> Model:
+def served_model(model: Model, options: dict[str, Any]) -> Model:
     """The model with what ``options`` say of how it is served, which they lose.
 
     ``source`` is what an encoder reads of each sequence; ``lora`` the rank of ``adapters`` that are served beside the
@@ -34,7 +34,7 @@ def served_model(model: Model | str, options: dict[str, Any]) -> Model:
     the last layers, whose weights stay in the host's memory, and ``host_kv`` leaves keys, values and states there.
     """
     given = {each.name: options.pop(each.name, None) for each in SERVED}
-    found = with_source(load(model), given["source"])
+    found = with_source(model, given["source"])
     if given["kv_block"] is not None:
         found = replace(found, kv_block=_one_number("kv_block", given["kv_block"]))
     if given["lora"] is not None:
@@ -46,7 +46,7 @@ def served_model(model: Model | str, options: dict[str, Any]) -> Model:
 
 
 def asked_model(model: Model | str, options: dict[str, Any], *more: Mapping[str, Any]) -> Model:
-    """The same, where an option that has no effect is refused; ``more`` are those of further steps of the question."""
+    """The model of a name, where an option without effect is refused; ``more`` are those of further steps."""
     described = load(model)
     refuse_idle(options, SERVING, described, *more)
     return served_model(described, options)

@@ -339,7 +339,7 @@ def said_of_host(model: Model, weights: str | None) -> list[str]:
     """What of a model stays in the host's memory: weights of some layers, in their format, and the cache.
 
     >>> from roofline.models.serving.served_model import served_model
-    >>> said_of_host(served_model("llama-3-8b", {"host_layers": 8}), "fp8")
+    >>> said_of_host(served_model(load("llama-3-8b"), {"host_layers": 8}), "fp8")
     ["the weights of 8 of 32 layers stay in the host's memory: 1.74 GB, read over its link where they are used"]
     """
     said = []
