@@ -263,3 +263,13 @@ def test_no_message_is_read_back() -> None:
     assert {module: found for module, source in the_package().items() if (found := texts_read_back(source))} == {}
     read = ["e.message.startswith('no')", "x = 'fit' in f.in_words()", "re.search('a', e.hint)", "hint.endswith('?')"]
     assert [texts_read_back(each) for each in read] == [["1: message"], ["1: in_words"], ["1: hint"], ["1: hint"]]
+
+
+def banner_comments(source: str) -> list[str]:
+    """Lines of comment that only set parts of a file apart."""
+    return re.findall(r"^# ?(?:-{2,}|={2,}|\*{2,}).*$", source, re.MULTILINE)
+
+
+def test_no_comment_is_a_banner() -> None:
+    assert {module: found for module, source in the_package().items() if (found := banner_comments(source))} == {}
+    assert banner_comments("x = 1\n# ---- sizes\n#: a constant\n# why: two -- three") == ["# ---- sizes"]

@@ -521,9 +521,6 @@ def _quanto(section: Section) -> Storage:
     return replace(formats[name], compute=arithmetic[inputs])
 
 
-# ---- torchao
-
-
 def _torchao(section: Section, _: str | None) -> Quantisation:
     """One format for every matrix, or formats by module; older sections name the function in place of its class."""
     kind = section.get("quant_type")
@@ -597,9 +594,6 @@ _TORCHAO: dict[str, Callable[[Section], Storage]] = {
     "Int8DynamicActivationIntxWeightConfig": lambda data: _any_int(data, "int8"),
     "NVFP4DynamicActivationNVFP4WeightConfig": lambda data: Storage("nvfp4", compute="fp4"),
 }
-
-
-# ---- Quark
 
 
 def _quark(section: Section, _: str | None) -> Quantisation:

@@ -101,8 +101,6 @@ def unknown(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], reason
     return Op(name, UNKNOWN, Work(), tuple(reads), tuple(writes), note=reason)
 
 
-# ---- raw work
-
 _UNITS = ("matrix", "vector")
 
 

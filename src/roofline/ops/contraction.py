@@ -139,8 +139,6 @@ def real_flops(a: str, b: str) -> tuple[int, int]:
     return ((1, 1), (2, 2), (6, 2))[how_many]
 
 
-# ---- tiles: what a contraction loads tile by tile, and padding to the tile of a matrix unit
-
 _PADDED_KINDS = ("contraction", "convolution")
 
 

@@ -241,8 +241,6 @@ def _note(own: Sequence[Window], count_padding: bool, what: str) -> str:
     return f"{what} positions of a convolution are {'counted' if count_padding else 'not counted'}"
 
 
-# ---- windows
-
 #: Padded positions on each side, or ``same``: as many as give ⌈L/s⌉ results.
 Padding: TypeAlias = int | Literal["same"]
 

@@ -156,9 +156,6 @@ def _names(items: Iterable[_Item]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(item.value for item in items if item.kind == "name"))
 
 
-# ---- reading: sum of terms, term of signed powers
-
-
 class _Reader:
     """Reads one formula into postfix order, from the loosest operators to the tightest."""
 
@@ -298,9 +295,6 @@ def _token(found: re.Match[str]) -> _Token:
 
 
 _ALLOWED = "formulas are made of numbers, names, + - * / // ^, parentheses and " + ", ".join(FUNCTIONS)
-
-
-# ---- evaluating
 
 
 def _evaluate(text: str, items: Iterable[_Item], sizes: Mapping[str, Size]) -> Size:

@@ -80,9 +80,6 @@ def recurrent(
     return Op(name, "contraction", work, tuple(reads), tuple(writes), dims, options=options)
 
 
-# ---- state-space layers and linear attention
-
-
 def causal_convolution(
     name: str,
     reads: Sequence[Tensor],

@@ -150,8 +150,6 @@ def rule_for(family: str) -> Rule:
     return _RULES[family]
 
 
-# ---- conditions that a formula cannot express: checked for ints and arrays, noted for symbols
-
 _NOTED: ContextVar[dict[Any, str] | None] = ContextVar("_NOTED", default=None)
 
 
@@ -317,9 +315,6 @@ def _real_or_countable(program: Program, step: Step) -> None:
             wrong = f"{step.function} of complex numbers has no cost rule"
             hint = "contractions and sums, products and quotients of elements have one"
             raise NotationError(wrong, text=program.text, position=step.span.start, hint=hint)
-
-
-# ---- sizes
 
 
 def label_sizes(program: Program, given: Mapping[str, Any], axes: Mapping[str, Size] = Frozen({})) -> dict[str, Size]:

@@ -46,9 +46,6 @@ def flag(fields: Fields, spec: Flag) -> bool:
     return fields.flag(name, flag(fields, default))
 
 
-# Kinds of attention by layer
-
-
 def all_full(fields: Fields, layers: int) -> list[str]:
     """Every layer sees everything."""
     return ["full"] * layers
@@ -108,9 +105,6 @@ def to_each_side(fields: Fields) -> Fields:
     return fields.with_values(sliding_window=2 * fields.size("sliding_window", default=128))
 
 
-# Which layers rotate queries and keys by their positions
-
-
 def everywhere(fields: Fields, kinds: Sequence[str]) -> list[bool]:
     """Every layer rotates."""
     return [True] * len(kinds)
@@ -155,17 +149,11 @@ def rotary_by_kind(fields: Fields, shape: DecoderSizes, kind: str, number: int) 
     return {} if share is None else {"rotary": int(shape.head * share)}
 
 
-# Where norms stand, by the configuration
-
-
 def arranged(
     name: str, default: bool, on: Arrangement, off: Arrangement = ("before", USUAL_NORMS)
 ) -> Callable[[Fields], Arrangement]:
     """Norms as in ``on`` where the field ``name`` is true, else as in ``off``."""
     return lambda fields: on if fields.flag(name, default) else off
-
-
-# Which layers have experts
 
 
 def every_layer(fields: Fields, layers: int) -> list[bool]:
@@ -477,8 +465,6 @@ class _Layers:
             self._dense = Mlp(row.mlp, width, hidden, row.gated, self.act, bias, row.mlp_names, row.mlp_norm, **more)
         return self._dense
 
-
-# Where norms stand
 
 MakeNorm = Callable[..., Norm]
 Order = Callable[[MakeNorm, Sequence[str], Block, Block], tuple[Block, ...]]

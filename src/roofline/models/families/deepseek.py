@@ -18,8 +18,6 @@ from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add
 from roofline.models.families.parts import DecoderSizes, activation, build_model, layer_types
 from roofline.models.fields import Fields, divide_evenly
 
-# latent attention
-
 
 def _latent_sizes(fields: Fields) -> Fields:
     """Heads need not divide the width, and have latents in place of keys of their own."""

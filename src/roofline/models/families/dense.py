@@ -24,8 +24,6 @@ _TO_4H = ("", "dense_h_to_4h", "dense_4h_to_h")
 _DENSE_OUT = ("q_proj", "k_proj", "v_proj", "dense")
 _OUT_PROJ = ("q_proj", "k_proj", "v_proj", "out_proj")
 
-# Llama and types that differ in biases, windows and rotation
-
 LLAMA = Decoder(
     out_bias=("attention_out_bias", ("attention_bias", False)), act_fields=("hidden_activation", "hidden_act"),
     kinds=switched(), rotates=decoder.by_list, predicts=("num_nextn_predict_layers",),
@@ -107,8 +105,6 @@ add({
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip
 
-# norms elsewhere, or of another kind
-
 _GLM = Decoder(out_bias=False, mlp_bias=False, rotary=rotary_part(2))
 _GLM4 = replace(
     _GLM, order="around",
@@ -162,8 +158,6 @@ add({
     ),
 })  # fmt: skip
 
-# MLPs without a gate
-
 
 def _fewer_said(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Apertus 1.5's head has rows for the words that it says alone, and not for pictures and sounds."""
@@ -199,8 +193,6 @@ add({
     ),
 })  # fmt: skip
 
-# types whose code came with the checkpoints
-
 _REMOTE = Decoder(bias=("bias", False), mlp_bias=False, act_fields=("hidden_act", "activation_function"))
 
 
@@ -233,8 +225,6 @@ add({
     ),
     "qwen": Decoder(prepare=_first_qwen, bias=True, out_bias=False, mlp_bias=False, act_fields=()),
 })  # fmt: skip
-
-# attention and MLP side by side
 
 
 def _neox_rotary(fields: Fields, shape: DecoderSizes) -> int:
@@ -305,8 +295,6 @@ add({
         qk_switch=("qk_layernorm", False), qk_function="layer_norm", mlp_bias=False,
     ),
 })  # fmt: skip
-
-# learned positions or slopes of scores in place of rotation
 
 _GPT2 = Decoder(
     norm=_SHIFTED, norms=("ln_1", "ln_2"), attention="attn", bias=True, rotary=lambda fields, shape: 0, gated=False,
@@ -443,9 +431,6 @@ add({
         hidden_times=None, act="relu", prefix="model.decoder.", embedding="embed_tokens", ends=_opt_ends,
     ),
 })  # fmt: skip
-
-# encoders
-
 
 #: Encoders without token types; without a pooler; without a norm of their tables, which stands behind the last layer,
 #: as it does in those whose norms stand before the blocks; those whose positions begin at 2.

@@ -39,9 +39,6 @@ _ADD = ResidualAdd("add_attention"), ResidualAdd("add_cross_attention"), Residua
 _USUAL = 512
 
 
-# T5
-
-
 def _t5_attention(fields: Fields, name: str, kind: type[Attention], **more: Any) -> Attention:
     heads, each = fields.size("num_heads"), fields.size("d_kv", default=64)
     return kind(name, fields.size("d_model"), heads, heads, each, each, names=("q", "k", "v", "o"), **more)
@@ -117,9 +114,6 @@ def _experts(fields: Fields, module: str, width: int, hidden: int, act: str, eac
         module, width, hidden, fields.size("num_experts"), each, gated=False, activation=act,
         router_bias=fields.flag("router_bias", False), expert_bias=each > 1, names=("router.classifier", "experts", ""),
     )  # fmt: skip
-
-
-# BART and Whisper
 
 
 @dataclass(frozen=True)
@@ -223,9 +217,6 @@ def _model(
         dtype="", before=(encoder, *before), after=after, tied=fields.flag("tie_word_embeddings", True),
         context=context, prefix=prefix,
     )  # fmt: skip
-
-
-# Sides that are read as models of their own
 
 
 def _side_by_side(

@@ -141,9 +141,6 @@ def _feed_forward(width: int, mlp: Mlp, experts: MixtureOfExperts | None) -> tup
     return (ParallelBranches("", (dense, routed)),)
 
 
-# Gemma 3n
-
-
 @family("gemma3n_text")
 def read_3n(fields: Fields) -> Model:
     """Read the language part; widths of the MLP may be listed by layer."""

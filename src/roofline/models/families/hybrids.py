@@ -108,9 +108,6 @@ def read_rwkv(fields: Fields) -> Model:
     )  # fmt: skip
 
 
-# attention in some layers
-
-
 def _mixers(made: Callable[[Fields, DecoderSizes], Block]) -> Any:
     """Attention in layers that see everything, layers that are ``made`` elsewhere."""
 

@@ -19,8 +19,6 @@ from roofline.models.fields import Fields, divide_evenly
 _ROUTER = ("router", "experts", "")
 _NO_BIAS = Decoder(bias=False, mlp_bias=False)
 
-# every layer has experts
-
 #: The older mixtures: experts are as wide as a dense MLP would be.
 _LOCAL = Routing(module="block_sparse_moe", experts=("num_local_experts",), hidden=("intermediate_size",))
 _SHARED_WIDTH = replace(_LOCAL, shared_width=("shared_intermediate_size",), shared_count=1)
@@ -178,8 +176,6 @@ add({
     "openai_privacy_filter": replace(_GPT_OSS, causal=False, kinds=all_sliding, prepare=decoder.to_each_side),
 })  # fmt: skip
 
-# some layers are dense
-
 
 def _qwen_kinds(older: bool) -> Any:
     """Windows where they are switched on: in all layers, or of Qwen2 in every second of the first ones."""
@@ -314,9 +310,6 @@ def read_ernie(fields: Fields) -> Model:
 
     model = model.with_blocks(lambda block: (block, idle) if isinstance(block, MixtureOfExperts) else block)
     return replace(model, notes=("experts of pictures are in memory and not run: pictures are not modelled",))
-
-
-# attention of several shapes by layer
 
 
 def _mimo_kinds(fields: Fields, layers: int) -> list[str]:

@@ -152,9 +152,6 @@ _COUNTS = {
 }
 
 
-# ---- trees, and switches that add up
-
-
 @register("tree", (*GATHERING, "Broadcast"), "recursive halving and doubling, log₂ n steps", require_switches)
 def tree(call: CollectiveCall) -> Work:
     """Count a ring's bytes in as many steps as a tree is deep."""

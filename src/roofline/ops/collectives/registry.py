@@ -224,8 +224,6 @@ def links_in_use(lanes: Sequence[Size]) -> Size:
     return total if is_symbol(total) else maximum(1, total)
 
 
-# ---- collectives
-
 #: Gives a figure of a segment: the links that a chip sends on at once, or the hops of one pass.
 OfSegment: TypeAlias = Callable[[AxisSegment], Size]
 
@@ -302,8 +300,6 @@ def bus_share(kind: str, chips: Size) -> Size:
         return 1
     return (2 if kind == "AllReduce" else 1) * (chips - 1) / chips
 
-
-# ---- algorithms
 
 #: Collectives that gather or reduce.
 GATHERING = ("AllGather", "ReduceScatter", "AllReduce")

@@ -351,9 +351,6 @@ def _spread_by_trees(segment: AxisSegment) -> Size:
     return spread_hops(segment) + again
 
 
-# ---- limiting forms
-
-
 def _limit(call: CollectiveCall) -> str:
     open_ended = require_closed_axes(call)
     return f"a limit of rings, and {open_ended}" if open_ended else "a limit"

@@ -158,9 +158,6 @@ def _miss_probability(count: int, chosen: int, taken: int, groups: int, own: tup
     return missing / (comb(groups, taken) * comb(pool, chosen))
 
 
-# ---- multicast on a torus
-
-
 def multicast_link_load(routing: TopKRouting, shape: Sequence[int], ways: Mapping[int, str]) -> dict[int, float]:
     """Rows over the busiest link of each axis of a torus, one way, for each row that a chip sends.
 

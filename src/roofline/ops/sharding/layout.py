@@ -226,8 +226,6 @@ def check_uneven(uneven: str) -> str:
     return uneven
 
 
-# ---- moves
-
 #: The kinds of moves, in the order they are made.
 ORDER = ("slice", "ReduceScatter", "AllReduce", "AllToAll", "AllGather")
 

@@ -530,9 +530,6 @@ def key_of(layout: Layout) -> Key:
     return frozenset((axis, layout.state(axis)) for axis in layout.axes)
 
 
-# ---- the order of mesh axes within one dimension
-
-
 def assumes_any_axis_order(steps: Sequence[Step], plan: Plan) -> bool:
     """Say whether a plan is right only if the parts of a dimension may lie in any order over several mesh axes.
 
