@@ -50,8 +50,9 @@ LARGEST = {f"up to {2**power} MiB": 2.0 ** (power + 20) for power in range(8)} |
     "up to 512 KiB": 2.0**19,
     "all sizes": float("inf"),
 }
-#: Frameworks that reduce over the chips of one node with a kernel of their own. Others call NCCL; all do beyond a node.
-FRAMEWORKS = ("vllm", "sglang", "trtllm")
+#: Serving frameworks by the names of their constants, each with its other names. They reduce over the chips of one node
+#: with a kernel of their own. Other libraries call NCCL; all do beyond a node.
+FRAMEWORKS = {"vllm": "", "sglang": "", "trtllm": "tensorrt-llm tensorrt_llm trt-llm trt_llm"}
 #: Chips of a node, which kernels of frameworks reach.
 NODE = 8
 

@@ -25,6 +25,7 @@ from roofline import dtypes
 from roofline.answers import capability
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
+from roofline.estimates.communication import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
@@ -58,7 +59,7 @@ _ALSO = {
     "expression": "name",
 }
 #: What others call the libraries.
-_LIBRARIES = {"tensorrt-llm": "trtllm", "tensorrt_llm": "trtllm", "trt-llm": "trtllm", "trt_llm": "trtllm"}
+_LIBRARIES = {name: ours for ours, names in FRAMEWORKS.items() for name in names.split()}
 _OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
 #: Where a row's time and its unit stand, whatever its column is called.
 _TIME, _UNIT = "time", "unit of time"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         measured_kernels,
         points_of,
         profile,
-        read_profile,
     )
+    from roofline.measurement.profiles import read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured
     from roofline.measurement.timing import run, run_function
@@ -41,7 +41,8 @@ _NAMES = {
     "accelerator": ("measure_device",),
     "cpu": ("measure",),
     "machine_file": ("MeasuredMachine", "read_machine_file", "this_machine", "to_toml", "write_machine_file"),
-    "points": ("MeasuredPoint", "MeasuredPoints", "measured_kernels", "points_of", "profile", "read_profile"),
+    "points": ("MeasuredPoint", "MeasuredPoints", "measured_kernels", "points_of", "profile"),
+    "profiles": ("read_profile",),
     "result": ("Ceiling", "Curve", "Measurement"),
     "runs": ("Measured", "read_measured"),
     "timing": ("run", "run_function"),

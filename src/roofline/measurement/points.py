@@ -39,7 +39,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
 from roofline.measurement.machine_file import read_machine_file
-from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
+from roofline.measurement.profiles import read_profile
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, read_measured
@@ -579,19 +579,6 @@ def _of_machine_file(measured: Measurement, machine: Machine) -> Iterator[Measur
         if curve.name == COPY and curve.threads == threads:
             for size, summary in curve.points:
                 yield MeasuredKernel(elements_run(size), size / summary.value, "")
-
-
-@takes()
-def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """Read a trace of torch.profiler, a CSV of Nsight Compute, or rows of your own: FLOPs and bytes, or shapes."""
-    name = os.fspath(path)
-    content = read_bytes(name, "trace").lstrip(b"\xef\xbb\xbf \t\r\n")
-    if not content:
-        raise InputError(f"{name} is empty", hint="give a trace of torch.profiler or a CSV file")
-    if content[:1] in (b"{", b"["):
-        return read_torch_trace(name)
-    nsight = b"Kernel Name" in content and holds_nsight(content.decode("utf-8", "replace").splitlines())
-    return read_nsight(name) if nsight else Profile(read_measured(name), own=True)
 
 
 #: What profilers held that were read.

@@ -237,7 +237,7 @@ def _command(name: str, deployment: Deployment, model: str, length: int, memory:
     most = -(-deployment.most // copies)
     decoded = most * (replica.draft + 1)
     tokens = deployment.chunk + decoded if deployment.chunk else max(length, decoded)
-    if name == "sglang":
+    if engine.get("chunk_alone"):
         tokens = deployment.chunk or -1
     counts = {"tensor": replica.tensor, "sequences": most, "tokens": tokens}
     counts.update({each: counts[each] * copies for each in engine.get("spans", ()) if counts[each] > 0})

@@ -14,7 +14,7 @@ import csv
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from roofline.errors import InputError
 from roofline.files import as_text, read_bytes, table_rows
@@ -64,9 +64,9 @@ _SWAP = str.maketrans(",.", ".,")
 _BETWEEN = dict.fromkeys(map(ord, "\u00a0\u2009\u202f'\u2019"))
 
 
-def holds_nsight(lines: Iterable[str]) -> bool:
-    """Say whether a report of Nsight Compute stands among the lines: a header with its column of kernels."""
-    return any(_is_header(line) for line in lines)
+def holds_nsight(content: bytes) -> bool:
+    """Say whether a file is a report of Nsight Compute: some line is a header with its column of kernels."""
+    return b"Kernel Name" in content and any(map(_is_header, content.decode("utf-8", "replace").splitlines()))
 
 
 def read_nsight(path: str | os.PathLike[str]) -> Profile:

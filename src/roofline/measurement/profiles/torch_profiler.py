@@ -255,6 +255,11 @@ def read_torch_trace(path: str | os.PathLike[str]) -> Profile:
     return Profile(tuple(runs), unpriced, tuple(notes), of_cpu=not kernels)
 
 
+def holds_torch_trace(content: bytes) -> bool:
+    """Say whether a file is a trace of torch.profiler: it is JSON."""
+    return content[:1] in (b"{", b"[")
+
+
 def _events(name: str) -> list[dict[str, Any]]:
     data = read_json(name, "trace")
     found = data.get("traceEvents", data.get("points")) if isinstance(data, dict) else data
