@@ -318,7 +318,8 @@ class Fact(NamedTuple):
     says that the number follows from the time of the work. ``interval`` is where 80% of runs are expected; its ends are
     facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
     of 80%, where these are far fewer; a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
-    ``is_usual``: it is left out where all say so.
+    ``is_usual``: it is left out where all say so. ``form`` is that of the time behind it, and ``dollars_of`` what a
+    million of costs so many dollars.
     """
 
     name: str
@@ -332,6 +333,8 @@ class Fact(NamedTuple):
     is_shown: bool = True
     held: str = ""
     is_usual: bool = False
+    form: str = "lower"
+    dollars_of: str = ""
 
 
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:
@@ -490,6 +493,9 @@ AS_EXPECTED = ", expected"
 
 #: How the name of a fact at another time than the floor and what to expect ends, by its form.
 OF_FORM = {"op_by_op": ", op by op", "upper": ", at worst", "estimate": ", estimated"}
+
+#: The same of costs, which have the name alone at the floor.
+COST_OF_FORM = {"lower": "", "expected": AS_EXPECTED, **OF_FORM}
 
 #: The names of columns as data, those of an answer's own attributes, by what a reader sees.
 NAMES_AS_DATA = {

@@ -28,8 +28,8 @@ from typing import Any, Self
 
 from roofline.answers import (
     AS_EXPECTED,
+    COST_OF_FORM,
     NAMES_AS_DATA,
-    OF_FORM,
     OPERATIONS,
     TIMES,
     Answer,
@@ -40,7 +40,7 @@ from roofline.answers import (
     plain_table,
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
-from roofline.bounds.cost import BY_FORM, DOLLARS_OF_ANSWERS
+from roofline.bounds.cost import BY_FORM
 from roofline.bounds.differences import resource_facts, why_slower, why_slower_in_turn
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, once, replace
@@ -564,7 +564,7 @@ class SideBySide(Answer):
     @property
     def _what_ranks(self) -> str:
         """The time that ranks them, in a word: the floor, or what a stated form of it is."""
-        return {"lower": "floor", "estimate": "estimate"}.get(_form_of(self.headline)[1], "time")
+        return {"lower": "floor", "estimate": "estimate"}.get(self._said_of(self.headline).form, "time")
 
     @property
     def _leaders(self) -> tuple[str, ...]:
@@ -674,14 +674,17 @@ class SideBySide(Answer):
             facts = self.facts[name]
             found = [(fact, at) for at, fact in enumerate(facts) if fact is not None and is_number(fact.value)]
             where = _TIMED_WHOLE if self.may_be_beaten(name) else ""
-            if unless := self.unless(name, "is the cheapest", f" {name.removeprefix('$ ')}"):
+            form, of = self._said_of(name).form, self._said_of(name).dollars_of
+            if unless := self.unless(name, "is the cheapest", f" a million {of}{COST_OF_FORM[form]}"):
                 yield unless
             elif len(found) > 1:
                 least = min(float(fact.value) for fact, _ in found)
                 first = [self.names[at] for fact, at in found if float(fact.value) <= (1 + EQUAL) * least]
-                stem, form = _form_of(name)
-                amount = f"${format_number(least)} {stem.removeprefix('$ ')}"
-                amount += f", {BY_FORM[form]}" * (form != "lower" or f"{name}{AS_EXPECTED}" in self.facts)
+                amount = f"${format_number(least)} a million {of}"
+                if form == "expected":
+                    amount += AS_EXPECTED
+                elif form != "lower" or f"{name}{AS_EXPECTED}" in self.facts:
+                    amount += f", {BY_FORM[form]}"
                 those = f" of those{self._whose}" * (not where and False in self.fitting)
                 who = _alike(first, "is the cheapest", "are the cheapest")
                 of_it = self._parts_of(name, first)
@@ -689,14 +692,15 @@ class SideBySide(Answer):
 
     def _parts_of(self, price: str, first: Sequence[str]) -> str:
         """What the cheapest costs a token, where it is the cheapest of whole answers."""
-        if not price.startswith(DOLLARS_OF_ANSWERS) or len(first) > 1:
+        asked = self._said_of(price)
+        if asked.dollars_of != "answers" or len(first) > 1:
             return ""
-        at, end = self.names.index(first[0]), price.removeprefix(DOLLARS_OF_ANSWERS)
+        at, end = self.names.index(first[0]), AS_EXPECTED if asked.form == "expected" else ""
         tokens = {name: self.facts.get(f"{name}{end}", self.facts[name])[at] for name in self._costs}
         said = [
-            f"${format_number(float(fact.value))} {_form_of(name)[0].removeprefix('$ ')}"
-            for name, fact in tokens.items()
-            if not name.startswith(DOLLARS_OF_ANSWERS) and fact is not None and is_number(fact.value)
+            f"${format_number(float(fact.value))} a million {fact.dollars_of}"
+            for fact in tokens.values()
+            if fact is not None and fact.dollars_of != "answers" and is_number(fact.value)
         ]
         return f" ({', '.join(said)})" if said else ""
 
@@ -712,12 +716,18 @@ class SideBySide(Answer):
             return f"{name}{AS_EXPECTED}" if expected and not any(lacks) else name
 
         costs = self._costs
-        return [ranked(name) for name in [name for name in costs if name.startswith(DOLLARS_OF_ANSWERS)] or costs]
+        answers = [name for name in costs if self._said_of(name).dollars_of == "answers"]
+        return [ranked(name) for name in answers or costs]
 
     @property
     def _costs(self) -> list[str]:
         """The facts of dollars, without those of what to expect beside the floor."""
-        return [name for name in self.facts if name.startswith("$") and not name.endswith(AS_EXPECTED)]
+        found = {name: self._said_of(name) for name in self.facts}
+        return [name for name, fact in found.items() if fact.dollars_of and fact.form != "expected"]
+
+    def _said_of(self, name: str) -> Fact:
+        """A fact as the first answer says it that has it."""
+        return next(fact for fact in self.facts[name] if fact is not None)
 
     def _without_price(self) -> Iterator[str]:
         """The machines that lack a price where others have one, and how it is given."""
@@ -1091,16 +1101,6 @@ def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]
 def _side(fact: Fact) -> str:
     """The sign before what a part of the work takes: all of it takes that or more, and is that fast or less."""
     return LEAST if fact.better == "less" else MOST
-
-
-def _form_of(name: str) -> tuple[str, str]:
-    """What a fact is of, and the form of the time behind it.
-
-    >>> _form_of("whole answers, estimated"), _form_of("$ a million runs")
-    (('whole answers', 'estimate'), ('$ a million runs', 'lower'))
-    """
-    form = next((form for form, end in OF_FORM.items() if name.endswith(end)), "lower")
-    return name.removesuffix(OF_FORM.get(form, "")), form
 
 
 def has_interval(facts: Mapping[str, Sequence[Fact | None]]) -> bool:

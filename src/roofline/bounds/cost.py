@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline.answers import AS_EXPECTED, OF_FORM, Fact, attributes, plain_data
+from roofline.answers import COST_OF_FORM, OF_FORM, Fact, attributes, plain_data
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, a_or_an, quoted
 from roofline.frozen import dataclass, replace
@@ -37,9 +37,6 @@ BY_FORM = {
     "upper": "if nothing overlaps", "estimate": "by the stated overlap and overhead",
     "expected": "at the time to expect",
 }  # fmt: skip
-
-#: Dollars of a million whole answers, prompts and all: the name of the fact that answers are compared by.
-DOLLARS_OF_ANSWERS = "$ a million answers"
 
 #: Joules of an output token: the head of a column, and its name as data.
 ENERGY, JOULES = "energy a token", "joules_per_token"
@@ -151,11 +148,15 @@ class MillionCost:
         """
         if self.floor is not None:
             yield from self.floor.facts(of)
-        named = f"{of}{OF_FORM.get(self.form, '')}" if self.floor is None else f"{of}{AS_EXPECTED}"
+        form = "expected" if self.floor is not None else self.form if self.form in OF_FORM else "lower"
+        named = f"{of}{COST_OF_FORM[form]}"
         asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
         for head, unit, given, amount in asked:
             if given is not None:
-                fact = Fact(f"{head} a million {named}", amount, unit, "less", timed=True)
+                dollars_of = of if unit == "USD" else ""
+                fact = Fact(
+                    f"{head} a million {named}", amount, unit, "less", timed=True, form=form, dollars_of=dollars_of
+                )
                 none = self.reason and f"none: {self.reason.partition(':')[0]}"
                 yield fact._replace(value=none, unit="", timed=False) if none else fact
 

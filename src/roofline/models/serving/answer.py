@@ -334,7 +334,7 @@ class Serving(Comparable):
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
             at = OF_FORM.get(whole.form, " at best")
-            yield Fact(f"whole answers{at}", whole.total, "s", "less", timed=True)
+            yield Fact(f"whole answers{at}", whole.total, "s", "less", timed=True, form=whole.form)
             expected = whole.expectation
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
             yield from expected_facts("whole answers, expected", expected and expected.value, asked)
