@@ -314,8 +314,16 @@ class Machine(Answer):
     @property
     def of_chips(self) -> str:
         """The name, with the number of chips where there are several: ``256 x TPU v5e``."""
-        chips = product(self.shape) * self.slices
-        return self.name if is_one(chips) else f"{chips} x {self.name}"
+        return self.with_number(product(self.shape) * self.slices)
+
+    def with_number(self, chips: Size) -> str:
+        """The name behind a number of chips, where there are several; that of a pool has the number already.
+
+        >>> from roofline import chip
+        >>> chip("h100").with_number(1), chip("h100").with_number(8)
+        ('NVIDIA H100 SXM5 80GB', '8 x NVIDIA H100 SXM5 80GB')
+        """
+        return self.name if is_one(chips) or chips == self.pooled else f"{chips} x {self.name}"
 
     @property
     def figures_set(self) -> dict[str, float]:

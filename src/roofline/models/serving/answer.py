@@ -326,9 +326,8 @@ class Serving(Comparable):
         number = self.chips
         if is_array(number):  # several layouts
             number = int(number.flat[0]) if (number == number.flat[0]).all() else 1
-        chips, there = f"{number} x ", next(iter(self.phases.values())).target
-        named = is_number(number) and number > 1 and not there.startswith(chips)  # a pool has its number in its name
-        return chips * named + there
+        machine: Machine = next(iter(self.phases.values())).machine
+        return machine.with_number(number) if is_number(number) else machine.name
 
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""

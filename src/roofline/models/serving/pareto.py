@@ -178,8 +178,7 @@ class ParetoFront(Answer):
     def where(self) -> str:
         """The machine, and the number of chips that all choices have."""
         chips = {choice.chips for choice in self.choices}
-        number = f"{min(chips):,} x " if len(chips) == 1 and min(chips) > 1 else ""
-        return self.machine.name if self.machine.name.startswith(number) else f"{number}{self.machine.name}"
+        return self.machine.with_number(min(chips) if len(chips) == 1 else 1)
 
     def one_line(self) -> str:
         """How many choices there are, and how many no other beats."""
