@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import roofline.ops.sharding.plans as searched
-from roofline import bound, formula, shard
+from roofline import bound, formula, shard, sweep
 from roofline.bounds.api import question
 from roofline.bounds.sharding_plans import MOST, SHOWN_PLANS, _Search
 from roofline.errors import InputError, NotationError, SizeError
@@ -153,11 +153,19 @@ def test_chips_share_the_keys_of_a_mask(mask: str, queries: int) -> None:
     assert closed["lower"] == pytest.approx(found.lower, rel=1e-12)
 
 
-def test_one_plan_for_all_rows_is_said() -> None:
+def test_one_plan_for_all_rows_is_the_best_for_them_together_and_said() -> None:
+    split, line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]", {"on": "mi300x:8", "D": 8192, "F": 5120}
+    gathered, moved = "AllGather_X(bf16[D_X, F])", "AllToAll_{X,D}(bf16[B_X, D]); ReduceScatter_{X,B}(bf16[B, F] {U_X})"
+    for sizes, plan in (([160, 320], moved), ([32000, 64000], gathered)):
+        table = sweep(split, B=sizes, **line)
+        assert table["lower"].tolist() == pytest.approx([bound(split, B=B, **line).lower for B in sizes], rel=1e-12)
+        assert f"plan of all rows: {plan}; a row alone is asked on the fastest of its own" in " ".join(
+            str(table).split()
+        )
     text = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
     rows = bound(text, on="v5e:4", B=np.array([64, 65536]), D=8192, F=8192)
-    fewest = "which sends over the fewest mesh axes, at every size; of plain numbers the fastest is taken"
-    assert f"plan: AllReduce_X(bf16[B, F] {{U_X}}), {fewest}" in rows.assumptions
+    said = "for all rows; of plain numbers the fastest of each is taken"
+    assert f"plan: AllReduce_X(bf16[B, F] {{U_X}}), {said}" in rows.assumptions
     best = [bound(text, on="v5e:4", B=B, D=8192, F=8192).lower for B in (64, 65536)]
     assert all(row >= one * (1 - 1e-12) for row, one in zip(rows.lower, best, strict=True))
 

@@ -172,18 +172,19 @@ class Question:
         return canonical(parsed, sizes={k: v for k, v in self.sizes.items() if isinstance(v, int)})
 
     def one_plan(self) -> Question:
-        """The question with one plan for all sizes, where none is named: the one that sends over the fewest axes.
+        """The question with one plan for all sizes, where none is named, of those that every size in arrays allows.
 
-        It is chosen once, of those that every size in arrays allows.
+        For arrays it is the best for rows together, for open sizes the one that sends over the fewest axes.
         """
         if not self.is_sharded or self.plan_of_all is not None:
             return self
-        from roofline.bounds.sharding_plans import FEWEST, first_plan
+        from roofline.bounds.sharding_plans import FEWEST, first_plan, plan_for_rows
 
         if self.conventions.plan not in (None, FEWEST):
             return self
-        asked = self.vary(plan=FEWEST)
-        return replace(asked, plan_of_all=first_plan(asked)) if has_arrays(self.sizes) else asked
+        if not has_arrays(self.sizes):
+            return self.vary(plan=FEWEST)
+        return replace(self, plan_of_all=(first_plan if self.conventions.plan == FEWEST else plan_for_rows)(self))
 
     @property
     def is_sharded(self) -> bool:

@@ -9,23 +9,27 @@
 <Plan 3: AllGather_X(bf16[B, D_X]); AllGather_X(bf16[D_X, F]): 5.98 ms at best, ...
 
 With plain numbers the best plan is taken: the one of the least time at best, then op by op, then at worst. The search
-goes by these times, so that the plan taken is the best of all there are, however many. With arrays or open sizes it is
-the one that sends over the fewest mesh axes, which is the rule of the book's four cases.
+goes by these times, so that the plan taken is the best of all there are, however many. With arrays one plan stands for
+all rows: of those that are the best at some of them the one that takes the least over these together. With open sizes
+it is the one that sends over the fewest mesh axes, which is the rule of the book's four cases.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from itertools import islice
+from math import log
+from sys import float_info
 from typing import Any, Protocol, overload
 
 from roofline.answers import open_as_null
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
-from roofline.errors import HardwareError, InputError, NotationError
+from roofline.errors import HardwareError, InputError, NotationError, SizeError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.axes import Mesh
 from roofline.hardware.machine import Machine
@@ -56,6 +60,9 @@ MOST = 256
 
 #: How many plans a reader sees; only these get a price where sizes are open or arrays, which takes longer.
 SHOWN_PLANS = 8
+
+#: How many rows of arrays a plan for all of them is chosen by.
+LOOKED_AT = 5
 
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
@@ -98,6 +105,9 @@ class Sharded(Protocol):
 
     def on_mesh(self) -> Machine:
         """The machine with its mesh."""
+
+    def vary(self, **changes: Any) -> Sharded:
+        """The question with some of its parts replaced."""
 
     def finished(self, ops: tuple[Op, ...]) -> tuple[Op, ...]:
         """Operations as they are priced."""
@@ -264,6 +274,45 @@ def first_plan(asked: Sharded) -> Plan:
     ['ReduceScatter_{X,B}(h[B, F] {U_X})', 'ReduceScatter_{X,F}(h[B, F] {U_X})']
     """
     return _Search.of(asked).first()
+
+
+def plan_for_rows(asked: Sharded) -> Plan:
+    """The plan that takes the least over some rows together, by the product of its times, of those that all rows allow.
+
+    Looked at are rows at even distances, the plans that are the best at one of them, and the one that sends over the
+    fewest mesh axes.
+
+    >>> from roofline.bounds.api import question
+    >>> line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]"
+    >>> for sizes in ([160, 320], [16000, 32000]):
+    ...     print(plan_for_rows(question(line, on="h100:8", B=sizes, D=8192, F=5120)).name)
+    AllToAll_{X,D}(bf16[B_X, D]); ReduceScatter_{X,B}(bf16[B, F] {U_X})
+    AllGather_X(bf16[D_X, F])
+    """
+    search = _Search.of(asked)
+    fewest, allowed = search.first(), {plan.name: plan for plan in search.listed()}
+    each, rows = {fewest.name: fewest}, []
+    for sizes in _some_rows(asked.sizes):
+        row = _Search.of(asked.vary(sizes=sizes))
+        with suppress(SizeError):  # rows that cannot be are for the answer to name
+            best = row.ranked()[0].plan if row.plain else fewest
+            each |= {best.name: best} if best.name in allowed else {}
+            rows.append(row)
+    if len(each) == 1:
+        return fewest
+    taken = {name: sum(log(row.price(plan).lower or float_info.min) for row in rows) for name, plan in each.items()}
+    return each[min(taken, key=lambda name: taken[name])]
+
+
+def _some_rows(sizes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Sizes of a few rows of arrays that broadcast, at even distances, the first and the last among them."""
+    import numpy as np
+
+    arrays = {name: value for name, value in sizes.items() if is_array(value)}
+    flat = dict(zip(arrays, map(np.ravel, np.broadcast_arrays(*arrays.values())), strict=True))
+    last = len(next(iter(flat.values()))) - 1
+    places = sorted({round(last * part / (LOOKED_AT - 1)) for part in range(LOOKED_AT)})
+    return [{**sizes, **{name: int(column[at]) for name, column in flat.items()}} for at in places]
 
 
 def ranked(asked: Sharded) -> Sequence[RankedPlan]:
@@ -479,7 +528,10 @@ class _Search:
         if self.asked.conventions.uneven == "pad":
             text = "sizes that do not divide are padded: every chip holds the part rounded up"
             said.append(Assumption("layout", text))
-        if self.asked.conventions.plan in (None, FEWEST) and others == ():
+        if self.asked.conventions.plan is None and self.asked.plan_of_all is not None:
+            each = "for all rows; of plain numbers the fastest of each is taken"
+            said.append(Assumption("plan", f"plan: {plan.name}, {each}"))
+        elif self.asked.conventions.plan in (None, FEWEST) and others == ():
             fewest = "which sends over the fewest mesh axes, at every size; of plain numbers the fastest is taken"
             said.append(Assumption("plan", f"plan: {plan.name}, {fewest}"))
         else:

@@ -156,7 +156,7 @@ class Sweep(Columns):
         found = not_ranked_said(self, ("on",))
         found += fastest_said(self, ("on",), self.whole) if self.questions[1:] else []
         for asked in self.questions:
-            assumed = [("assumes", line) for line in asked.particular(self.assumptions)]
+            assumed = [("assumes", line) for line in (*_plan_said(asked), *asked.particular(self.assumptions))]
             rest = len(assumed) - MOST_REMARKS
             more = [("assumes", f"… and {rest} more; {either('--json', 'to_dict()')} has them all")] if rest > 0 else []
             found += [*assumed[:MOST_REMARKS], *more]
@@ -430,6 +430,14 @@ def _on_one_plan(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[st
     """The question on the plan that is the best for rows together."""
     sizes_of_line = ArrayLine(asked, sizes, formulas).sizes_of_line
     return asked.vary(sizes=sizes_of_line).one_plan().vary(sizes=asked.sizes)
+
+
+def _plan_said(asked: Question) -> list[str]:
+    """By which plan chips send in all rows, where nobody named one and it sends anything."""
+    taken = asked.plan_of_all
+    if taken is None or asked.conventions.plan is not None or not taken.axes:
+        return []
+    return [f"plan of all rows: {taken.name}; a row alone is asked on the fastest of its own"]
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
