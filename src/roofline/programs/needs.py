@@ -20,7 +20,7 @@ from roofline.frozen import NamedTuple
 from roofline.programs import regions
 from roofline.programs.regions import NOTHING, WHOLE, Box, Region
 from roofline.programs.tensor_parts import Edges
-from roofline.sizes import is_one, is_symbol, product
+from roofline.sizes import Size, is_one, is_symbol, product
 
 #: A triangle has so many stairs.
 _STAIRS = 32
@@ -197,6 +197,12 @@ def picked(asked: Asked, axis: int, rows: Sequence[int] | None) -> Iterator[Regi
     else:
         yield regions.picked(flat, axis, [row % table[axis] for row in rows])
     yield regions.reshaped(regions.each(flat, lambda box: [(box[axis],)]), (count,), index)
+
+
+def beside_some(asked: Asked, sizes: Sequence[Size]) -> Region:
+    """Of a tensor a part of which is replaced, so large, nobody knows where: what lies beside it at least."""
+    region = asked.region
+    return regions.outside(region, regions.somewhere(region, asked.ins[0], sizes)) if region else region
 
 
 def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = None, size: Any = None) -> Region:

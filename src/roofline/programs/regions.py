@@ -260,6 +260,33 @@ def outside(region: Region, part: Box) -> Region:
     return each(region, back)
 
 
+def rows_of(shape: Sequence[Size], axes: Sequence[int], many: Size) -> list[Size]:
+    """Sizes of a part that so many indices along some axes name, each another row: of the first axis before the next.
+
+    >>> rows_of((2, 8, 4), (0, 1), 6)
+    [2, 3, 4]
+    """
+    sizes = list(shape)
+    for axis in axes:
+        sizes[axis] = minimum(shape[axis], many)
+        many = many // maximum(1, sizes[axis])
+    return sizes
+
+
+def somewhere(region: Sequence[Box], shape: Sequence[Size], sizes: Sequence[Size]) -> Box:
+    """A part of a tensor, so large, where it covers much of a region: nobody knows where it really lies.
+
+    >>> somewhere([((0, 2, 1), (0, 4, 1)), ((5, 8, 1), (0, 4, 1))], (8, 4), (2, 4))
+    ((5, 7, 1), (0, 4, 1))
+    """
+    is_open = any(is_symbol(n) for box in region for edges in box for n in edges)
+    box = region[0] if is_open else max(region, key=lambda box: prod(map(_places, box)))
+    return tuple(
+        (0, size, 1) if size == whole else (first, first + size * step, step)
+        for (first, _, step), whole, size in zip(box, shape, sizes, strict=True)
+    )
+
+
 def let_through(region: Region, shape: Sequence[int], mask: Any) -> Region:
     """What a mask that spreads over a tensor lets through of a part of it, or most of that (:func:`boxes_where`).
 

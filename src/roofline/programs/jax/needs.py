@@ -24,7 +24,7 @@ from roofline.programs.jax.rules import NAMES, OTHERS, REDUCTIONS, SCATTERS, win
 from roofline.programs.jax.walker import PICKING, called_program, open_jaxpr
 from roofline.programs.needs import Asked, needed_of_operands
 from roofline.programs.regions import WHOLE, Region, once
-from roofline.sizes import Size, maximum, minimum
+from roofline.sizes import Size, maximum, minimum, product
 
 
 def needed_of(jaxpr: Any, numbers: Sequence[Numbers], wanted: needs.Regions, *, in_place: bool = False) -> list[Region]:
@@ -253,7 +253,7 @@ def _updated(each: Asked) -> Iterator[Region]:
     """Of an array a part of which is replaced, what lies beside it; and the part, where it is asked for."""
     starts = _starts(each, each.numbers[2:], each.ins[1])
     if starts is None:
-        yield from (each.region, WHOLE)
+        yield from (needs.beside_some(each, each.ins[1]), WHOLE)
         return
     part = tuple((at, at + size, 1) for at, size in zip(starts, each.ins[1], strict=True))
     yield regions.outside(each.region, part)
@@ -333,7 +333,7 @@ def _solved(each: Asked) -> Iterator[Region]:
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
-    """Of an array into which values are written, what lies beside known places; all where they are combined.
+    """Of an array into which values are written, what lies beside the places; all where they are combined.
 
     Of the values what the result has along dimensions without indices, and of one row for each known place these rows.
     """
@@ -344,15 +344,18 @@ def _scattered(each: Asked) -> Iterator[Region]:
     axes, shape, updates = numbers.scatter_dims_to_operand_dims, each.ins[0], each.ins[2]
     inside = [axis for axis in range(len(shape)) if axis not in numbers.inserted_window_dims]
     windows = dict(zip(inside, numbers.update_window_dims, strict=True))
-    region = each.region
-    if indices is not None and not each.facts.get("update_jaxpr"):
-        sizes = [updates[windows[axis]] if axis in windows else 1 for axis in range(len(shape))]
+    region, rows = each.region, [place for place in range(len(updates)) if place not in numbers.update_window_dims]
+    sizes = [updates[windows[axis]] if axis in windows else 1 for axis in range(len(shape))]
+    is_new = not each.facts.get("update_jaxpr")
+    if indices is None and is_new and all(sizes[axis] == 1 for axis in axes):
+        spread = regions.rows_of(shape, axes, product(updates[place] for place in rows))
+        region = needs.beside_some(each, [spread[axis] if axis in axes else size for axis, size in enumerate(sizes)])
+    if indices is not None and is_new:
         for row in np.unique(indices.reshape(-1, len(axes)), axis=0)[: regions.MOST_BOXES].tolist():
             at = dict(zip(axes, row, strict=True))
             part = tuple((at.get(axis, 0), at.get(axis, 0) + size, 1) for axis, size in enumerate(sizes))
             if all(first >= 0 and last <= size for (first, last, _), size in zip(part, shape, strict=True)):
                 region = regions.outside(region, part)
-    rows = [place for place in range(len(updates)) if place not in numbers.update_window_dims]
 
     def written(box: Any) -> Any:
         part = list(regions.box_of(updates))

@@ -6,6 +6,7 @@ Of nodes that hold graphs and of what a rule does not follow all is needed (``pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from roofline.programs.onnx.rules.contractions import windows_of
 from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
 from roofline.programs.onnx.standins import attributes_of, graphs_of, uses_in
 from roofline.programs.regions import WHOLE, Region
-from roofline.sizes import maximum, minimum
+from roofline.sizes import is_symbol, maximum, minimum, product
 
 #: What is known of each tensor of a graph by its name.
 Facts: TypeAlias = Mapping[str, Any]
@@ -186,10 +187,21 @@ def _gathered(each: Asked) -> Iterator[Region]:
 
 
 def _scattered(each: Asked) -> Iterator[Region]:
-    """Of values that indices along an axis write, along the others what the result has, of known ones these."""
-    axis, places = _axis(each), _places(each)
-    values = needs.at_places(each.region, axis, each.ins[1], places, each.ins[0][axis])
-    yield from (each.region, values, values)
+    """Of values that indices along an axis write, along the others what the result has, of known ones these.
+
+    Of what they replace nothing.
+    """
+    axis, places, (shape, index) = _axis(each), _places(each), each.ins[:2]
+    values, left = needs.at_places(each.region, axis, index, places, shape[axis]), each.region
+    if each.facts.get("reduction", b"none") == b"none":
+        if places is None or any(map(is_symbol, shape)) or prod(shape) > LARGEST_MASK:
+            left = needs.beside_some(each, index)
+        else:
+            at, kept = list(np.indices(index)), np.ones(shape, bool)
+            at[axis] = places % shape[axis]
+            kept[tuple(at)] = False
+            left = regions.let_through(left, shape, kept)
+    yield from (left, values, values)
 
 
 def _places(each: Asked) -> Any:
@@ -207,11 +219,14 @@ def _scattered_parts(each: Asked) -> Iterator[Region]:
         return
     (shape, (*batch, many)), places, region = each.ins[:2], _places(each), each.region
     rest = regions.box_of(shape[many:])
+    is_new = each.facts.get("reduction", b"none") == b"none"
     if places is None or any(type(size) is not int for size in shape[:many]):
-        yield from (region, WHOLE, regions.each(region, lambda box: [(*regions.box_of(batch), *box[many:])]))
+        sizes = regions.rows_of(shape, range(many), product(batch))
+        left = needs.beside_some(each, sizes) if is_new else region
+        yield from (left, WHOLE, regions.each(region, lambda box: [(*regions.box_of(batch), *box[many:])]))
         return
     places = places % shape[:many]
-    if each.facts.get("reduction", b"none") == b"none":
+    if is_new:
         whole, shown = (*regions.box_of(batch), *rest), {many + d: len(batch) + d for d in range(len(rest))}
         boxes = regions.named(whole, places, range(len(batch)), shown, range(many), len(shape)) or ()
         for part in boxes[: regions.MOST_BOXES]:

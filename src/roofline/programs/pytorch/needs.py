@@ -26,7 +26,7 @@ from roofline.programs.pytorch.open_sizes import LEAST
 from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
-from roofline.programs.pytorch.rules.sequences import let_through
+from roofline.programs.pytorch.rules.sequences import broadcast, let_through
 from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import NOTHING, WHOLE, Region
@@ -107,7 +107,7 @@ def needed_bytes(
                     given[place] = _bytes(dict.fromkeys(left[base])) - _bytes(dict.fromkeys(after))
                     left[base] = after
             if is_new and asked is not None:
-                after = _without(list(asked), changed)
+                after = _without(list(asked), changed or _somewhere(call, asked))
                 needed[base] = asked if after is None else dict.fromkeys(after)
             if base in kept:
                 asked = None if asked is None or place not in stays else {**asked, **dict.fromkeys(stays[place])}
@@ -255,12 +255,25 @@ def _is_part(op: Op, call: Call | None) -> bool:
 def _changed(op: Op, call: Call) -> tuple[Sequence[Stretches], bool]:
     """The bytes of a part that an operation writes in place, where they are known; whether it reads none of them."""
     out, boxes = call.results[0], _named_boxes(call)
-    is_new = call.name in ("copy", "fill", "zero")
+    is_new = call.name in ("copy", "fill", "zero") or is_replacing(call)
     if boxes:
-        return _places(out, tuple(boxes)), is_replacing(call)
-    if is_new or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
+        return _places(out, tuple(boxes)), is_new
+    if call.name in ("copy", "fill", "zero") or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
         return _places(out, WHOLE), is_new
-    return (), False
+    return (), is_new
+
+
+def _somewhere(call: Call, asked: Mapping[Stretches, None]) -> Sequence[Stretches]:
+    """Rows that unknown indices of a view replace, of those that are asked for: how many are left counts alone."""
+    out, region = call.results[0], _asked_region(call.results[0], dict(asked))
+    named = [*operands_in((call.args[1 if call.name == "index_put" else 2],))]
+    is_listed = call.name == "scatter" or call.name.startswith("index_")
+    if not is_listed or not region or any(each.dtype in ("bool", "uint8") for each in named):
+        return ()
+    sizes: Sequence[Size] = named[0].shape
+    if call.name != "scatter":
+        sizes = regions.rows_of(out.shape, _indices_of(call)[0], prod(broadcast(*(each.shape for each in named))))
+    return _places(out, (regions.somewhere(region, out.shape, sizes),))
 
 
 def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
