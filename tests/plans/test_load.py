@@ -10,9 +10,10 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load, serve
+from roofline.models.serving import step_bound
 from roofline.plans.load import LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import replicas, unloaded
+from roofline.plans.replicas import FORMATS, estimator_of, replicas, unloaded
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 
@@ -159,6 +160,41 @@ def test_prompts_alone_share_no_step_where_links_take_as_long_for_each() -> None
     times = unloaded(asked, next(each for each in replicas(asked) if each.tensor == 2))
     assert (times.prompt_bound_by, times.shared, times.prefilling.together) == ("pcie", 2, 1)
     assert times.prefilling.largest_rate == pytest.approx(1 / times.prompt)
+
+
+def test_stages_of_a_pipeline_that_only_prefill_compute_as_much_as_all_their_chips() -> None:
+    """66 new tokens of 65,536: several prompts at once compute all the time, however eight chips share the layers."""
+    sizes = Load(4, 65_536, 1, shared=0.999), Limits(), ("h200",), (8,)
+    asked = PlanQuestion(load("llama-3-70b"), *sizes, formats=("fp8",), objective="chips")
+    found = {(each.tensor, each.pipeline): unloaded(asked, each) for each in replicas(asked) if each.chips == 8}
+    whole = found[8, 1].prefilling.largest_rate
+    assert [found[way].prefilling.together for way in ((4, 2), (2, 4))] == [4, 9]
+    assert [found[way].prefilling.largest_rate for way in ((4, 2), (2, 4))] == pytest.approx([whole] * 2, rel=0.01)
+    assert found[4, 2].most == found[8, 1].most
+
+
+def _expected_pass(asked: PlanQuestion, batch: int, prompts: int) -> float:
+    """Seconds of the kernels of one pass of the library, of ``batch`` that decode and whole prompts beside."""
+    sizes = {"batch": batch, "context": asked.load.mean_context, **FORMATS["fp8"]}
+    if prompts:
+        sizes |= {"chunk": asked.load.new_tokens, "past": 0, "last": True, "prompts": prompts}
+    answer = step_bound(asked.model, "mixed" if prompts else "decode", on=asked.machine("h100"), **sizes)
+    return float(estimator_of("vllm").expect(answer).value)
+
+
+@pytest.mark.parametrize("prompt", [32, 128, 512])
+def test_prompts_that_share_an_expected_step_add_what_a_pass_with_them_takes_more(prompt: int) -> None:
+    """An engine fills a step of 2,048 tokens: the pass of 32 that decode and of these prompts, kernel by kernel."""
+    load_ = Load(4, prompt, 128)
+    asked = PlanQuestion(load("llama-3-8b"), load_, Limits(), ("h100",), (1,), formats=("fp8",), library="vllm")
+    times = unloaded(asked, replicas(asked)[0])
+    server, together = times.server(2048), 2048 // prompt
+    assert server.together == together
+    more = times.prefill_factor * (_expected_pass(asked, 32, together) - _expected_pass(asked, 32, 0))
+    assert float(server.stall[32]) == pytest.approx(more / together, rel=0.15)
+    alone = times.slower(2.0).prefilling.largest_rate
+    assert alone == pytest.approx(times.prefilling.largest_rate / 2)
+    assert times.prefilling.largest_rate > 1 / times.prompt
 
 
 def test_a_chip_serves_as_many_short_prompts_as_it_computes() -> None:

@@ -105,6 +105,11 @@ class Replica:
         return self.tensor * self.pipeline * self.context * self.copies
 
     @property
+    def follows(self) -> float:
+        """The part of a prefill after which the next one starts: as many chunks as stages go through a pipeline."""
+        return self.pipeline / (2 * self.pipeline - 1)
+
+    @property
     def target(self) -> str:
         """The chips as a target."""
         return self.chip if self.chips == 1 else f"{self.chip}:{self.chips}"
@@ -190,7 +195,9 @@ class UnloadedReplica:
     ``most`` is how many sequences fit, no more than asked for. ``memory`` is that of one chip with one sequence, where
     ``capacity`` is what an engine may take of it, and ``sequence`` what each further one needs.
 
-    ``shared`` is how many prompts in one step take no longer than one, as they wait for what is read once: weights.
+    ``shared`` is how many prompts one step takes: by floors as many as take no longer than one, which wait for what is
+    read once, weights; of what a library is expected to take as many as a chunk holds. ``prefill_factor`` is the time
+    of a prefill in its engine against its kernels alone.
     With drafts a step makes and checks one, and ``prompt`` has the prefill of the model that drafts: ``drafting`` and
     ``drafted_prompt`` are these parts.
     """
@@ -211,6 +218,7 @@ class UnloadedReplica:
     drafting: Any = 0.0
     drafted_prompt: float = 0.0
     shared: int = 1
+    prefill_factor: float = 1.0
     _mixed: dict[int, Any] = field(default_factory=dict)
     _mixed_bound_by: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -249,7 +257,7 @@ class UnloadedReplica:
         return request_times(first, loaded.time_per_token, self.asked.load.output)
 
     def together(self, chunk: int) -> int:
-        """Prompts that share a step with a chunk of so many tokens: as many as it holds and as gain by it."""
+        """Prompts that share a step with a chunk of so many tokens: as many as it holds and as are to share one."""
         return max(1, min(self.shared, int(chunk // self.asked.load.new_tokens)))
 
     @property
@@ -270,8 +278,10 @@ class UnloadedReplica:
             load, every = self.asked.load, dict.fromkeys((*self.chunks, chunk))
             counts = np.array([-(-load.new_tokens // size) for size in every])
             if self.asked.library is not None:
-                # kernels of a chunk come after those of the step
-                found = [self.step + self.prompt * self.replica.copies / count for count in counts]
+                # kernels of a chunk come after those of the step, of prompts that share it once
+                several = [self.together(size) for size in every]
+                chunks = [self._prefilled(m)[0] if m > 1 else self.prompt * self.replica.copies for m in several]
+                found = [self.step + time / count for time, count in zip(chunks, counts, strict=True)]
             else:
                 new = np.array([round(load.new_tokens / int(count)) for count in counts])
                 past = load.cached_tokens + (load.new_tokens - new) // 2
@@ -345,19 +355,30 @@ class UnloadedReplica:
     def together_alone(self) -> int:
         """Prompts that share a step where nothing decodes: until what grows with them takes as long as one alone.
 
-        What links carry grows as products do; weights are read once.
+        What links carry grows as products do; weights are read once. An engine fills its step where that gains at all.
         """
         together, alone = self.together(max(CHUNKS)), self.prompt * self.replica.copies
         while together > 1:
-            prompts = self.replica.copies * together
-            found = _prefill(self.asked, self.replica, prompts)
-            self._mixed[0] = float(found.lower) + self.drafted_prompt * prompts
-            self._mixed_bound_by[0] = (str(found.bound_by),)
-            gaining = math.ceil(alone * (together - 1) / max(self._mixed[0] - alone, 1e-12) - 1e-9)
+            time, binds = self._prefilled(together)
+            self._mixed[0], self._mixed_bound_by[0] = time, (binds,)
+            if self.asked.library is not None:
+                return together if time < together * alone else 1
+            gaining = math.ceil(alone * (together - 1) / max(time - alone, 1e-12) - 1e-9)
             if gaining >= together:
                 break
             together = gaining
         return together
+
+    def _prefilled(self, together: int) -> tuple[float, str]:
+        """Seconds of a step of so many prompts of each copy, where nothing decodes, and what binds."""
+        prompts = self.replica.copies * together
+        found = _prefill(self.asked, self.replica, prompts)
+        floor, library = float(found.lower), self.asked.library
+        if library is None:
+            time = (floor + self.drafted_prompt * prompts) * self.replica.follows
+        else:
+            time = max(self.prefill_factor * float(estimator_of(library).expect(found).value), floor)
+        return time, str(found.bound_by)
 
 
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
@@ -399,9 +420,9 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     needed = first.footprint
     # engines prefill no more tokens at once than the largest chunk
     activations = 0.0 if needed is None else float(needed.parts["activations"])
-    alone = asked.library is not None or replica.pipeline * replica.context > 1
-    shared = 1 if alone else _sharing(first, machine)
-    parts["activations"] = activations * min(shared, max(CHUNKS) / load.new_tokens)
+    shared = _sharing(first, machine) if asked.library is None else max(1, int(max(CHUNKS) // load.new_tokens))
+    several = shared if replica.pipeline * replica.context == 1 else 1  # beside steps the others take whole prompts
+    parts["activations"] = activations * min(several, max(CHUNKS) / load.new_tokens)
     room = capacity - sum(parts.values()) + sequence
     most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
     memory = Footprint(parts, level.name, level.capacity.value)
@@ -416,9 +437,8 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
         step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), _said(first)
     drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
     step, time = step + drafting, time + before
-    # as many chunks as stages go through a pipeline of stages: a prompt follows the one before as its first is free
-    follows = time / copies * replica.pipeline / (2 * replica.pipeline - 1)
-    prompt, lag, interval = follows, time - follows, (1.0, 1.0)
+    follows = time / copies * replica.follows
+    prompt, lag, interval, factor = follows, time - follows, (1.0, 1.0), 1.0
     if asked.library is not None:
 
         def decode(n: int) -> Any:
@@ -430,9 +450,10 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
             asked.library, asked.model, weights or asked.model.dtype, step, first, decode, copies
         )  # fmt: skip
         step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
+        factor = found.prefill_factor
     return UnloadedReplica(
         asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
-        drafting, before / copies, shared,
+        drafting, before / copies, shared, factor,
     )  # fmt: skip
 
 
@@ -561,7 +582,8 @@ RATIO = 4
 class ExpectedSteps:
     """Expected seconds: ``step[n]``, ``prompt`` in the stream of steps, ``lag`` before and after it.
 
-    ``low`` and ``high`` are the ends of its interval as factors, ``said`` what it rests on.
+    ``low`` and ``high`` are the ends of its interval as factors, ``said`` what it rests on. ``prefill_factor`` is the
+    time of a prefill in the engine against its kernels alone.
     """
 
     step: Any
@@ -570,6 +592,7 @@ class ExpectedSteps:
     low: float
     high: float
     said: tuple[str, ...]
+    prefill_factor: float = 1.0
 
 
 @cache
@@ -614,8 +637,9 @@ def expected_steps(
         )
     shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
-    mixed = {"batch": 0.0, "decode": 0.0, "mixed": alone, "kernels": 0.0}
-    whole = max(float(step_times(step, mixed, "prefill")), float(prefill.lower))
+    mixed = {"batch": 0.0, "decode": 0.0, "mixed": 1.0, "kernels": 0.0}
+    factor = float(step_times(step, mixed, "prefill"))
+    whole = max(factor * alone, float(prefill.lower))
     lag = whole - whole / copies
     if first is not None:
         lag += max(0.0, float(step_times(first, {"prefill": alone, "kernels": prompt.runs})) - whole)
@@ -623,5 +647,5 @@ def expected_steps(
     told = step_estimate(step, {**shapes, **{name: float(shapes[name][middle]) for name in ("batch", "decode")}}, 0.0)
     said.append(f"expected: steps by constants of {told.basis}, with their interval ({told.holds})")
     return ExpectedSteps(
-        times, whole / copies, lag, told.low / told.value, told.high / told.value, tuple(dict.fromkeys(said))
+        times, whole / copies, lag, told.low / told.value, told.high / told.value, tuple(dict.fromkeys(said)), factor
     )  # fmt: skip
