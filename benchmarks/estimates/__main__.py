@@ -113,6 +113,7 @@ def write_transfers(found: Sequence[Transfer]) -> None:
             "interval": [four_digits(end) for end in one.interval],
             "error": errors,
             "source": one.source,
+            **({"own": {name: list(map(four_digits, ends)) for name, ends in one.own.items()}} if one.own else {}),
         }
         lines += ["", "[[transfer]]", *(f"{name} = {toml_value(value)}" for name, value in held.items())]
     write_text(FILE, "\n".join(lines) + "\n")

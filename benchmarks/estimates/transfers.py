@@ -28,7 +28,7 @@ from benchmarks.estimates.shared_constants import chosen_policy
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer
+from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer, of_its_own
 
 #: Chips of DeepBench that have the same cores.
 SISTERS = (("DB_M40", "DB_TitanX"),)
@@ -41,7 +41,10 @@ AICONF = "ai-dynamo/aiconfigurator (Apache-2.0), microsoft/vidur (MIT)"
 
 
 def another_generation(done: Sequence[Outcome]) -> list[Transfer]:
-    """The residuals of chips that were left out, by kind of kernel; each group notes how many its interval covers."""
+    """The residuals of chips that were left out, by kind of kernel; each group notes how many its interval covers.
+
+    That is the interval of kernels of its library, format and path: :func:`half_way`.
+    """
     by_kernel: dict[str, list[Outcome]] = defaultdict(list)
     for one in done:
         if one.left_out is not None and one.constants.usable:
@@ -49,16 +52,35 @@ def another_generation(done: Sequence[Outcome]) -> list[Transfer]:
     found = []
     for kernel, mine in sorted(by_kernel.items()):
         for one in mine:
-            others = [each.left_out[0] for each in mine if each.left_out and each.group.chip != one.group.chip]
+            others = [each for each in mine if each.group.chip != one.group.chip]
             if others and one.left_out is not None:
-                low, high = even_ends(np.concatenate(others))
+                low, high = half_way(others, name_of(one))
                 inside = float(np.mean((one.left_out[1] >= low) & (one.left_out[1] <= high)))
                 one.constants.error["unseen_coverage"] = inside  # type: ignore[index]
         fitted, reported = (np.concatenate([one.left_out[half] for one in mine if one.left_out]) for half in (0, 1))
         chips = sorted({one.group.chip for one in mine})
         source = f"{AICONF}: {', '.join(chips)} left out in turn"
-        found.append(residuals_of(kernel, OTHER, fitted, reported, source, even_ends))
+        whole = residuals_of(kernel, OTHER, fitted, reported, source, even_ends)
+        found.append(replace(whole, own={name: half_way(mine, name) for name in sorted(set(map(name_of, mine)))}))
     return found
+
+
+def name_of(one: Outcome) -> str:
+    """The library, format and path of a group."""
+    return of_its_own(one.group.library, one.group.dtype, one.group.path)
+
+
+def half_way(done: Sequence[Outcome], name: str) -> tuple[float, float]:
+    """The interval of kernels of a name: its width is the geometric mean of that of all of the kind and of their own.
+
+    Few chips tell of the kernels of one name, and all of a kind are not equally hard.
+    """
+    every = [one for one in done if one.left_out is not None]
+    own = [one for one in every if name_of(one) == name] or every
+    ratios = (np.concatenate([one.left_out[0] for one in some if one.left_out]) for some in (every, own))
+    of_all, of_its = (np.log(even_ends(each)[1]) for each in ratios)
+    width = float(np.exp(np.sqrt(of_all * of_its)))
+    return 1 / width, width
 
 
 def outside_sizes(done: Sequence[Outcome]) -> list[Transfer]:

@@ -6,11 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.estimates.fits import Outcome
+from benchmarks.estimates.rows import Group
+from benchmarks.estimates.transfers import half_way
 
 from roofline import bound
 from roofline.errors import InputError
 from roofline.estimates import estimated
-from roofline.estimates.constants import KERNELS
+from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
 from roofline.estimates.expected_roof import expected_roof
 from roofline.estimates.kernel_model import ChipFigures
@@ -131,7 +134,9 @@ def test_another_generation_is_said_and_has_the_interval_that_was_measured() -> 
     assert one.basis == "h100 and a100 and rtx-pro-6000 and l40s vllm"
     same = transfer("contraction", SAME)
     assert same is not None
-    widest = min(seen.interval[0], same.interval[0]), max(seen.interval[1], same.interval[1])
+    own = seen.own["vllm bf16"]
+    assert own != seen.interval, "half way to that of the library's own rows"
+    widest = min(own[0], same.interval[0]), max(own[1], same.interval[1])
     assert (one.low / one.value, one.high / one.value) == pytest.approx(widest)
     assert one.source.error == seen.error
     near = found(PRODUCT, "h200")
@@ -259,3 +264,17 @@ def test_the_roof_in_practice_lies_below_the_data_sheet(on: str) -> None:
 def test_a_chip_without_constants_has_no_roof_in_practice() -> None:
     with pytest.raises(InputError, match="no constants of vllm are known for bf16 products on mi300x"):
         expected_roof("mi300x")
+
+
+def test_an_interval_half_way_has_the_geometric_mean_of_two_widths() -> None:
+    """Four of five ratios of the kind are within e^0.1, of one library's alone within e^0.4."""
+
+    def left_out(library: str, far: float) -> Outcome:
+        ratios = np.exp(np.concatenate([np.full(900, far), np.full(100, 9.0)]))
+        group = Group("h100", "contraction", "bf16", library, "")
+        return Outcome(group, KernelConstants("h100", "contraction", "bf16", library, {}), (ratios, ratios))
+
+    done = [left_out("sglang", 0.1)] * 9 + [left_out("vllm", 0.4)]
+    assert half_way(done, "sglang bf16") == pytest.approx((np.exp(-0.1), np.exp(0.1)))
+    assert half_way(done, "vllm bf16") == pytest.approx((np.exp(-0.2), np.exp(0.2)))
+    assert half_way(done, "trtllm bf16") == pytest.approx((np.exp(-0.1), np.exp(0.1)))

@@ -48,6 +48,7 @@ from roofline.estimates.transfer import (
     SAME,
     distance,
     mixed,
+    of_its_own,
     on_another_chip,
     stated_policy,
     transfer,
@@ -695,7 +696,7 @@ def _transferred(record: KernelConstants, run: KernelRun, machine: Machine) -> K
     values = on_another_chip(model, record.values, source, target, here, machine)
     policy = stated_policy(model, record.library, record.dtype, record.path, machine) or record.policy
     moved = replace(record, values=values, policy=policy, error=seen.error, transferred_from=to)
-    low, high = seen.interval
+    low, high = seen.own.get(of_its_own(record.library, record.dtype, record.path), seen.interval)
     if to == OTHER:  # never surer than within a generation
         near = transfer(record.kernel, SAME) or seen
         return replace(moved, interval=((min(low, near.interval[0]), max(high, near.interval[1])),), edges=())

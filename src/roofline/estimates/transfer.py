@@ -25,7 +25,8 @@ Chips with stacked memory also have larger cores: they run other tiles. Outside 
 widens with each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
-comes from it. A kind of kernel that was measured on one chip alone says nothing of another generation: no promise.
+comes from it, half way from the kind's to that of the rows of one library, format and path. A kind of kernel that was
+measured on one chip alone says nothing of another generation: no promise.
 
 >>> from roofline.hardware import chip
 >>> distance(chip("h200"), chip("h100")), distance(chip("b200"), chip("h100")), distance(chip("b200"), chip("a100"))
@@ -45,7 +46,7 @@ from typing import Any
 
 from roofline.estimates.kernel_model import ChipFigures, KernelModel, Values
 from roofline.files import read_toml
-from roofline.frozen import dataclass
+from roofline.frozen import dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import is_set
@@ -81,22 +82,29 @@ OUTSIDE = "sizes outside, for each doubling"
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """How far estimates were off on chips whose rows were left out: interval of measured ÷ estimate, errors, rows."""
+    """How far estimates were off on chips whose rows were left out: interval of measured ÷ estimate, errors, rows.
+
+    ``own`` are intervals of a library, format and path of the kind, half way from the kind's to that of their own rows.
+    """
 
     kernel: str
     to: str
     interval: tuple[float, float]
     error: Mapping[str, float]
     source: str
+    own: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @cache
 def transfers() -> tuple[Transfer, ...]:
     """What was measured of constants on chips that they were not fitted to."""
     return tuple(
-        Transfer(one["kernel"], one["to"], (one["interval"][0], one["interval"][1]), one["error"], one["source"])
+        Transfer(
+            one["kernel"], one["to"], (one["interval"][0], one["interval"][1]), one["error"], one["source"],
+            {name: (ends[0], ends[1]) for name, ends in one.get("own", {}).items()},
+        )
         for one in read_toml(FILE, "file of constants")["transfer"]
-    )
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -111,6 +119,11 @@ def transfer(kernel: str, to: str) -> Transfer | None:
         OUTSIDE: max(found.values(), key=lambda one: one.interval[1], default=None),
     }
     return found.get(kernel, stand_ins.get(to))
+
+
+def of_its_own(library: str, dtype: str, path: str) -> str:
+    """The name that kernels of a library, format and path have among the intervals of their kind."""
+    return " ".join(filter(None, (library, dtype, path)))
 
 
 def widened(kernel: str, octaves: float, low: Any, high: Any) -> tuple[Any, Any]:
