@@ -80,7 +80,9 @@ REASONS = {
         "tested on the first half: a third of its rows take what the host needs to start a kernel, 28 to 38 µs, which "
         "no shape tells; depths of 12,288 take 1.3 times as long, likely because such rows start in the same of twelve "
         "memory channels: a constant for them gives 5.7 for 5.9, and no other chip has rows that ask for it; with all "
-        "constants its own 6.4"
+        "constants its own 6.4; waves are not it: on one part of that half by the other 1, 2, 4, 8 and 16 tiles a core "
+        "give 7.2, 6.9, 6.5, 6.5 and 6.6, tiles of 256 x 256 or of 8 rows too 6.3; nor do rows near in size share what "
+        "is left (correlation 0.2)"
     )
 }
 
