@@ -194,7 +194,8 @@ class Accuracy(Answer):
         yield Sentences(["without constants of its own: those of other chips, moved by figures of the data sheets"])
         yield Table(columns, [_borrowed_row(one) for one in self.borrowed], name="borrowed")
         said = "errors of chips that such constants were not fitted to; 80%: measured ÷ expected time"
-        yield Sentences([said], "quiet")
+        half = "; an estimate's interval is half way from there to that of its library, format and path"
+        yield Sentences([said + half * any(one.seen.own for one in self.borrowed)], "quiet")
         yield BLANK
 
     @property
