@@ -225,6 +225,8 @@ def test_messages() -> None:
             InputError, match="solve needs for_, the name of what is solved for; name one unknown, as in"
         ):
             solve(MATMUL, on="v5e", **more)
+    with pytest.raises(InputError, match=r"solve needs for_, .*, for_='hbm' or 'batch' of a model"):
+        solve("llama-3-8b", on="h100", solve_for="hbm", time="5ms")
     with pytest.raises(InputError, match="'vmem' plays no part in this on TPU v5e; what plays a part: mxu, bf16, hbm"):
         solve(MATMUL, "vmem", on="v5e")
 

@@ -38,6 +38,10 @@ MESSAGES = [
         ["solve", "llama-3-8b", "--for", "batch", "--on", "h100", "--context", "2k"],
         "from which batch on its decode is compute-bound is said by roofline llm llama-3-8b --on h100 --context",
     ),
+    (
+        ["solve", "llama-3-8b", "--for", "hbm", "--batch", "8"],
+        "sizes are written as words: roofline solve llama-3-8b --for hbm --time 5ms --on h100 batch=8 context=4k; ",
+    ),
     (["advise", "llama-3-8b", "--on", "h100", "--batch", "8"], "its steps are asked by roofline llm llama-3-8b --on"),
     (
         ["formula", "llama-3-8b", "--on", "h100:n", "--n", "8"],

@@ -111,6 +111,7 @@ def solve_command(
     roofline solve "bf16[B, D] * int8[D, F] -> bf16[B, F]" --for B --on v5e D=4096 F=4096
     roofline solve "bf16[B, D] * bf16[D, F]" --for hbm --on h100 B=64 D=8192 F=8192
     roofline solve "bf16[B, D] * bf16[D, F]" --for B --time 1ms --on h100 D=8192 F=28672
+    roofline solve llama-3-8b --for hbm --time 5ms --on h100 batch=8 context=4096
     roofline solve --for intensity --on v5e --bandwidth 4.1e11 --bandwidth 8.2e11
     roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
     """

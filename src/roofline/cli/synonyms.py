@@ -283,15 +283,17 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
         if is_of_steps and not takes_model and (model := _shipped_model(words)):
             on = next((value for word, value in pairwise(words) if word == "--on"), "h100")
-            asked = shlex.join([model, "--on", on])
+            named = shlex.join([model, "--on", on])
+            asked, line = f"roofline llm {named}", "this is about a line of notation; its"
             says = {
-                "plot": f"its roofline is drawn by roofline llm {asked} --context 2k -o roof.svg, its steps by "
-                f"roofline sweep {asked} --batch 1,8,64 -o steps.svg",
-                "solve": f"from which batch on its decode is compute-bound is said by roofline llm {asked} "
-                "--context 2k,32k --batch 1:256:*2",
+                "plot": f"{line} roofline is drawn by {asked} --context 2k -o roof.svg, its steps by "
+                f"roofline sweep {named} --batch 1,8,64 -o steps.svg",
+                "solve": "its sizes are written as words: roofline solve "
+                f"{shlex.join([model, '--for', 'hbm', '--time', '5ms', '--on', on])} batch=8 context=4k; "
+                f"from which batch on its decode is compute-bound is said by {asked} --context 2k,32k --batch 1:256:*2",
             }
-            steps = says.get(context.command.name or "", f"its steps are asked by roofline llm {asked}")
-            return f"{model} is a model, and this is about a line of notation; {steps}"
+            steps = says.get(context.command.name or "", f"{line} steps are asked by {asked}")
+            return f"{model} is a model, and {steps}"
         return said or near or elsewhere
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
