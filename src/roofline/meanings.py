@@ -352,7 +352,10 @@ _MEANT = {
 #: Attributes of answers: what they are, and the words that others have for them.
 _ATTRIBUTES = {
     "estimate": ("seconds to expect, where estimate=True was asked", "expected expected_time predicted prediction"),
-    "expectation": ("what is expected with its interval, where estimate=True was asked", "interval confidence"),
+    "expectation": (
+        "its value, low, high and parts, where estimate=True was asked",
+        "interval confidence low high parts",
+    ),
     "lower": ("seconds at best", "best best_case floor lower_bound minimum min_time"),
     "upper": ("seconds at worst", "worst worst_case upper_bound maximum max_time"),
     "critical_intensity": ("the ridge in FLOP/B", "ridge ridge_point knee balance machine_balance balance_point"),

@@ -136,6 +136,8 @@ def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> No
             getattr(layer, word)
     with pytest.raises(AttributeError, match=r"there is answer\.total_bytes, the sum of bytes, which has them by"):
         layer.bytes_moved
+    with pytest.raises(AttributeError, match=r"there is answer\.expectation, its value, low, high and parts, where"):
+        getattr(layer, "low")  # noqa: B009
     for of, word in ((layer, "ridge"), (layer, "memory_bound"), (roofline, "gemm")):
         with pytest.raises(AttributeError, match=r"there is answer\.|did you mean") as told:
             getattr(of, word)

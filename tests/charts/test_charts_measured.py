@@ -68,6 +68,7 @@ def test_a_run_faster_than_its_bound_is_said():
     chart = plot(on="h100", measured=[("cached", 1e9, "1 GB", "0.1 ms")])
     assert chart.points[0].share > 1
     assert any(note.startswith("cached ran faster than its bound") for note in chart.notes)
+    assert repr(chart).endswith(", 1 above the roof>")
 
 
 def test_with_several_machines_a_run_names_its_own():

@@ -409,6 +409,8 @@ def test_an_interval_of_a_format_that_was_not_measured_promises_no_share() -> No
         getattr(found.decode.expectation, name) for name in ("value", "low", "high")
     )
     assert ", extrapolated; steps of h100 vllm fp8" in " ".join(str(found).split())
+    assert step.low == found.decode.lower
+    assert f"({format_quantity(step.low, 's')}, the floor, to " in " ".join(str(found).split())
     assert (found.decode.expectation.holds, found.decode.expectation.to_dict()["coverage"]) == ("extrapolated", None)
     measured = roofline.llm("llama-3-8b", weights="fp8", activations="fp8", **asked).decode.expectation
     assert (measured.holds, measured.coverage) == ("80%", 0.8)

@@ -435,7 +435,9 @@ class Specification:
     def __repr__(self) -> str:
         names = [MARK_NAMES[type(mark)] for mark in self.marks]
         counts = [f"{n} {name}{'s' * (n > 1)}" for name in MARK_NAMES.values() if (n := names.count(name))]
-        return f"<{type(self).__name__} {self.title!r}: {self.kind} with {', '.join(counts)}>"
+        above = sum(mark.share is not None and mark.share > 1 for mark in self.points)
+        odd = f", {above} above the roof" if above else ""
+        return f"<{type(self).__name__} {self.title!r}: {self.kind} with {', '.join(counts)}{odd}>"
 
     def _only(self, kind: type[AnyMark]) -> tuple[AnyMark, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, kind))

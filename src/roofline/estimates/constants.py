@@ -30,9 +30,9 @@ from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
-from roofline.quantity import format_percent
+from roofline.quantity import format_percent, format_quantity
 from roofline.signatures import check_methods, takes
-from roofline.sizes import array_of
+from roofline.sizes import array_of, is_number
 
 #: Kernel models by name.
 KERNELS: dict[str, KernelModel] = {
@@ -139,6 +139,16 @@ def interval_told(error: Mapping[str, float], outside: Sequence[str] = (), stand
     if held is None:
         return EXTRAPOLATED
     return format_percent(held) if held == MADE_TO_HOLD else f"held {format_percent(held)} of {error['n_test']:g} runs"
+
+
+def ends_in_words(low: Any, high: Any, floor: Any = None) -> str:
+    """The ends of an interval of seconds; that the lower one is the floor, where it would be below.
+
+    >>> ends_in_words(5e-3, 8e-3, 4e-3), ends_in_words(5e-3, 8e-3, 5e-3)
+    ('5 ms to 8 ms', '5 ms, the floor, to 8 ms')
+    """
+    at = ", the floor," if is_number(floor) and is_number(low) and low <= floor else ""
+    return f"{format_quantity(low, 's')}{at} to {format_quantity(high, 's')}"
 
 
 @check_methods

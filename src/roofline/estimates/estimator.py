@@ -32,6 +32,7 @@ from roofline.estimates.constants import (
     LEFT_OUT,
     OWN_RUNS,
     KernelConstants,
+    ends_in_words,
     error_told,
     interval_told,
     kernel_in_words,
@@ -183,6 +184,7 @@ class Expectation:
     ``outside`` what was measured, and ``step`` the parts of that time; without it the time is that of kernels alone.
     ``host`` is the time of the host to start one kernel, where none is in a CUDA graph; that of a whole step stands in
     ``parts``, whose kernels are those of the framework: :attr:`kernel_time` adds up constants of each kernel alone.
+    No time is below the ``floor``.
     """
 
     value: Size
@@ -196,6 +198,7 @@ class Expectation:
     stand_in: tuple[str, ...] = ()
     host: float | None = None
     step: Mapping[str, float] = field(default_factory=dict)
+    floor: Size | None = None
 
     @property
     def kernel_time(self) -> Size:
@@ -264,7 +267,7 @@ class Expectation:
     def in_words(self) -> str:
         """The expected time with its interval, whose constants it comes from, and the error of its kind."""
         times = f"expect {format_quantity(self.value, 's')}"
-        ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
+        ends = ends_in_words(self.low, self.high, self.floor)
         if self.framework:
             told = error_told(self.error, self.outside, stand_in=self.stand_in)
             return f"{times} ({ends}, {self.holds}; steps of {self.framework}{told})"
@@ -489,13 +492,13 @@ class Estimator:
         # no sum of kernels is below the bound, not by a rounding either
         sums = (sum(getattr(one, name) for one in found) for name in ("value", "low", "high"))
         value, low, high = (maximum(each, answer.lower) for each in sums)
-        whole = Expectation(value, low, high, found, self.library)
+        whole = Expectation(value, low, high, found, self.library, floor=answer.lower)
         if not self.eager:
             return whole
         host = self.host_time(answer.machine)
         longer = maximum(value, whole.runs * host)
         low, high = (maximum(longer * end / value, whole.runs * host) for end in (low, high))
-        return replace(whole, value=longer, low=low, high=high, host=host)
+        return replace(whole, value=longer, low=low, high=high, host=host, floor=None)
 
     def host_time(self, machine: Machine) -> float:
         """Seconds of the host to start a kernel without a CUDA graph; an error where it was not measured."""

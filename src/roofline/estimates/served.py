@@ -42,7 +42,7 @@ from roofline.bounds.bound import Bound
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
-from roofline.estimates.constants import KERNELS, KernelConstants, error_told, in_words, interval_told
+from roofline.estimates.constants import KERNELS, KernelConstants, ends_in_words, error_told, in_words, interval_told
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, Expectation
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
@@ -86,6 +86,7 @@ class StepEstimate:
     parts: Mapping[str, float]
     source: KernelConstants
     extrapolated: tuple[str, ...] = ()
+    floor: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -120,7 +121,7 @@ class StepEstimate:
 
     def in_words(self, what: str) -> str:
         """The expected time with its interval, whose constants, and their error."""
-        ends = " to ".join(format_quantity(end, "s") for end in (self.low, self.high))
+        ends = ends_in_words(self.low, self.high, self.floor)
         told = error_told(self.error, self.extrapolated, stand_in=self.source.stand_in)
         time = format_quantity(self.value, "s")
         return f"{what}: expect {time} ({ends}, {self.holds}; constants of {self.basis}{told})"
@@ -325,7 +326,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,
-        framework_errors=record.error, stand_in=record.stand_in, step=step.parts,
+        framework_errors=record.error, stand_in=record.stand_in, step=step.parts, floor=step.floor,
     )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
     estimate = step.value if ours else decode.estimate
@@ -369,7 +370,7 @@ def step_estimate(record: KernelConstants, shapes: Mapping[str, float], floor: A
     value = max(float(parts.time), float(floor))
     low, high = (max(value * float(end / parts.time), float(floor)) for end in (low, high))
     plain = {name: float(seconds) for name, seconds in parts.seconds.items()}
-    return StepEstimate(value, low, high, with_floor(plain, value), record, outside)
+    return StepEstimate(value, low, high, with_floor(plain, value), record, outside, float(floor))
 
 
 def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: bool) -> tuple[Assumption, ...]:
