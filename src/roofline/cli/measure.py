@@ -219,8 +219,12 @@ def profile_command(
 
     \b
     roofline profile trace.json --on h100          # torch.profiler, with record_shapes=True
-    roofline profile kernels.csv --on a100         # ncu --csv --page raw
     roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds, or m,n,k,dtype,us
+    roofline profile k.csv --on a100               # a file of Nsight Compute, which these lines write:
+    M=gpu__time_duration.sum,dram__bytes.sum
+    M=$M,'regex:sm__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on.sum'
+    M=$M,'regex:sm__ops_path_tensor_src_.*'
+    ncu --csv --page raw --metrics "$M" python run.py > k.csv
     """
     from roofline.measurement import profile
 
