@@ -86,7 +86,8 @@ def reader_of(model_type: str) -> Reader:
     if model_type not in readers:
         near = did_you_mean(model_type, sorted(readers))
         wrong = f"no reader for model_type {model_type!r}"
-        raise InputError(wrong, hint=f"did you mean {near!r}?" if near else _LIKE_A_KNOWN_ONE.format(len(readers)))
+        also = _LIKE_A_KNOWN_ONE.format(len(readers))
+        raise InputError(wrong, hint=f"did you mean {near!r}? Or {also}" if near else also)
     return readers[model_type]
 
 
