@@ -548,6 +548,15 @@ def test_the_fastest_of_several_choices_is_named_at_each_size() -> None:
     assert said(steps) == [f"h200:8 tensor 8 at {len(best)} of 4 sizes; none fits at {4 - len(best)}"]
 
 
+def test_of_several_models_each_has_its_own_fastest_chip() -> None:
+    def fastest(*models: str, **asked: Any) -> str | None:
+        return dict(roofline.sweep([*models], batch=8, context=4096, **asked).remarks()).get("fastest")
+
+    assert fastest("llama-3-8b", "llama-3-70b", on=["h100", "h200"]) == "h200 for llama-3-8b; none fits for llama-3-70b"
+    assert fastest("llama-3-8b", "mistral-7b", on=["h100", "h200"]) == "h200 for both models"
+    assert fastest("llama-3-8b", "llama-3-70b", on="h100") is None
+
+
 def test_what_a_step_chose_or_could_choose_is_no_size_of_the_question() -> None:
     def fastest(**asked: Any) -> str:
         return dict(sweep_steps("llama-3-8b", "train", **asked).remarks())["fastest"]

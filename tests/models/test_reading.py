@@ -163,7 +163,10 @@ def test_a_name_that_promises_a_format_is_listed() -> None:
 
 MESSAGES: list[tuple[dict[str, Any], str]] = [
     (changed(model_type=...), "toy has no model_type; a config.json names its family there"),
-    (changed(model_type="lama"), "no reader for model_type 'lama'; did you mean 'llama'? Or if its layers are those of"),
+    (
+        changed(model_type="lama"),
+        "no reader for model_type 'lama'; did you mean 'llama'? Or if its layers are those of",
+    ),
     (changed(vocab_size=...), "toy has no vocab_size; a llama configuration needs it"),
     (changed(hidden_size=0), "hidden_size of toy is 0; it is a whole number of at least 1"),
     (changed(hidden_size=2.5), "hidden_size of toy is 2.5; it is a whole number of at least 1"),

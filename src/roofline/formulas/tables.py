@@ -395,16 +395,23 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
             )
         none = "none that fits is within the limit" if "within" in asked else "none fits"
         wins.setdefault(alike or none, []).append(size)
+    per, what = ("for", "models") if over == ["model"] else ("at", "sizes")
     if len(wins) == 1:
-        every = "" if not over else " at both sizes" if len(found) == 2 else f" at all {len(found):,} sizes"
+        every = "" if not over else f" {per} both {what}" if len(found) == 2 else f" {per} all {len(found):,} {what}"
         return [("fastest", part + next(iter(wins)) + every)]
     named = len(found) <= MOST_NAMED and len(over) == 1
+    head = per if what == "models" else f"at {over[0]}"
     said = [
-        f"{who} at {over[0]} {', '.join(f'{size[0]:,}' for size in won)}" if named else f"{who} at {len(won):,}"
+        f"{who} {head} {', '.join(map(_as_size, (size[0] for size in won)))}" if named else f"{who} {per} {len(won):,}"
         for who, won in wins.items()
     ]
     first, *others = said
-    return [("fastest", part + "; ".join([first if named else f"{first} of {len(found):,} sizes", *others]))]
+    return [("fastest", part + "; ".join([first if named else f"{first} of {len(found):,} {what}", *others]))]
+
+
+def _as_size(value: Any) -> str:
+    """A size, or the name of a model."""
+    return value if isinstance(value, str) else f"{value:,}"
 
 
 def _least_of(times: Mapping[str, float]) -> list[str]:

@@ -319,7 +319,9 @@ class StepSweep(Columns):
         """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""
         said = without(self.assumptions, ("counting", "rates", "bytes", "plan", "collective"))
         choices = [*self._choices, *(name for name in self.sizes if name == PARTS)]
-        fastest = fastest_said(self, choices, [name for name in self.sizes if name not in choices])
+        over = [name for name in choices if name == "model"]  # each has its own fastest choice
+        over += [name for name in self.sizes if name not in choices]
+        fastest = fastest_said(self, [name for name in choices if name not in over], over)
         return [
             *not_ranked_said(self, self._choices),
             *self._cheapest_said(),
