@@ -416,6 +416,12 @@ def test_python_shows_the_modules_that_the_command_shows(capsys: pytest.CaptureF
     _, said = run(capsys, f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "--on", "1080ti", "--estimate")
     assert str(answer).partition("assumes")[0] == said.out.partition("assumes")[0]
     assert str(answer).rpartition("\n\n")[2] == said.out.rstrip().rpartition("\n\n")[2]
+    both = roofline.trace(runpy.run_path(model)["build"](), "fp32[1, 3, 16, 16]", on=["1080ti", "a100"])
+    _, said = run(capsys, f"{model}:build", "--input", "fp32[1, 3, 16, 16]", "--on", "1080ti,a100")
+    assert str(both) == said.out.rstrip()
+    assert both.program.is_same(answer.program)
+    other = roofline.trace(runpy.run_path(model)["build"](), "fp32[2, 3, 16, 16]", on="a100")
+    assert both[0].compare(other).program is None
     frame = answer.to_pandas("modules").set_index("module")
     assert frame.loc["Sequential", "op_by_op"] == pytest.approx(answer.op_by_op)
     assert frame.loc[["0", "1", "3"], "op_by_op"].sum() == pytest.approx(answer.op_by_op)

@@ -379,7 +379,13 @@ class SideBySide(Answer):
         return len({getattr(each, "model_flops", getattr(each, "flops", None)) for each in self.answers}) == 1
 
     def sections(self, *, operations: bool = True) -> Iterator[Section]:
-        """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``."""
+        """What does not fit; the fastest; a row a fact, a column an answer; the same of the ``operations``.
+
+        Of one traced program its modules stand before the facts, as on a command line.
+        """
+        if operations and (program := self.program) is not None:
+            yield from program.sections_beside(self)
+            return
         yield Headline(self.subject, "side by side")
         yield BLANK
         for who, answer, obstacle in zip(self.names, self.answers, self.obstacles, strict=True):
@@ -409,6 +415,12 @@ class SideBySide(Answer):
             yield from self.operation_sections()
         yield BLANK
         yield from self.assumption_sections(("fit", "alike"))
+
+    @property
+    def program(self) -> Any:
+        """The traced program that all answers are of; None where they are of several, or of none."""
+        first, *others = (getattr(answer, "program", None) for answer in self.answers)
+        return first if first is not None and others and all(map(first.is_same, others)) else None
 
     @property
     def best_of_its(self) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
-from itertools import islice, product, takewhile
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any
 
 from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
@@ -157,7 +157,8 @@ def trace_command(
     elif explain:
         show_explained(bound)
     else:
-        said = [*_operations(traced, flat, depth, convention, bound, several), *_roof(bound, several, output)]
+        most = None if output or is_kept() else 15
+        said = [*_sections(traced, flat, depth, convention, bound, several, most)]
         if output is None:
             show(said, of=bound)
         else:
@@ -273,29 +274,26 @@ def _traced(program: str, frontend: str | None, inputs: Sequence[str], given: di
         raise InputError(f"{program} ends with sys.exit({stop.code!r})", hint=_NO_EXIT) from None
 
 
-def _operations(
-    traced: Any, flat: bool, depth: int | None, convention: str, bound: Any, several: bool
+def _sections(
+    traced: Any, flat: bool, depth: int | None, convention: str, bound: Any, several: bool, most: int | None
 ) -> Iterator[Section]:
-    """The time at best; the operations, as a tree of modules or a list; how many FLOPs another convention counts.
+    """The operations, as a tree of modules or a list, under roofs where there are any; FLOPs by another convention."""
+    from roofline.sections import BLANK, Sentences
 
-    Of several machines who is fastest stands first, their times in that table, and what each says by itself below.
-    """
-    from roofline.sections import BLANK, Headline, Sentences
-
-    roofs = {} if bound is None else {"": bound} if not several else dict(zip(bound.names, bound.answers, strict=True))
-    first, *rest = traced.operation_sections(under=roofs) if flat else traced.sections(depth, roofs)
-    yield first
-    if several:
-        said = [part for part in _before_facts(bound) if not isinstance(part, Headline)]
-        yield from said[: -1 if said[-1] is BLANK else None]
-    yield from rest
+    if bound is None:
+        yield from traced.operation_sections() if flat else traced.sections(depth)
+    elif several:
+        yield from traced.sections_beside(bound, depth, flat)
+    else:
+        yield from traced.sections_under(bound, depth=depth, flat=flat, most=most)
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
         from roofline.sizes import is_number
 
         meaning = CONVENTIONS[convention].meaning
         count = traced.flops(convention)
-        yield Sentences([f"{format(count, ',') if is_number(count) else count} counted as {convention}: {meaning}"])
+        said = f"{format(count, ',') if is_number(count) else count} counted as {convention}: {meaning}"
+        yield from (BLANK, Sentences([said]))
 
 
 def _before_facts(bound: Any) -> list[Section]:
@@ -303,21 +301,6 @@ def _before_facts(bound: Any) -> list[Section]:
     from roofline.sections import Table
 
     return [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
-
-
-def _roof(bound: Any, several: bool, output: str | None) -> Iterator[Section]:
-    """The program under the roof of a machine, or under those of several."""
-    from roofline.sections import BLANK
-
-    if bound is None:
-        return
-    yield BLANK
-    if several:
-        yield from islice(bound.sections(operations=False), len(_before_facts(bound)), None)
-        return
-    from roofline.programs.tables import under_the_roof
-
-    yield from under_the_roof(bound, None if output or is_kept() else 15)
 
 
 def load_program(text: str) -> Any:

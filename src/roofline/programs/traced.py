@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
 from roofline import dtypes
@@ -292,9 +292,32 @@ class Traced(Answer):
         """Every module with all that is in it: FLOPs, bytes, and its time under the roof of one machine."""
         return module_table(self.name, self.ops, self.modules, self.weights, None, {"": bound}).in_full()
 
-    def sections_under(self, bound: Bound, advice: Sequence[Section] = ()) -> Iterator[Section]:
-        """The modules with their times under the roof of one machine, then the resources and what takes longest."""
-        yield from (*self.sections(None, {"": bound}), BLANK, *under_the_roof(bound, advice=advice))
+    def sections_under(
+        self, bound: Bound, advice: Sequence[Section] = (), depth: int | None = None, flat: bool = False,
+        most: int | None = 15,
+    ) -> Iterator[Section]:  # fmt: skip
+        """The modules, or a ``flat`` list, with their times on one machine; the resources, and what takes longest."""
+        yield from self._listed({"": bound}, depth, flat)
+        yield from (BLANK, *under_the_roof(bound, most, advice))
+
+    def sections_beside(self, found: Any, depth: int | None = None, flat: bool = False) -> Iterator[Section]:
+        """Of answers side by side who is fastest; the modules with their times on each; what else the answers say."""
+        said = [*found.sections(operations=False)]
+        before = [*takewhile(lambda part: not isinstance(part, Table), said)]
+        head, *listed = self._listed(dict(zip(found.names, found.answers, strict=True)), depth, flat)
+        verdict = [part for part in before if not isinstance(part, Headline)]
+        yield from (head, *verdict[: -1 if verdict[-1] is BLANK else None])
+        yield from (*listed, BLANK, *said[len(before) :])
+
+    def _listed(self, under: Mapping[str, Bound], depth: int | None, flat: bool) -> Iterator[Section]:
+        return self.operation_sections(under=under) if flat else self.sections(depth, under)
+
+    def is_same(self, other: Traced | None) -> bool:
+        """Whether another program has the same operations in the same places, at the same sizes."""
+        if other is None or (self.name, self.inputs, dict(self.sizes)) != (other.name, other.inputs, dict(other.sizes)):
+            return False
+        ours, theirs = ([(op.name, op.where, op.phase) for op in each.ops] for each in (self, other))
+        return ours == theirs and str(self.flops()) == str(other.flops())
 
     def _totals(self, under: Mapping[str, Bound]) -> Iterator[Section]:
         yield Sentences(list(added_by_phases(self.ops, under)))
