@@ -388,6 +388,10 @@ def test_rows_of_shapes_are_read_from_a_file_and_drawn(tmp_path: Path, capsys: p
         ({"m": 1, "n": 2, "k": 3, "us": 1, "dtype": "bf17"}, "point 1: unknown dtype 'bf17'; did you mean 'bf16'?"),
         ({"expression": "relu(bf16[B])", "us": 3}, "point 1: size B has no value; sizes of a row are numbers"),
         ({"m": 1, "n": 2}, "point 1: name is missing; give name, flops, bytes, seconds, or shapes"),
+        (
+            {"name": "x", "flops": 1e9, "bytes": 1e6, "time": 5e-3},
+            "point 1: seconds is missing; 'time' is called seconds here, or ms or us by its unit",
+        ),
     ],
 )
 def test_a_row_that_does_not_read_says_what_is_missing(row: dict[str, Any], said: str) -> None:

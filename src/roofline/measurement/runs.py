@@ -260,6 +260,9 @@ def _from_value(item: Any, number: int) -> Measured:
         missing = next((name for name in COLUMNS if name not in item), None)
         if missing is not None:
             hint = f"give {', '.join(COLUMNS)}, or shapes: {A_KERNEL}"
+            meant = next((name for name in item if _MEANT.get(str(name).lower(), ("",))[0] == missing), None)
+            if meant is not None:
+                hint = f"{meant!r} is called {missing} here{', or ms or us by its unit' * (missing == 'seconds')}"
             raise InputError(f"{where}: {missing} is missing", hint=hint)
         return _point(item, where)
     if isinstance(item, tuple | list) and len(COLUMNS) <= len(item) <= len(COLUMNS) + len(OPTIONAL):
