@@ -399,6 +399,8 @@ def test_a_given_figure_that_is_likely_a_slip_is_said_first_and_once() -> None:
         bound(MATMUL, on="h100", set={"hbm": 3.35}, **SIZES),
         roofline.llm("llama-3-8b", on="h100", set={"hbm": 3.35}),
         roofline.train("llama-3-8b", on="h100:8", batch_tokens=2**20, set={"hbm": 3.35}),
+        roofline.sweep("llama-3-8b", on="h100", batch=[1, 2], set={"hbm": 3.35}),
+        roofline.sweep(MATMUL, on="h100", **{**SIZES, "B": [1, 2]}, set={"hbm": 3.35}),
     ):
         text = as_text(answer.sections(), 120)
         assert said in text.splitlines()[2]

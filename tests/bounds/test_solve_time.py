@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofline import bound, llm, solve
+from roofline import bound, llm, model, solve, solve_equal
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
@@ -185,6 +185,14 @@ def test_the_largest_batch_and_context_of_a_step_by_asking_again() -> None:
     for several in ([8, 16], np.array([8, 16])):
         with pytest.raises(InputError, match="a time needs every other size of the step"):
             solve("llama-3-8b", "hbm", on="h100", batch=several, time="5ms")
+    with pytest.raises(InputError, match="batch is what is solved for, and has a value, 8; leave the value out"):
+        solve("llama-3-8b", "batch", on="h100", batch=8, time="20ms")
+    with pytest.raises(InputError, match="B is what is solved for, and has a value, 8; leave the value out"):
+        solve("bf16[B, D] * bf16[D, F]", "B", on="h100", B=8)
+    with pytest.raises(InputError, match="M is what is solved for, and has a value, 8; leave the value out"):
+        solve_equal("bf16[B, D] * bf16[D, F]", "bf16[B, M] * bf16[M, F]", "M", M=8)
+    own = solve(model("llama-3-8b"), "batch", on="h100", time="20ms")
+    assert own.pick == solve("llama-3-8b", "batch", on="h100", time="20ms").pick == 96
     with pytest.raises(InputError, match="of a model solve finds what takes a stated time; give time='5ms'"):
         solve("llama-3-8b", "batch", on="h100")
     assert (

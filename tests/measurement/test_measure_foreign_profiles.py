@@ -59,7 +59,7 @@ def test_a_report_with_spaces_or_apostrophes_between_thousands(tmp_path, between
         ("flops (GFLOP)", "the column is flops, with the unit beside each figure, such as 137 GFLOP"),
         ("bytes [MB]", "the column is bytes, with the unit beside each figure, such as 201 MB"),
         ("seconds (ms)", "the column is seconds, with the unit beside each figure, such as 210 us"),
-        ("Duration_ns", "column seconds stands twice"),
+        ("Duration_ns", "duration_ns and seconds are two times of a run; give one"),
         ("Time", "the column is seconds$"),
         ("kernel name", "the column is name$"),
         ("memory time", "columns are: name, flops"),

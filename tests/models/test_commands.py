@@ -105,7 +105,8 @@ def test_serving_as_json(capsys: Capture) -> None:
 def test_a_table_over_batches(capsys: Capture) -> None:
     text = run(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1:64:*2", "--context", "4096")
     assert "all of them fit" in text
-    assert "compute-bound at no batch: keys and values grow with it" in text
+    first = text.splitlines()[2]
+    assert first.startswith("  compute-bound at no batch: keys and values grow with it")
     found = as_json(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1,64", "--context", "4096")
     assert len(found["time_per_token"]) == len(found["front"]["choices"]) == 2
     assert found["decode"]["bound_by"] == ["hbm", "hbm"]
@@ -361,6 +362,9 @@ def test_a_sweep_takes_several_formats_by_commas(capsys: Capture) -> None:
 def test_contexts_that_are_all_the_same_are_answered_one_by_one(capsys: Capture) -> None:
     text = run(capsys, "llm", "llama-3-8b", "--on", "h100", "--context", "512,512", "--batch", "8")
     assert "compute-bound at no batch" in " ".join(text.split())
+    text = run(capsys, "llm", "llama-3-8b", "--on", "h100", "--context", "64:512:64", "--batch", "8")
+    assert "; of 8 contexts 64, 192, 384 and 512 were looked at" in " ".join(text.split())
+    assert "decode (batch 8, context 64 … 128)" in str(llm("8B", on="h100", context=[64, 128], batch=8))
 
 
 def test_prompts_that_are_read_together_hold_less_than_decode_does(capsys: Capture) -> None:

@@ -180,8 +180,9 @@ def test_a_model_in_outline_is_swept_and_its_time_does_not_follow_the_context() 
 
 
 def test_a_sweep_takes_its_models_in_first_place() -> None:
-    with pytest.raises(InputError, match="what is swept stands first; a model, or a list of several"):
-        sweep("llama-3-8b", model=["mamba-2.8b"], on="h100", batch=[1, 2])
+    for first in ((), ("llama-3-8b",)):
+        with pytest.raises(InputError, match="what is swept stands first; a model, or a list of several"):
+            sweep(*first, model=["mamba-2.8b"], on="h100", batch=[1, 2])
 
 
 def test_a_layout_that_places_no_experts_so_is_left_out_with_its_reason() -> None:
@@ -189,6 +190,9 @@ def test_a_layout_that_places_no_experts_so_is_left_out_with_its_reason() -> Non
     grid = sweep("mixtral-8x7b", "prefill", on="h100:8", **ways, batch=2, prompt=64)
     assert [grid.is_possible(row) for row in range(8)] == [True, True, True, False, True, False, True, False]
     assert any("experts on 8 chips, of which 1 split the model and 4 copies run" in each for each in grid.incomplete)
+    dense = sweep(["llama-3-8b", "mixtral-8x7b"], "prefill", on="h100:8", expert=[1, 2], batch=2, prompt=64)
+    assert [dense.is_possible(row) for row in range(4)] == [True, False, True, True]
+    assert any("llama-3-8b has no experts to spread over 2 chips" in each for each in dense.incomplete)
 
 
 def test_a_training_layout_that_places_no_experts_so_is_left_out() -> None:

@@ -26,7 +26,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
 from roofline.bounds.traffic import with_scores_on_chip
-from roofline.errors import InputError, QuantityError, SizeError, suggest
+from roofline.errors import InputError, QuantityError, SizeError, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, unit_for
@@ -527,6 +527,13 @@ NOT_REPEATED = (
     ConventionUse("mesh", attrgetter("is_sharded"), _SHARDED, _SHARD_ONE),
     ConventionUse("link", _uses_a_link, _SHARDED, _SHARD_ONE),
 )
+
+
+def refuse_known(unknown: str, sizes: Mapping[str, Any]) -> None:
+    """Refuse a value of what is solved for."""
+    if sizes.get(unknown) is not None and not is_symbol(sizes[unknown]):
+        wrong = f"{unknown} is what is solved for, and has a value, {quoted(sizes[unknown])}"
+        raise SizeError(wrong, hint="leave the value out")
 
 
 def refuse_idle(*asked: Question, uses: tuple[ConventionUse, ...] = USES) -> None:

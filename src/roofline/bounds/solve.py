@@ -67,7 +67,7 @@ from roofline.bounds.crossing import (
     validity_of,
 )
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.question import AboutQuestion, Question, has_arrays, refuse_idle, refuse_idle_on_plan
+from roofline.bounds.question import AboutQuestion, Question, has_arrays, refuse_idle, refuse_idle_on_plan, refuse_known
 from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
 from roofline.formulas.printers import language_named, latex_solution, number_source
 from roofline.frozen import dataclass, field, replace
@@ -447,7 +447,7 @@ def solve(expression: str | None = None, for_: str = "", **arguments: Any) -> So
 @on_several
 @takes(question)
 def solve(
-    expression: str | None = None, for_: str = "", *, time: float | str | None = None, **arguments: Any
+    expression: Any = None, for_: str = "", *, time: float | str | None = None, **arguments: Any
 ) -> Solution | TimeSolution | SideBySide:
     """Find the value of one unknown at which the bottleneck changes.
 
@@ -458,7 +458,7 @@ def solve(
     collectives take is given for every algorithm.
 
     With ``time`` the answer is where the floor takes that: the largest size, or the least rate, within it. A step
-    of a model is asked so too: ``solve("llama-3-8b", "hbm", on="h100", batch=8, context=4096, time="5ms")``.
+    of a model, by its name or itself, is asked so too: ``solve("llama-3-8b", "hbm", on="h100", batch=8, time="5ms")``.
 
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers. Several machines stand side by side:
@@ -508,6 +508,7 @@ def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Se
         if (operand := re.fullmatch(r"dtype(?::(\d+))?", str(for_))) is not None:
             hint = f"formats of one operand are roofline.solve_dtypes(line, {operand[1] or 0}, on=…)"
         raise SizeError(f"nothing here is called {for_!r}", hint=hint)
+    refuse_known(for_, asked.sizes)
     asked = asked.with_sizes(**{for_: None}) if for_ in names else asked
     given = (*asked.raw.items(), *asked.sizes.items())
     several = next((name for name, value in given if has_arrays({name: value})), None)

@@ -27,7 +27,7 @@ from typing import Any
 from roofline.answers import Fact, NoTime, attributes, on_several, plain_data
 from roofline.bounds.api import question
 from roofline.bounds.crossing import free_symbols, positive_number, put_numbers, roots_of
-from roofline.bounds.question import NOT_REPEATED, USES, Question, refuse_idle
+from roofline.bounds.question import NOT_REPEATED, USES, Question, refuse_idle, refuse_known
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
 from roofline.notation import program
@@ -139,6 +139,7 @@ def solve_equal(
     given |= names
     if for_ not in labels:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
+    refuse_known(for_, given)
     _refuse_figures(quantity, arguments)
     asked = [_without(question(text, on=on, sizes=given, **arguments), for_) for text in (first, second)]
     refuse_idle(*asked, uses=(*USES, *NOT_REPEATED))

@@ -16,9 +16,22 @@ from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
 from roofline.meanings import attribute_meant
 from roofline.quantity import EQUAL, agree, format_amount, format_number
-from roofline.sections import BLANK, Amount, Cell, Column, Headline, Row, Section, Sentences, Table, Tone, YesNo
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    Tone,
+    YesNo,
+    caveats,
+)
 from roofline.sizes import BLOCK, Codes, check_listed
-from roofline.statements import LEAST, MOST, by_what_is_timed
+from roofline.statements import LEAST, MOST, by_what_is_timed, kind_of
 
 #: What a reader sees in place of a column's name; files and data keep the name.
 READ_AS = {
@@ -305,7 +318,9 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
         if self.about is not None:
             yield from (self.about, BLANK)
-        said = self.remarks()
+        slips = [line for _, line in self.remarks() if kind_of(line) == "doubt"]
+        yield from caveats(slips)
+        said = [(name, line) for name, line in self.remarks() if line not in slips]
         answers = (Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name in ANSWERS)
         first: list[Section] = [*answers, *self.first()]
         if first:

@@ -150,6 +150,9 @@ def _header(header: list[str], where: str) -> list[str]:
     if len(names) == 1:
         _check_apart(names[0], where)
     timed = [name for name in names if time_unit(name) is not None]
+    times = [name for name in names if name in (*timed, "seconds")]
+    if len({*times}) > 1:
+        raise InputError(f"{where}: {' and '.join(times)} are two times of a run", hint="give one")
     names = ["seconds" if name in timed else name for name in names]
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):

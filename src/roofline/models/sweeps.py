@@ -379,10 +379,13 @@ def sweep(
     slip = next((name for name in arguments if arguments["on"] is None and meant(name, ("on",))), None)
     if slip is not None:
         raise unknown_argument(slip, ("on",))
+    raw = ("flops", "bytes", "intensity", "dtype")
+    misplaced = InputError("model= names no size: what is swept stands first", hint="a model, or a list of several")
+    if expression is None and "model" in arguments and all(arguments.get(name) is None for name in raw):
+        raise misplaced
     if expression is not None and (not isinstance(expression, str) or is_model(expression)):
         if "model" in arguments:
-            raise InputError("model= names no size: what is swept stands first", hint="a model, or a list of several")
-        raw = ("flops", "bytes", "intensity", "dtype")
+            raise misplaced
         idle = next((name for name in raw if arguments.get(name) is not None), None)
         if idle is not None:
             raise InputError(f"{idle} is of raw work, and this sweeps steps of a model", hint="leave it out")

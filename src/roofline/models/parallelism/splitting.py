@@ -297,12 +297,12 @@ def _stages(
     of_copy = ways.tensor * ways.context * ways.pipeline
     if model.in_outline and not is_one(of_copy):
         even = f"{spelled('pool', of_copy)} on {machine.key} shares it evenly, links left out"
-        raise InputError(
+        raise LayoutError(
             f"{model.name}: a number of parameters has no layers, heads and columns to split over chips",
             hint=f"{even}; {spelled('fit', True)} counts memory; a config.json says what there is to split",
         )
     if not is_one(ways.fsdp):
-        raise InputError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
+        raise LayoutError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
     wanted = {name: size for name, size in ways.axes.items() if not is_one(size)}
     named = machine
     if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):

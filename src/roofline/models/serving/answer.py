@@ -42,7 +42,7 @@ from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import agree, format_amount, format_number, format_percent, in_a_row
-from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete
+from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete, spread
 from roofline.signatures import spelled, takes
 from roofline.sizes import Size, ceil_div, is_array, is_number, is_symbol, is_zero, maximum, product
 from roofline.statements import HEADLINE_GAPS, Assumption, by_what_is_timed, without
@@ -528,7 +528,8 @@ class Serving(Comparable):
         """A line of the batches from which decode is compute-bound, and how many memory holds, where that is known."""
         asked: Any = None if self.decode is None else self.decode.sizes["context"]
         contexts = sorted({*map(int, asked.ravel().tolist())}) if is_array(asked) else [asked]
-        at = {context: self.compute_bound_from(context) for context in contexts[:MOST_CONTEXTS]}
+        looked = [contexts[index] for index in spread(len(contexts), MOST_CONTEXTS)]
+        at = {context: self.compute_bound_from(context) for context in looked}
         flips = next(iter(at.values()))
         if flips is None:
             return []
@@ -557,7 +558,8 @@ class Serving(Comparable):
             decoding = replace(self, prefill=None).full_from() or full
             memory = f"; memory holds batches up to about {decoding:,}"
             memory += f" ({full:,} with all their prompts in one prefill)" if full < decoding else ""
-        return [f"compute-bound {whole}; the matrices alone {alone}{memory}"]
+        of = f"; of {len(contexts):,} contexts {in_a_row([f'{each:,}' for each in looked])} were looked at"
+        return [f"compute-bound {whole}; the matrices alone {alone}{memory}{of * (len(looked) < len(contexts))}"]
 
     def _attention_against_ridge(self) -> str:
         """FLOPs a byte of the attention of a decode step, which no batch moves, where they are below its ridge."""
@@ -710,7 +712,7 @@ def _read(sizes: Mapping[str, Any]) -> Any:
 def _phase_in_words(name: str, phase: Bound, found: Serving) -> Iterator[Section]:
     """The time of a phase at best, its tokens per second, and the limits within which its kind stays the same."""
     sizes = {key: value for key, value in phase.sizes.items() if value is not None}
-    asked = ", ".join(f"{key} {value}" for key, value in sizes.items())
+    asked = ", ".join(f"{key} {format_amount(value, '') if is_array(value) else value}" for key, value in sizes.items())
     lower, within, nothing = (format_amount(time, "s") for time in (phase.lower, phase.op_by_op, phase.upper))
     partly = ", for what is modelled: see incomplete below" if without(phase.incomplete, HEADLINE_GAPS) else ""
     other = operations.off_matrix_unit(phase)

@@ -204,10 +204,11 @@ class ParetoFront(Answer):
         if shown < len(fitting):
             head.append(f"{shown} of {len(fitting)} choices that fit are shown; no other choice beats {len(self.best)}")
         yield from (Sentences(in_time, "strong"), BLANK) if in_time else ()
+        left = self.said or (() if self.capacity is None else ("all of them fit",))
+        said = [*self.flips, *self._held(), *left]
+        yield from (Sentences(said), BLANK) if said else ()
         yield Sentences(head)
         yield self._table(fitting)
-        left = self.said or (() if self.capacity is None else ("all of them fit",))
-        yield Sentences([*left, *self._held(), *self.flips])
         yield from (BLANK, assumes(without(self.assumptions, ("doubt",))), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:

@@ -15,6 +15,7 @@ from typing import Any
 
 from roofline.bounds.api import ARGUMENTS, take_target_options, target
 from roofline.bounds.bound import Bound
+from roofline.bounds.question import refuse_known
 from roofline.bounds.solve import TimeSolution, by_rates, by_whole_numbers, figure_of, named_rates, use_of
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.frozen import dataclass, replace
@@ -93,6 +94,7 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         raise InputError("of a model solve finds what takes a stated time", hint=hint)
     sizes = arguments.pop("sizes", None) or {}
     given = {name: value for name, value in {**arguments, **sizes}.items() if not _is_default(name, value)}
+    refuse_known(for_, given)
     machine = target(on, **take_target_options(given))
     phase = "prefill" if "prompt" in (*given, for_) else "decode"
     given |= {name: check(name, given[name]) for name in SIZES if isinstance(given.get(name), str)}
