@@ -600,6 +600,7 @@ class Bound(Measurable, Comparable):
         yield from () if self.footprint is None else self.footprint.misfit()
         yield from caveats(self.assumptions)
         yield from (Sentences([alike], "alert"), BLANK) if (alike := self.idle_copies()) else ()
+        yield from (Sentences([idle]), BLANK) if (idle := _idle_policy(self)) else ()
         if self.expectation is not None and is_number(self.lower):
             yield from (Sentences([self.expectation.in_words()], "strong"), BLANK)
         if not self.is_rate_only:
@@ -609,7 +610,6 @@ class Bound(Measurable, Comparable):
             yield from (BLANK, *_operations(self, in_full))
         if self.question is None and is_number(self.op_by_op):
             yield from fusing_in_words(self)
-        yield from _nothing_fused(self)
         if self.expectation is not None and len(self.ops) > 1:
             yield from (BLANK, *self.expectation.sections())
         if advice:
@@ -1059,16 +1059,28 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
     yield from _joining_in_words(answer, who)
 
 
-def _nothing_fused(answer: Bound) -> Iterator[Section]:
-    """That ``fused`` joins nothing here, with what one kernel for everything would move."""
-    if answer.request.get("policy") != "fused" or len(answer.ops) < 2 or not is_number(answer.op_by_op):
-        return
+#: Why a byte policy may move what ``each-op`` does.
+_WHY_IDLE = {
+    "fused": "only elementwise operations join those before them",
+    "minimal": "there are no intermediates to keep on chip",
+}
+
+
+def _idle_policy(answer: Bound) -> str:
+    """That the policy which was chosen changes nothing, with what one kernel for everything would move; else empty."""
+    chosen = answer.request.get("policy")
+    if chosen not in _WHY_IDLE or answer.is_rate_only or not is_number(answer.op_by_op):
+        return ""
+    if chosen == "minimal" and answer.question is None:  # the usual one of models
+        return ""
     apart, minimal = (capability("Bound.with_policy")(answer, policy) for policy in ("each-op", "minimal"))
-    if apart.total_bytes != answer.total_bytes or minimal.total_bytes >= answer.total_bytes:
-        return
+    if apart.total_bytes != answer.total_bytes:
+        return ""
+    said = f"{spelled('policy', chosen)} changes nothing here against each-op: {_WHY_IDLE[chosen]}"
+    if minimal.total_bytes >= answer.total_bytes:
+        return said
     less = " → ".join(format_amount(float(each.total_bytes), "B") for each in (answer, minimal))
-    said = "fused joins nothing here: only elementwise operations join those before them, and each-op moves as much"
-    yield Sentences([f"{said}; {spelled('policy', 'minimal')} keeps all intermediates on chip: {less}"])
+    return f"{said}; {spelled('policy', 'minimal')} keeps all intermediates on chip: {less}"
 
 
 def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:

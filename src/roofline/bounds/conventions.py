@@ -54,7 +54,8 @@ class Setting(NamedTuple):
     def explain(self, default: str = "") -> str:
         """What it means in one line; it names the byte policies, the default one first."""
         first = default or "each-op"
-        others = ", ".join([f"{first} (default)", *(name for name in BYTE_POLICIES if name != first)])
+        names = (first, *(name for name in BYTE_POLICIES if name != first))
+        others = ", ".join(f"{name} ({BYTE_POLICIES[name].brief}{', default' * (name == first)})" for name in names)
         return self.help.replace("{policies}", others)
 
     def explain_option(self, default: str = "") -> str:
@@ -281,5 +282,5 @@ def table() -> str:
 
 
 MEANINGS.update(
-    {each.name: each.metadata["setting"].explain().replace(" (default)", "") for each in fields(Conventions)}
+    {each.name: each.metadata["setting"].explain().replace(", default)", ")") for each in fields(Conventions)}
 )

@@ -907,7 +907,9 @@ class _Search:
             said = f"{above} below" if later else f"always {above}"
         if len(later) > MOST_LATER:
             return f"{said}, one or another from {later[0][0]:.6g}, {later[-1][1]} from {later[-1][0]:.6g}"
-        return ", ".join((said, *(f"{kind} from {flip:.6g}" for flip, kind in later)))
+        never = not self.unit and BOUND_KINDS["flops"] not in (below, above)  # else a flip to or from it answers
+        more = [f"compute-bound at no {self.name}"] * never
+        return ", ".join((said, *(f"{kind} from {flip:.6g}" for flip, kind in later), *more))
 
 
 #: The most changes past the one that answers which a sentence names each.

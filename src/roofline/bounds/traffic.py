@@ -252,20 +252,21 @@ def _is_kept(op: Op, tensor: Tensor) -> bool:
 
 
 class Policy(NamedTuple):
-    """A byte policy: what it says of itself, and which tensors operations move under it, with their bytes."""
+    """A byte policy: what it says of itself, in brief too, and which tensors operations move under it, with bytes."""
 
     text: str
+    brief: str
     moves: Callable[[Sequence[Op], Tile | None], Moves]
 
 
-def _keeping(text: str, keep: Callable[[Sequence[Op]], Keep]) -> Policy:
+def _keeping(text: str, brief: str, keep: Callable[[Sequence[Op]], Keep]) -> Policy:
     """A policy that counts the bytes of the tensors it keeps of each operation."""
 
     def moves(ops: Sequence[Op], tile: Tile | None) -> Moves:
         kept = keep(ops)
         return lambda index, op: _whole(*kept(index, op))
 
-    return Policy(text, moves)
+    return Policy(text, brief, moves)
 
 
 def _whole(reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[tuple[Tensor, Size]]:
@@ -274,18 +275,26 @@ def _whole(reads: Sequence[Tensor], writes: Sequence[Tensor]) -> list[tuple[Tens
 
 #: Byte policies by name, for every front end.
 BYTE_POLICIES: dict[str, Policy] = {
-    "each-op": _keeping("each operand read once and each result written once", _each_op),
+    "each-op": _keeping(
+        "each operand read once and each result written once", "every operation reads and writes", _each_op
+    ),
     "fused": _keeping(
         "elementwise operations, and a batch norm with stored statistics too, run inside the kernel that made their "
         "operand; the rest read and write",
+        "elementwise work joins the operation before",
         _fused,
     ),
-    "tiled": Policy("contractions load their operands again for every output tile", _tiled),
+    "tiled": Policy(
+        "contractions load their operands again for every output tile", "operands again for every tile", _tiled
+    ),
     "minimal": _keeping(
-        "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor", _minimal
+        "weights, keys and values, states, inputs and outputs move once, intermediates nothing: the floor",
+        "no intermediates",
+        _minimal,
     ),
     "streamed": _keeping(
         "only matrices' weights, keys, values and recurrent states move, once: no norms, activations, rows or outputs",
+        "weights and caches alone",
         _streamed,
     ),
 }
