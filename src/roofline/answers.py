@@ -709,8 +709,11 @@ SUBJECTS = ("model", "expression")
 #: What is more work or less: answers about one are ranked, and no others.
 WORKS = ("model", "bytes", "bytes_per_chip")
 
+#: What training keeps of activations: several are a list, and a text with commas is one, of modules.
+CHECKPOINT = "checkpoint"
+
 #: Words of a question of which it takes several, an answer for each.
-LISTED = ("model", *FORMATS, "policy")
+LISTED = ("model", *FORMATS, "policy", CHECKPOINT)
 
 
 def models_in(model: Any) -> Any:
@@ -958,14 +961,14 @@ def format_choices(options: Mapping[str, Any], formats: Iterable[str] = LISTED) 
     >>> format_choices({"weights": "bf16", "kv": "bf16, fp8"})
     [{'kv': 'bf16'}, {'kv': 'fp8'}]
     """
-    given = {name: options.get(name) for name in formats}
+    given, whole = {name: options.get(name) for name in formats}, (*SUBJECTS, CHECKPOINT)
     lists = {
-        name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name not in SUBJECTS else value
+        name: [*map(str.strip, value.split(","))] if isinstance(value, str) and name not in whole else value
         for name, value in given.items()
     }
     listed = {name: value for name, value in lists.items() if isinstance(value, list | tuple) and len(value) > 1}
     words = {name: value for name, value in listed.items() if all(isinstance(each, str) for each in value)}
-    several = {**words, **{name: listed[name] for name in SUBJECTS if name in listed}}
+    several = {**words, **{name: listed[name] for name in whole if name in listed}}
     return [dict(zip(several, each, strict=True)) for each in product(*several.values())]
 
 

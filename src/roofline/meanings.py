@@ -291,7 +291,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "expert_exchange": "all-to-all (default where tokens are sent), per-expert, all-reduce.",
         "sequence_parallel": "Tensor: tokens split between blocks.",
         "algorithm": "Of the collectives (default: the fastest at each size).",
-        "checkpoint": "none, selective, matmuls, full, how many hidden states a layer keeps, or modules.",
+        "checkpoint": "none, selective, matmuls, full, hidden states kept a layer, or modules; a list compares.",
     },
     "training_memory": {
         "tokens": "Tokens whose hidden states layers keep.",

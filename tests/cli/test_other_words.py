@@ -244,3 +244,12 @@ def test_what_is_asked_in_another_way_is_told_in_words_of_the_command_line(
 ) -> None:
     assert main(words) == 2
     assert right in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_step_with_several_policies_of_recomputation_stands_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "llama-3-8b", "--on", "a100-40gb:16", "--fsdp", "16", "--batch-tokens", "65536"]
+    assert main([*words, "--checkpoint", "none,full"]) == 0
+    [needed] = [line for line in capsys.readouterr().out.splitlines() if "memory needed" in line]
+    assert needed.split() == ["memory", "needed", "29.5", "GB", "12.9", "GB"]
+    assert main([*words, "--checkpoint", "layernorm,mlp"]) == 0  # modules are one policy
+    assert "side by side" not in capsys.readouterr().out

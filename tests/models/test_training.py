@@ -587,5 +587,9 @@ def test_memory_says_in_how_many_microbatches_and_a_step_has_one_policy() -> Non
     assert "memory of a chip 54.3 GB in 1 microbatch:" in str(roofline.train("llama-3-8b", checkpoint="full", **asked))
     with pytest.raises(InputError, match="several, and a step has one; sweep takes several"):
         roofline.train("llama-3-8b", checkpoint="none,full", **asked)
+    kept = roofline.train("llama-3-8b", checkpoint=["full", 4], **asked)
+    assert kept.names == ("h100:16 checkpoint full", "h100:16 checkpoint 4")
+    alone = [roofline.train("llama-3-8b", checkpoint=each, **asked).memory.total for each in ("full", 4)]
+    assert [fact.value for fact in kept.facts["memory needed"]] == alone
     beside = roofline.train("llama-3-8b", on="h100:16,b200:16", batch_tokens=10**6)
     assert (beside.best("memory needed"), beside.best("vector bf16"), beside.best("vector fp32")) == ((), (), ())

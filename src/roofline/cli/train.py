@@ -21,6 +21,7 @@ from roofline.cli.option_values import (
     expectation_wanted,
     is_list,
     kept,
+    kept_each,
     model_size,
     on_each,
     target_arguments,
@@ -122,8 +123,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
     for name in ("batch_tokens", "sequence"):
         options[name] = _sizes(name, options[name])
     options["microbatches"] = _parts(options["microbatches"])
-    policy = options.pop("checkpoint")
-    options["checkpoint"] = kept(policy)
+    options["checkpoint"] = kept_each(options.pop("checkpoint"))
     options["count"] = "full" if options.pop("full_attention") else "causal"
 
     def ask(asked: dict[str, Any]) -> Any:
