@@ -253,6 +253,22 @@ def test_what_is_kept_follows_the_layers_and_the_copies() -> None:
             disaggregate("qwen3-vl-2b-instruct", prompt=512, output=3, prefill={"on": "h100", **wrong}, decode=two)
 
 
+def test_servers_that_do_not_fit_have_no_rates() -> None:
+    decode = {"on": "h200:16", "tensor": 16, "kv_parallel": 16}
+    asked: dict[str, Any] = {"prompt": 512, "output": 3, "batch": 16}
+    eight: dict[str, Any] = {"on": "h200:8", "tensor": 8}
+    fits = disaggregate("deepseek-v3", prefill=eight, decode=decode, **asked)
+    assert (fits.misfits, "tokens/s" in str(fits)) == ((), True)
+    full = disaggregate("deepseek-v3", prefill=eight, decode={"on": "h200:16"}, **asked)
+    assert full.misfits == ("DOES NOT FIT: decode needs 673 GB, hbm has 141 GB",)
+    assert "decode needs 673 GB, hbm has 141 GB: a layout that fits has rates" in str(full)
+    assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers"))
+    with pytest.raises(
+        InputError, match="needs prompt= and output=; tokens of a prompt and of an answer, as in prompt="
+    ):
+        roofline.llm("deepseek-v3", on="h200:16", prefill_on="h200:8")
+
+
 @cache
 def _servers() -> Any:
     return disaggregate("gpt-2", prompt=10, output=3, prefill={"on": "h100"}, decode={"on": "h100"})

@@ -517,7 +517,8 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """A platform with twice a peak of the unit that binds."""
     for use in peaks_that_bind(answer):
-        yield _twice_the_peak(asked, use, "a higher roof")
+        sparse = use.place == "matrix" and use.dtype != "fp64"
+        yield _twice_the_peak(asked, use, "a higher roof" + ", as with 2:4 sparse weights" * sparse)
 
 
 def _twice_the_peak(asked: Question, use: ResourceUse, reason: str) -> Proposal[Bound]:

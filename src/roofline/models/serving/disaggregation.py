@@ -53,6 +53,7 @@ class Disaggregation(Answer):
         ``cache_bytes``    bytes of keys and values that one prompt hands over; ``ended_bytes`` with those of its answer
         ``link``           bytes a second one way from one chip; ``links`` how many chips send at once
         ``copies``         copies of the model on a prefill server, each with prompts of its own
+        ``misfits``        of servers whose memory does not hold what they do, what is lacking: then no rate is shown
     """
 
     prompt: int
@@ -70,6 +71,7 @@ class Disaggregation(Answer):
     copies: int
     prefill_target: str
     decode_target: str
+    misfits: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:
@@ -162,24 +164,31 @@ class Disaggregation(Answer):
         whole = format_amount(self.time_to_first_token or self.prefill_time, "s")
         slow = min(self.answers_by, key=self.answers_by.__getitem__)
         busy = (f"{of} {format_percent(self.answers_by[slow] / most)}" for of, most in self.answers_by.items())
-        lines = [
+        times = [
             f"first token after {whole}: {format_amount(self.prefill_time, 's')} of prefill{waits}; then {token} a "
             "token",
             f"one server of each: {format_number(self.tokens_per_second)} tokens/s; {slow} sets the pace "
             f"(busy: {', '.join(busy)})",
+        ]
+        lines = [
             f"prefill on {_server(self.prefill_chips, self.prefill_target)}: {self.prefill_batch} x {self.prompt:,} "
             f"tokens in {format_amount(self.prefill_time, 's')}",
             f"decode on {_server(self.decode_chips, self.decode_target)}: {self.batch:,} at once, {self.steps:,} steps "
             f"of {format_amount(self.step_time, 's')}",
+        ]
+        ratios = [
             f"{format_number(self.ratio)} prefill servers for each that decodes, as {first} and {other}; "
             f"{format_number(self.chips_ratio)} chips for each; {rate} answers a second for each chip",
         ]
         freed = format_amount(self.bytes_freed_per_second, "B/s")
         ends = f"{format_number(self.evictions_per_step)} sequences end in a decode step"
-        lines.append(
+        ratios.append(
             f"at steady state {ends}, {format_number(self.answers_per_second)} a second on a decode server, "
             f"and as many begin; their keys and values free {freed}"
         )
+        lines = [f"{each}: a layout that fits has rates" for each in self.misfits] + lines if self.misfits else [
+            *times, *lines, *ratios
+        ]  # fmt: skip
         moved = f"a prompt hands over {format_amount(self.cache_bytes, 'B')} of keys and values"
         if self.link is None or self.transfer_time is None:
             lines.append(f"{moved}; no link is known: say how fast it is")
@@ -204,7 +213,7 @@ class Disaggregation(Answer):
             **attributes(self, "time_to_first_token", "tokens_per_second"),
             **attributes(self, "chips_ratio", "answers_per_second_per_chip", "cache_bytes", "link"),
             **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
-            **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second"),
+            **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second", "misfits"),
         }
 
 
@@ -272,6 +281,13 @@ def disaggregate(
     first = step_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
     steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
+    last = step_bound(described, "decode", batch=batch, context=prompt + output - 2, **{**options, **decode})
+    held = {"prefill": first.footprint, "decode": last.footprint}
+    misfits = (
+        each.misfit_in_words().replace("needs", f"{name} needs", 1)
+        for name, each in held.items()
+        if each is not None and each.fits is False
+    )
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
     chips = chips_in_all(first.machine, {**options, **prefill})
 
@@ -296,6 +312,7 @@ def disaggregate(
         copies=first.sizes.get("data", 1),
         prefill_target=first.target,
         decode_target=later.target,
+        misfits=tuple(misfits),
     )
 
 

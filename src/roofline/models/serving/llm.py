@@ -167,10 +167,13 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.hardware.catalog import behind_colon
     from roofline.models.serving.disaggregation import disaggregate
 
+    sizes = {"prompt": asked.sizes["prompt"], "output": asked.wanted["output"]}
+    missing = [name for name, value in sizes.items() if value is None]
+    if missing:
+        needs = f"{spelled('prefill_on')} needs {' and '.join(map(spelled, missing))}"
+        such = ", ".join(spelled(name, {"prompt": 4096, "output": 512}[name]) for name in missing)
+        raise InputError(needs, hint=f"tokens of a prompt and of an answer, as in {such}")
     batch, prompt = asked.need("prefill_on", "batch", "prompt")
-    if asked.wanted["output"] is None:
-        needs = f"{spelled('prefill_on')} needs {spelled('output')}"
-        raise InputError(needs, hint=f"tokens of an answer, as in {spelled('output', 512)}")
     target = behind_colon(asked.wanted["prefill_on"])
     shape = target.partition(":")[2]
     chips = asked.wanted["prefill_tensor"]
