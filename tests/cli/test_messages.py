@@ -614,6 +614,9 @@ def test_collectives_side_by_side_say_whose_bytes_they_are(capsys: pytest.Captur
     ):
         assert main(["comm", kind, "--bytes", "64MB", "--on", "h100:8,h200:8"]) == 0
         assert capsys.readouterr().out.startswith(says)
+    assert main(["comm", "alltoall", "--bytes", "64MB", "--on", "h100:16"]) == 0
+    said = "nccl-tests' size of it is what each chip holds, 4 MB: --bytes-per-chip takes that"
+    assert said in capsys.readouterr().out.partition("algorithm ")[0]
 
 
 def test_several_policies_of_checkpoints_name_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:

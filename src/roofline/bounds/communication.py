@@ -445,7 +445,7 @@ class Communication(Comparable):
         carried = _carried(self)
         most = f", {format_amount(bound.upper, 's')} if nothing overlaps" if is_number(bound.upper) else ""
         found = f"at best {time} on the network by {self.algorithm}{most}{_binding(self)}"
-        yield Sentences([found, *expected, *carried])
+        yield Sentences([found, *expected, *carried, *_size_of_benchmarks(self)])
         yield from (BLANK, _formulas(self) if is_symbol(self.time) else _figures(self), BLANK)
         yield Sentences(tuple(_remarks(self)))
         yield from (BLANK, assumes(self.assumed()), incomplete(bound.incomplete))
@@ -541,6 +541,16 @@ def _size(found: Communication) -> str:
     if found.kind in STARTS_FROM_PARTS:
         return f"{whole} in all, {format_amount(found.bytes_per_chip, 'B')} on each chip, "
     return f"{whole}, whole on each chip, " if found.kind in _STARTS_FROM_COPIES else f"{whole}, "
+
+
+def _size_of_benchmarks(found: Communication) -> Iterator[str]:
+    """What nccl-tests call the size of an AllToAll: the buffer of one rank, where other sizes are of the whole array.
+
+    Source: NVIDIA/nccl-tests, ``src/alltoall.cu``, whose send count is the size over the width of an element.
+    """
+    if found.kind == "AllToAll" and found.by_bytes and is_number(found.bytes_per_chip) and found.exchange is None:
+        each = format_amount(found.bytes_per_chip, "B")
+        yield f"nccl-tests' size of it is what each chip holds, {each}: {spelled('bytes_per_chip')} takes that"
 
 
 def _remarks(found: Communication) -> Iterator[str]:
