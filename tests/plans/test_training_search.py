@@ -12,6 +12,7 @@ import pytest
 
 from roofline.cli import main
 from roofline.errors import RooflineError
+from roofline.frozen import replace
 from roofline.models import train
 from roofline.models.serving.llm import llm
 from roofline.plans.answer import plan
@@ -183,7 +184,7 @@ def test_a_search_says_the_budget_and_the_step_to_ask_by_itself(capsys: pytest.C
     ("words", "message"),
     [
         (["--mfu", "0.4"], "--search compares floors, and --mfu is of one layout"),
-        (["--measured", "3s"], "--search compares floors, and --measured is of one layout"),
+        (["--measured", "3 bananas"], "bananas"),
         (["--estimate"], "--search compares floors, and --estimate is of one layout"),
         (["--memory"], "--search and --memory are two answers"),
         (["--on", "a100:8"], "--search is on one machine"),
@@ -195,6 +196,22 @@ def test_a_search_refuses_what_it_would_drop(
 ) -> None:
     assert main([*SEARCHED, "--search", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_measured_step_has_its_mfu_beside_the_layout_and_the_least_op_by_op_its_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = search_training("llama-3-8b", on="h100:8", batch_tokens=65536, measured="3s")
+    plain = search_training("llama-3-8b", on="h100:8", batch_tokens=65536)
+    assert found.measured.mfu == pytest.approx(plain.best.model_flops / (3 * 8 * 989.4e12), rel=1e-3)
+    assert str(found).splitlines()[2].startswith("  MFU 13.3%")
+    assert found.best.lower == plain.best.lower
+    assert (found.to_dict()["measured"], "measured" in plain.to_dict()) == (3.0, False)
+    monkeypatch.setattr("roofline.plans.training.MOST_ROWS", 2)
+    least = min(plain.fitting, key=lambda each: each.answer.op_by_op)
+    turned = replace(plain, choices=tuple(reversed(plain.fitting)))
+    assert (turned.fitting[-1], len(turned.fitting)) == (least, 10)
+    assert len(re.findall(r"^  (?:fsdp|tensor|pipeline) .* ms ", str(turned), re.MULTILINE)) == 3
 
 
 def test_the_fastest_layout_says_what_the_next_pays_more_and_where_overlap_decides() -> None:

@@ -30,11 +30,11 @@ from roofline.models.idle import TRAINING, refuse_idle
 from roofline.models.operations import network_resources
 from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.training import train
-from roofline.models.training.answer import Training, budget_in_words
+from roofline.models.training.answer import Training, budget_in_words, reached_in_words
 from roofline.models.training.stage import SHARED_FROM
 from roofline.models.training.step import training_question
 from roofline.progress import counted, stopped
-from roofline.quantity import agree, format_amount, format_percent, format_times
+from roofline.quantity import agree, format_amount, format_percent, format_times, parse
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, caveats, figures
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_one
@@ -93,7 +93,8 @@ class TrainingChoice(NamedTuple):
 class TrainingPlan(Answer):
     """Layouts of a training step, the fastest that fits first, and why the others are not taken.
 
-    ``unnumbered``: the target has no number of chips, so that of the layout only what was given is asked.
+    ``unnumbered``: the target has no number of chips, so that of the layout only what was given is asked. ``measured``
+    is the step that is taken beside the time that was measured: its MFU is that of any layout.
     """
 
     model: Model
@@ -101,6 +102,7 @@ class TrainingPlan(Answer):
     choices: tuple[TrainingChoice, ...]
     stopped: str = ""
     unnumbered: bool = False
+    measured: Training | Any = None
 
     @property
     def meets(self) -> bool:
@@ -139,6 +141,7 @@ class TrainingPlan(Answer):
         yield from (Headline(self.model.name, f"trained on {self.target}"), BLANK)
         priced = next((each.answer for each in self.choices if each.answer is not None), None)
         yield from () if priced is None else caveats(priced.bound.assumptions)
+        yield from () if self.measured is None else reached_in_words(self.measured)
         if not self.fitting:
             yield Sentences(["NOTHING FITS"], "alert")
             possible = [each for each in self.choices if each.answer is not None]
@@ -170,6 +173,10 @@ class TrainingPlan(Answer):
         return all(each.answer.time == each.answer.lower for each in self.fitting)
 
     @property
+    def _least_op_by_op(self) -> TrainingChoice:
+        return min(self.fitting, key=lambda each: float(each.answer.op_by_op))
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why the fastest is taken: what the next one pays more, whether overlap decides, and parts that are not whole.
 
@@ -189,7 +196,7 @@ class TrainingPlan(Answer):
         if len({float(f"{float(each.answer.op_by_op):.9g}") for each in tied}) > 1:
             own = format_amount(best.op_by_op, "s")
             lines.append(f"{len(tied)} are within {format_percent(TIE)}: op by op this takes the least of them, {own}")
-        least = min(self.fitting, key=lambda each: float(each.answer.op_by_op))
+        least = self._least_op_by_op
         if self._are_floors and float(least.answer.op_by_op) < (1 - SAME) * float(best.op_by_op):
             ours, theirs = (format_amount(each.op_by_op, "s") for each in (best, least.answer))
             lead = f"all this rests on overlap: op by op {least.layout} takes the least, {theirs}, and this one {ours}"
@@ -221,7 +228,8 @@ class TrainingPlan(Answer):
             Column("MFU at\nmost", "right", meaning="mfu"),
             *figures("memory"), Column("bound by"),
         )  # fmt: skip
-        rows = [row(each) for each in self.fitting[:MOST_ROWS]]
+        least = self._least_op_by_op
+        rows = [row(each) for at, each in enumerate(self.fitting) if at < MOST_ROWS or each is least]
         return Table(columns, rows, "choices", every=lambda: [row(each) for each in self.fitting])
 
     def to_dict(self) -> dict[str, Any]:
@@ -230,6 +238,7 @@ class TrainingPlan(Answer):
             "schema": SCHEMA,
             **attributes(self, "model", "on", "meets"),
             "stopped": self.stopped or None,
+            **({} if self.measured is None else attributes(self.measured, "measured", "mfu", "over_floor")),
             "choices": [_plain(each) for each in self.choices],
         }
 
@@ -265,7 +274,9 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
 
     Times are floors, or estimates where ``overlap`` or ``overhead`` is stated.
     """
-    alone = next((name for name in (*EXPECTATION, "mfu", "measured") if options.get(name)), None)
+    took = options.pop("measured", None)
+    seconds = None if took is None else parse(took, "s")
+    alone = next((name for name in (*EXPECTATION, "mfu") if options.get(name)), None)
     if alone is not None:
         hint = "give it with the layout that is found, in a question of its own"
         if alone == "estimate":
@@ -302,7 +313,11 @@ def search_training(model: Model | str, *, on: str, batch_tokens: int, **options
         each if number == 0 else each._replace(kind="beaten", reason=f"{_over(each, fitting[0]).text} the time")
         for number, each in enumerate(fitting)
     ]
-    return TrainingPlan(described, on, (*ranked, *(each for each in found if each.kind)), said, unnumbered)
+    every = (*ranked, *(each for each in found if each.kind))
+    taken, run = next(each.answer for each in every if each.answer is not None), None
+    if seconds is not None:
+        run = taken.question.vary(microbatches=taken.microbatches, measured=seconds).answer()
+    return TrainingPlan(described, on, every, said, unnumbered, run)
 
 
 def _ranked(choices: Sequence[TrainingChoice]) -> list[TrainingChoice]:

@@ -418,7 +418,7 @@ class Training(Measurable, Comparable):
         advice = self._advice
         # what was measured ran: nothing has to make it fit
         to_fit = [line for line in advice if self.measured is None and (line.fits or line.gain < LEAST_GAIN)]
-        yield from (BLANK, *_reached_in_words(self), *_misfit_in_words(self, to_fit), *budget_in_words(self))
+        yield from (BLANK, *reached_in_words(self), *_misfit_in_words(self, to_fit), *budget_in_words(self))
         rate = [_rate_in_words(self)] if self.measured is None else []
         yield from (*_step_in_words(self), Sentences([_flops_in_words(self), *rate]))
         if self.expectation is not None:
@@ -724,7 +724,7 @@ def _instead(found: Training, to_fit: Sequence[Any]) -> str:
     return "; ".join([*ways[:-1], *(f"or {way}" if len(ways) > 1 else way for way in ways[-1:])])
 
 
-def _reached_in_words(found: Training) -> Iterator[Section]:
+def reached_in_words(found: Training) -> Iterator[Section]:
     """The MFU that a measured step reached, and how far it is from its bounds."""
     if found.measured is None:
         return
