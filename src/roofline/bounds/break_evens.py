@@ -16,6 +16,7 @@ from roofline.answers import Fact
 from roofline.bounds.comparison import SideBySide
 from roofline.bounds.comparison_by_work import SideBySideByWork
 from roofline.errors import RooflineError
+from roofline.quantity import in_a_row
 from roofline.sizes import is_number
 
 #: The longest hop that is tried, the shortest, and how close a break-even is found.
@@ -32,11 +33,16 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
     """The same answers, with the latency at which one that lacks it is as good as the best that is timed whole."""
 
     @cache  # a time and what it costs are at the same latencies
+    def asked(at: int, figures: tuple[str, ...], latency: float) -> tuple[list[Fact], str]:
+        answer = again(at, dict.fromkeys(figures, latency))
+        return list(answer.facts()), _way(answer)
+
     def facts(at: int, figures: tuple[str, ...], latency: float) -> list[Fact]:
-        return list(again(at, dict.fromkeys(figures, latency)).facts())
+        return asked(at, figures, latency)[0]
 
     contests = found.parts.values() if isinstance(found, SideBySideByWork) else [found]
     at_of: list[dict[str, float]] = [{} for _ in found.names]
+    ways: list[dict[str, str]] = [{} for _ in found.names]
     for one in contests:
         places = [next(at for at, each in enumerate(found.answers) if each is answer) for answer in one.answers]
         for name in (one.headline, *one.ranked_costs()) if len(set(one.policies)) == 1 else ():
@@ -44,7 +50,23 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
                 longest = None if figures is None else _break_even(one, name, partial(facts, at, tuple(figures)))
                 if longest is not None:
                     at_of[at][name] = longest
-    return found.with_break_evens(tuple(at_of)) if any(at_of) else found
+                    ways[at][name] = asked(at, tuple(figures or ()), longest)[1]
+    return found.with_break_evens(tuple(at_of), tuple(ways)) if any(at_of) else found
+
+
+def _way(answer: Any) -> str:
+    """The algorithms of a step's collectives, and its hops; nothing where that is not one number of one step.
+
+    At a long hop other algorithms are the fastest than where none is known.
+    """
+    steps = answer.steps()
+    step = steps.get("decode") or (next(iter(steps.values())) if len(steps) == 1 else None)
+    if step is None:
+        return ""
+    named = (part.op.options.get("algorithm") for part in step.ops if part.op.kind == "collective")
+    names = dict.fromkeys(filter(None, named))
+    hops = sum(use.amount for use in step.uses if use.quantity == "hops")
+    return f"by {in_a_row(list(names))}, {hops:,} hops" if names and is_number(hops) else ""
 
 
 def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:

@@ -114,16 +114,17 @@ class SideBySide(Answer):
     """Several answers, named; ``rows`` align what they say by name.
 
     ``break_evens`` are of each answer that lacks the latency of a hop, by the name of a fact: the latency, in seconds,
-    up to which it is better than the best of those timed whole.
+    up to which it is better than the best of those timed whole; ``ways`` by which algorithms, and in how many hops.
     """
 
     names: tuple[str, ...]
     answers: tuple[Any, ...]
     break_evens: tuple[Mapping[str, float], ...] = ()
+    ways: tuple[Mapping[str, str], ...] = ()
 
-    def with_break_evens(self, found: tuple[Mapping[str, float], ...]) -> Self:
-        """The same answers with the latencies that would change their order."""
-        return replace(self, break_evens=found)
+    def with_break_evens(self, found: tuple[Mapping[str, float], ...], ways: tuple[Mapping[str, str], ...]) -> Self:
+        """The same answers with the latencies that would change their order, and how many hops are waited for."""
+        return replace(self, break_evens=found, ways=ways)
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -634,10 +635,15 @@ class SideBySide(Answer):
         against = f"against {_written(whole)}{of} of {in_a_row(leaders)}"
         return "; ".join(
             f"{self.names[at]} {verb} unless a hop there takes over "
-            f"{format_quantity(self._break_evens[at][name], 's', 2)}: {_side(part)} {_written(part)} {against}"
+            f"{format_quantity(self._break_evens[at][name], 's', 2)}{self._way(at, name)}: {_side(part)} "
+            f"{_written(part)} {against}"
             for at, part in enumerate(parts)
             if at in open_ and part is not None
         )
+
+    def _way(self, at: int, name: str) -> str:
+        said = self.ways[at].get(name) if self.ways else ""
+        return f" ({said})" if said else ""
 
     @property
     def _break_evens(self) -> Sequence[Mapping[str, float]]:

@@ -38,6 +38,7 @@ class SideBySideByWork(SideBySide):
                 tuple(self.places[at] for at in own),
                 tuple(self.answers[at] for at in own),
                 tuple(self.break_evens[at] for at in own) if self.break_evens else (),
+                tuple(self.ways[at] for at in own) if self.ways else (),
             )
             for work, own in each.items()
         }
@@ -185,7 +186,9 @@ class SideBySideByWork(SideBySide):
 def beside_by_work(found: SideBySide, works: Sequence[str], places: Sequence[str]) -> SideBySide:
     """The same answers by the work that they are about, where there are several works and machines or formats."""
     is_several = len({*works}) > 1 and (len({*places}) > 1 or not all(hasattr(each, "model") for each in found.answers))
-    return SideBySideByWork(found.names, found.answers, (), tuple(works), tuple(places)) if is_several else found
+    if not is_several:
+        return found
+    return SideBySideByWork(found.names, found.answers, works=tuple(works), places=tuple(places))
 
 
 def _positions(names: Sequence[str], wanted: str) -> list[int]:
