@@ -235,7 +235,8 @@ def _every_layout(model: Model, chips: int, experts: bool) -> Iterator[dict[str,
     """Every way to lay equal parts of a model over so many chips, the simplest first: few kinds, few copies."""
     from roofline.models.parallelism.block_splitting import divides, has_experts
 
-    parts = [count for count in range(1, chips + 1) if chips % count == 0]
+    # a number of parameters has nothing to split: each chip has a copy
+    parts = [1] if model.in_outline else [count for count in range(1, chips + 1) if chips % count == 0]
     mixture = has_experts(model)
     found = []
     for tensor in parts:
