@@ -1,5 +1,6 @@
 """Configuration of the documentation build."""
 
+import gc
 import re
 import shlex
 import shutil
@@ -42,6 +43,10 @@ copybutton_copy_empty_lines = False
 copybutton_line_continuation_character = "\\"
 
 smartquotes = False
+
+# the trees of all pages stay to the end: looking for garbage among them takes a part of the build
+gc.freeze()
+gc.set_threshold(200_000, 20, 50)
 
 # a build that only checks the pages has no navigation, which furo makes anew for each
 html_theme = "basic" if tags.has("check") else "furo"  # noqa: F821
