@@ -9,11 +9,14 @@ SEEDS  := 0:10000
 SEED   :=
 MOST   := 2500
 N      := 100000
+# The tests in two halves that take about as long, which run side by side.
+MODELS := tests/bounds tests/models tests/plans tests/programs
+HALVES := pytest-models pytest-others
 # Tests start many processes: each reads the bytecode that the first one wrote.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help accuracy agreement demo test test-long pytest lint types bench calls fuzz laws lowest docs docs-check docs-faults docs-update web clean
+.PHONY: help accuracy agreement demo test test-long pytest $(HALVES) lint types bench calls fuzz laws lowest docs docs-check docs-faults docs-update web clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,13 +30,20 @@ demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to
 	@printf '\ncharts: '; ls $(OUT) | tr '\n' ' '; echo
 
 test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts, docs, tests with doctests
-	@$(MAKE) --no-print-directory --jobs=2 pytest lint types docs-check
+	@$(MAKE) --no-print-directory --jobs=2 lint $(HALVES) docs-check types
 
 test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
 	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
 
 pytest: $(VENV)/ready-dev  ## the tests alone, with doctests, on two processes; in a random order: make pytest ORDER=7
-	ROOFLINE_ORDER=$(ORDER) $(BIN)/python -m pytest --quiet --numprocesses=2 --dist=worksteal
+	@$(MAKE) --no-print-directory --jobs=2 $(HALVES)
+
+# Each half reads its files alone, and tests of a file share their answers: half the CPU of two workers that read all.
+pytest-models: $(VENV)/ready-dev
+	ROOFLINE_ORDER=$(ORDER) $(BIN)/python -m pytest --quiet $(MODELS)
+
+pytest-others: $(VENV)/ready-dev
+	ROOFLINE_ORDER=$(ORDER) $(BIN)/python -m pytest --quiet $(MODELS:%=--ignore=%)
 
 lint: $(VENV)/ready-dev  ## style, formatting, import contracts
 	$(BIN)/ruff check --quiet .
