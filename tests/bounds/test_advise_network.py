@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from roofline import advise, bound
+from tests.strategies import LONG
 
 SPLIT = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,7 +40,7 @@ def test_every_line_is_a_fresh_answer_and_a_gain(name: str) -> None:
     answer, found = advised(name)
     assert answer.kind in ("network-bound", "latency-bound")
     assert found
-    for item in found:
+    for item in found if LONG else found[:4]:
         again = item.after.question
         fresh = bound(
             again.text, on=again.machine, mesh=dict(again.conventions.mesh), plan=again.conventions.plan,

@@ -96,7 +96,7 @@ def test_prompts_in_chunks_wait_for_each_other(output: int, chunks: int, step: f
     server = ServerTimes.of(step=steps, prompt=1, output=output, mixed=np.full(401, mixed), chunks=chunks)
     assert server.largest_rate == pytest.approx(1 / (chunks * mixed), rel=1e-9)
     found = server.under(0.5 * server.largest_rate)
-    seen = simulate(server, found.rate, requests=20_000, seed=3)
+    seen = simulate(server, found.rate, requests=2 * REQUESTS, seed=3)
     for time in ("time_to_first_token", "time_per_token"):
         assert getattr(found, time).mean == pytest.approx(getattr(seen, time).mean, rel=0.05)
         assert getattr(found, time).percentile == pytest.approx(getattr(seen, time).percentile, rel=0.1)

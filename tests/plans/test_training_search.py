@@ -215,7 +215,7 @@ def test_a_measured_step_has_its_mfu_beside_the_layout_and_the_least_op_by_op_it
 
 
 def test_the_fastest_layout_says_what_the_next_pays_more_and_where_overlap_decides() -> None:
-    found = search_training("llama-3-70b", on="h100:64", batch_tokens=4_000_000, sequence=8192)
+    found = search_training("llama-3-70b", on="h100:64", batch_tokens=4_000_000, sequence=8192, tensor=8)
     first, second = found.fitting[:2]
     named = re.search(
         r"takes (\S+ \w+) more \(1\.02x\): (\S+ \w+) of waits for other stages, (\S+ \w+) of stages", found.reasons[0]

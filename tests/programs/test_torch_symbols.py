@@ -73,7 +73,7 @@ LARGE = [
 def test_a_formula_is_the_count_at_every_size(build, inputs, points, backward):
     model = on_shapes(build).eval()
     opened = trace(model, *inputs, backward=backward)
-    for sizes in points:
+    for sizes in points if LONG else points[len(points) // 2 :]:
         closed = trace(model, *inputs, sizes=sizes, backward=backward)
         assert len(opened.ops) == len(closed.ops)
         for convention in CONVENTIONS:
