@@ -124,7 +124,6 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "bounds.evaluate.bound_of_work": ("not timed: flops on matrix in int64 (1 TFLOP); TPU v5e has no figure for it",),
     "bounds.sharding_plans._at_axis": ("is not declared; the axes are: ", "is not declared: TPU v5e is one chip"),
     "cli.option_values.model_size": ("--count '0.5' is not a number of chips; 8, a list 8,16 or a range",),
-    "cli.synonyms.explained": ("No such option '--train'; the gradient too is",),
     "cli.trace.load_program": ("FILE has no 'c'; names are: b",),
     "cli.option_values.read": ("--price: '2 W' is a power",),
     "estimates.constants._record": (": policy 'x'; one of ",),

@@ -418,6 +418,7 @@ FILES = [
             (f"{RECORD}edges = ['x']\n{VALUES}", ": edges is ['x']; numbers, up to 1e30"),
             (f"{RECORD}interval = [[2, 1]]\n{VALUES}", ": interval is [[2, 1]]; pairs of a low and a high end"),
             (f"{RECORD}valid = 3\n{VALUES}", ": valid is 3; [constants.valid]"),
+            (f"{RECORD}{VALUES}\n[constants.figures]\ncores = -1", ": figures is [-1]; numbers from 0 to 1e30"),
         ]
     ),
 ]  # fmt: skip

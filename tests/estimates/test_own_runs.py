@@ -21,7 +21,7 @@ from roofline.cli.measure import accuracy_command, calibrate_command, profile_co
 from roofline.errors import InputError
 from roofline.estimates import calibrate, calibrate_served, calibration, estimated, held_accuracy
 from roofline.estimates.calibration import Calibration, interval_of, refitted
-from roofline.estimates.constants import KERNELS, LEFT_OUT, shipped
+from roofline.estimates.constants import KERNELS, LEFT_OUT, read_constants, shipped
 from roofline.estimates.estimator import Estimator, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import ChipFigures
@@ -663,3 +663,12 @@ def test_runs_that_a_fit_is_far_off_leave_the_constants_that_it_started_from(on:
     for name, value in one.constants.values.items():
         each = [start.values[name] for start in starts]
         assert min(each) * 0.999 <= value <= max(each) * 1.001
+
+
+def test_a_zero_with_a_sign_in_a_file_of_constants_is_zero(tmp_path: Path) -> None:
+    record = 'chip = "h100"\nkernel = "eager_kernel"\ndtype = "any"\nlibrary = "x"\ninterval = [[-0.0, 1]]\n'
+    figures = "[constants.values]\nhost_time = 1e-6\n[constants.figures]\nmatrix_peak = -0.0\n"
+    file = tmp_path / "own.toml"
+    file.write_text(f'schema = "roofline/constants/1"\n[[constants]]\n{record}{figures}')
+    (found,) = read_constants(file)
+    assert "-0" not in str((found.figures, found.interval))

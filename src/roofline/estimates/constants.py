@@ -298,7 +298,7 @@ def _record(entry: Any, models: Mapping[str, KernelModel], where: str) -> Kernel
     valid = {name: _pairs([ends], where, f"valid {name}")[0] for name, ends in ranges.items()}
     error = dict(zip(errors, _figures(list(errors.values()), where, "error"), strict=True))
     plain = {name: str(entry[name]) for name in _WORDS if name in entry}
-    figures = dict(zip(held, _figures(list(held.values()), where, "figures"), strict=True))
+    figures = dict(zip(held, _figures(list(held.values()), where, "figures", least=0.0), strict=True))
     return KernelConstants(
         **plain, values=values, other_model=other_model, error=error, edges=edges, interval=interval, valid=valid,
         figures=figures, stand_in=(),
@@ -320,17 +320,17 @@ def _values(values: Any, model: KernelModel, where: str) -> dict[str, float]:
     missing = [name for name in known if name not in values]
     if missing:
         raise InputError(f"{where} lacks {missing[0]}", hint=f"{model.name} has {', '.join(known)}")
-    return dict(values)
+    return {name: value + 0.0 for name, value in values.items()}  # -0.0 is 0.0
 
 
 def _is_figure(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e30
 
 
-def _figures(value: Any, where: str, what: str) -> tuple[float, ...]:
-    if not isinstance(value, list) or not all(map(_is_figure, value)):
-        raise InputError(f"{where}: {what} is {quoted(value)}", hint="numbers, up to 1e30")
-    return tuple(map(float, value))
+def _figures(value: Any, where: str, what: str, *, least: float = -1e30) -> tuple[float, ...]:
+    if not isinstance(value, list) or not all(_is_figure(each) and each >= least for each in value):
+        raise InputError(f"{where}: {what} is {quoted(value)}", hint="numbers, up to 1e30" if least else "numbers from 0 to 1e30")
+    return tuple(float(each) + 0.0 for each in value)  # -0.0 is 0.0
 
 
 def _table(entry: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
@@ -346,7 +346,7 @@ def _pairs(value: Any, where: str, what: str) -> tuple[tuple[float, float], ...]
     good = [pair for pair in good if all(map(_is_figure, pair)) and pair[0] <= pair[1]]
     if not pairs or len(good) != len(pairs):
         raise InputError(f"{where}: {what} is {quoted(value)}", hint="pairs of a low and a high end")
-    return tuple((float(low), float(high)) for low, high in good)
+    return tuple((float(low) + 0.0, float(high) + 0.0) for low, high in good)
 
 
 @cache
