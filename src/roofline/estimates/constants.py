@@ -329,7 +329,8 @@ def _is_figure(value: Any) -> bool:
 
 def _figures(value: Any, where: str, what: str, *, least: float = -1e30) -> tuple[float, ...]:
     if not isinstance(value, list) or not all(_is_figure(each) and each >= least for each in value):
-        raise InputError(f"{where}: {what} is {quoted(value)}", hint="numbers, up to 1e30" if least else "numbers from 0 to 1e30")
+        hint = "numbers, up to 1e30" if least else "numbers from 0 to 1e30"
+        raise InputError(f"{where}: {what} is {quoted(value)}", hint=hint)
     return tuple(float(each) + 0.0 for each in value)  # -0.0 is 0.0
 
 
