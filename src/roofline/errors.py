@@ -24,7 +24,8 @@ The command line prints the message and exits with code 2; the text is part of t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from reprlib import Repr
 from types import ModuleType
@@ -208,6 +209,26 @@ def load_extra(library: str, extra: str) -> ModuleType:
         lines = str(error).strip().splitlines()
         said = f"{type(error).__name__}: {lines[0]:.200}" if lines else type(error).__name__
         raise MissingExtraError(top, extra, said) from error
+
+
+def late_names(module: str, homes: Mapping[str, Collection[str]]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module that loads names from its parts, ``homes``, when they are first asked for.
+
+    >>> late_names("roofline.notation", {"parser": ("parse",)})("parse").__name__
+    'parse'
+    """
+    home = {name: part for part, names in homes.items() for name in names}
+
+    def found(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f".{home[name]}", module), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return found
 
 
 def quoted(value: Any) -> str:

@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from roofline.errors import late_names
 
 if TYPE_CHECKING:
     from roofline.hardware.machine import Machine as Machine
@@ -19,17 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Machine", "chip", "chips", "names", "override", "with_choices"]
 
-_HOME = {
-    **dict.fromkeys(("chip", "chips", "names"), "targets"),
-    "Machine": "machine",
-    "override": "overrides",
-    "with_choices": "rate",
+_NAMES = {
+    "machine": ("Machine",),
+    "overrides": ("override",),
+    "rate": ("with_choices",),
+    "targets": ("chip", "chips", "names"),
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = late_names(__name__, _NAMES)

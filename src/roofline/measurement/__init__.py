@@ -6,8 +6,9 @@ times operations, :func:`read_profile` reads what a profiler saw.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from roofline.errors import late_names
 
 if TYPE_CHECKING:
     from roofline.measurement.accelerator import measure_device
@@ -47,12 +48,4 @@ _NAMES = {
     "runs": ("Measured", "read_measured"),
     "timing": ("run", "run_function"),
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = late_names(__name__, _NAMES)

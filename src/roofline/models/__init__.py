@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from roofline.errors import late_names
 
 if TYPE_CHECKING:
     from roofline.bounds.cost import token_cost
@@ -51,7 +53,7 @@ _NAMES = {
     "training.budget": ("budget",),
     "training.memory": ("training_memory",),
 }
-_WHERE = {name: module for module, names in _NAMES.items() for name in names}
+__getattr__ = late_names(__name__, _NAMES)
 
 __all__ = [
     "Model", "Parallelism", "advise_step", "answer_rate", "budget", "chunked", "decode", "disaggregate",
@@ -59,13 +61,3 @@ __all__ = [
     "mixed", "names", "nearest", "network_limit", "outline", "outweighing_batch", "pool", "prefill", "serve",
     "serve_bound", "serve_table", "servers_ratio", "speculate", "token_cost", "train", "training_memory",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        from importlib import import_module
-
-        value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,9 +10,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from roofline.errors import DTypeError, NotationError, quoted
+from roofline.errors import DTypeError, NotationError, late_names, quoted
 from roofline.notation.canonical import canonical
 from roofline.notation.structure import Program
 from roofline.signatures import takes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from roofline.notation.resolver import resolve
 
 #: Steps that a model's operations need not: their modules are loaded when a text is read.
-_HOME = {"parse": "parser", "resolve": "resolver"}
+__getattr__ = late_names(__name__, {"parser": ("parse",), "resolver": ("resolve",)})
 
 __all__ = ["canonical", "parse", "program", "resolve"]
 
@@ -54,11 +54,3 @@ def _program(text: str, compute: str | None) -> Program:
     from roofline.notation.resolver import resolve
 
     return resolve(parse(text), compute)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
