@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from reprlib import Repr
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 #: Characters of a message; of a longer one the middle is left out.
 _LONGEST = 1500
@@ -80,6 +80,14 @@ class InputError(RooflineError, ValueError):
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message, self.hint = message, hint = _brief(message), _brief(hint)
         super().__init__(f"{message}; {hint}" if hint else message)
+
+    def behind(self, words: str) -> Self:
+        """The same error with words before what is wrong, as where that stands.
+
+        >>> InputError("no time", hint="a column seconds").behind("line 2: ")
+        InputError('line 2: no time; a column seconds')
+        """
+        return type(self)(f"{words}{self.message}", hint=self.hint)
 
 
 class NotationError(InputError):

@@ -611,7 +611,7 @@ def calibrate_served(
         try:
             read = _read(row, machine, model)
         except InputError as wrong:
-            first = first or InputError(f"{where}: {wrong.message}", hint=wrong.hint)
+            first = first or wrong.behind(f"{where}: ")
             rejected[wrong.message].append(place(where))
             continue
         forms.add("ms" if read.output is None else "tpot_ms")

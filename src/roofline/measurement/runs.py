@@ -111,7 +111,7 @@ def read_measured(source: Any) -> tuple[Measured, ...]:
 
     >>> read_measured([{"name": "x", "flops": 1e9, "bytes": 1e6, "seconds": 0}])
     Traceback (most recent call last):
-    roofline.errors.InputError: point 1: seconds 0 is zero; expected a time above 0, such as '5 us'
+    roofline.errors.QuantityError: point 1: seconds 0 is zero; expected a time above 0, such as '5 us'
     """
     if isinstance(source, str | os.PathLike):
         return _from_file(os.fspath(source))
@@ -286,7 +286,7 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
     try:
         dtypes.get(dtype.partition("_acc")[0])
     except InputError as error:
-        raise InputError(f"{where}: {error.message}", hint=error.hint) from None
+        raise error.behind(f"{where}: ") from None
     return Measured(name, flops, moved, seconds, dtype=dtype, on=str(fields.get("on") or "").strip(), stated=bool(said))
 
 
@@ -302,7 +302,7 @@ def _amount(value: Any, column: str, where: str) -> float:
     try:
         return parse(value, _UNITS[column], zero=column != "seconds")
     except InputError as error:
-        raise InputError(f"{where}: {column} {error.message}", hint=error.hint) from None
+        raise error.behind(f"{where}: {column} ") from None
 
 
 def write_runs(runs: Iterable[Measured], path: str | os.PathLike[str]) -> None:
