@@ -184,3 +184,13 @@ def test_a_rate_is_solved_for_by_the_plan_that_is_the_fastest_at_those_sizes(rat
     assert found.faster_plan is None
     near = [bound(line, on="h100:8", sizes=sizes, set={rate: part * (found.value or 0)}) for part in (0.99, 1.01)]
     assert [answer.bound_by for answer in near] == [found.before, found.after]
+
+
+def test_sizes_that_no_plan_can_split_flip_nothing() -> None:
+    """Between sizes that 16 chips split the best plans are out of reach, and another resource binds."""
+    line, where = "int8[B, D_X] * fp16[D_X, F] -> int8[B, F]", {"on": "a100:16", "D": 8000, "F": 16000}
+    found = solve(line, "B", **where)
+    assert found.verdict == "network-bound below, compute-bound from B = 499200"
+    for value, before, after in found.flips:
+        sides = [bound(line, B=int(value) - step, **where).bound_by for step in (16, 0)]
+        assert sides == [before, after]

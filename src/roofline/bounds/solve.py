@@ -78,7 +78,7 @@ from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
 from roofline.sections import Amount, Column, Row, Section, Table, figures, named, word_pairs
 from roofline.signatures import call, either, spelled, takes
-from roofline.sizes import is_symbol, symbol
+from roofline.sizes import is_symbol, product, symbol
 from roofline.statements import kind_of, without
 
 if TYPE_CHECKING:
@@ -786,17 +786,28 @@ class _Search:
         return set().union(*every) - {self.x}
 
     def _by_bisection(self) -> Solution:
-        """Look at each size up to some thousands; beyond, at powers of two, and halve stretches with a change."""
+        """Look at each size up to some thousands; beyond, at powers of two, and halve stretches with a change.
+
+        Where each size goes by its fastest plan, sizes from the number of chips on are those that any plan can split.
+        """
         at = self._numeric()
-        marks = [mark for mark in (2**k for k in range(FARTHEST.bit_length())) if at(mark) is not None]
+        asked, name = self.asked, self.name
+        by_plan = asked.is_sharded and asked.conventions.plan is None
+        step = self._ways() if by_plan else 1
+        marks = [2**k for k in range(step.bit_length()) if 2**k < step]
+        marks += [step * 2**k for k in range((FARTHEST // step).bit_length())]
+        marks = [mark for mark in marks if at(mark) is not None]
         if not marks:
             raise SizeError(f"no value of {self.name} fits the other sizes", hint="check the sizes that are given")
-        by_size = self.asked.machine.over == WARM or (self.asked.is_sharded and self.asked.conventions.plan is None)
-        asked, name = self.asked, self.name
+        by_size = asked.machine.over == WARM or by_plan
         each = None if by_size else every_change(lambda sizes: bound_arrays(asked.with_sizes(**{name: sizes})).bound_by)
         flips: list[Flip] = each or []
         for low, high in pairwise(marks):
-            flips += halved(at, low, high) if each is None or low >= EACH else []
+            if low < step:
+                flips += halved(at, low, high)
+            elif each is None or low >= EACH:
+                found = halved(lambda times: at(times * step), low // step, high // step)
+                flips += [(value * step, before, after) for value, before, after in found]
         binding = str(at(marks[0]))
         if not flips:
             verdict = f"always {self._kind(binding)}"
@@ -811,6 +822,15 @@ class _Search:
             flips=tuple(flips),
             method="bisection",
         )
+
+    def _ways(self) -> int:
+        """By what plans may split the unknown size: the chips of all axes that they may use; 1 where these are open."""
+        mesh = self.asked.on_mesh().mesh
+        if mesh is None or self.name in self.asked.mesh_names:
+            return 1
+        axes = dict.fromkeys((*self.asked.parsed.axes, *self.asked.conventions.use))
+        ways = product(mesh[axis].size for axis in axes)
+        return ways if isinstance(ways, int) else 1
 
     def _numeric(self) -> Any:
         """Return a function from a whole number to the resource that binds there, None where it cannot be asked."""
