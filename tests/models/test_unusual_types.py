@@ -416,6 +416,9 @@ def test_words_beside_pictures_and_long_documents() -> None:
         "layoutlm": 112_627_968, "layoutlmv3": 125_326_208, "longformer": 130_743_552,
     }  # fmt: skip
     assert found["clip_text_model"].kv_bytes_per_token() == 0
+    wide = {"hidden_size": 1280, "intermediate_size": 5120, "num_attention_heads": 20, "num_hidden_layers": 32}
+    second = {**wide, "vocab_size": 49408, "projection_dim": 1280, "architectures": ["CLIPTextModelWithProjection"]}
+    assert load({"model_type": "clip_text_model", **second}).parameters == 694_659_840  # that of Stable Diffusion XL
     full, seen = (
         sum(op.work.total("flops", "matrix") * op.repeat for op in prefill(found["longformer"], prompt=64, count=count))
         for count in ("full", "causal")
