@@ -215,6 +215,21 @@ def test_the_language_part_of_a_model_that_speaks() -> None:
         load({"model_type": "qwen3_omni_moe", "thinker_config": {}})
 
 
+def test_the_language_part_of_deepseek_vl2_and_ocr() -> None:
+    """DeepSeek-VL2-Small's is DeepSeek-V2-Lite; the smaller ones have keys for each head in place of latents."""
+    routed = {"moe_intermediate_size": 896, "n_routed_experts": 64, "n_shared_experts": 2, "num_experts_per_tok": 6}
+    wide = {"hidden_size": 1280, "intermediate_size": 6848, "num_hidden_layers": 12, "vocab_size": 129280}
+    heads = {"num_attention_heads": 10, "num_key_value_heads": 10, "first_k_dense_replace": 1, "use_mla": False}
+    none = {"kv_lora_rank": None, "q_lora_rank": None, "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "v_head_dim": 0}
+    found = load({"model_type": "deepseek_vl_v2", "language_config": {**wide, **routed, **heads, **none}})
+    layers = 12 * (4 * 1280**2 + 2 * 1280) + 3 * 1280 * 6848 + 11 * (64 * 1280 + 66 * 3 * 1280 * 896)
+    assert found.parameters == 2 * 129280 * 1280 + 1280 + layers
+    assert found.kv_bytes_per_token() == 12 * 2 * 1280 * 2
+    latent = {"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
+    small_one = {**wide, **routed, **heads, **latent, "model_type": "deepseek_v2", "use_mla": True}
+    assert load({"model_type": "deepseek_vl_v2", "language_config": small_one}).kv_bytes_per_token() == 12 * 576 * 2
+
+
 ERNIE: dict[str, Any] = small(
     "ernie4_5_vl_moe_text", head_dim=..., moe_num_experts=6, moe_k=2, moe_intermediate_size=[24, 20],
     moe_num_shared_experts=1, mlp_layer_types=["dense", "sparse", "sparse"],

@@ -238,6 +238,9 @@ _TEXT = {
         "model.text_model.": {
             "emu3_text_model": "emu3",
         },
+        "language.model.": {
+            "deepseek_v2": "deepseek_vl_v2",
+        },
         "model.": {
             "step3_text": "step3_vl",
         },
@@ -268,6 +271,8 @@ def read(fields: Fields) -> Model:
         wrong = f"{fields.name} has no text_config"
         raise InputError(wrong, hint=f"a {fields.kind} configuration holds its language model there")
     named = str(text.get("model_type") or kind)
+    if named == "deepseek_v2" and text.get("use_mla") is False:  # the small DeepSeek-VL2, DeepSeek-OCR
+        named = "deepseek"
     tied = fields.get("tie_word_embeddings", text.get("tie_word_embeddings"))
     own = Fields({**text, "model_type": named, **({} if tied is None else {"tie_word_embeddings": tied})}, fields.name)
     inner, left = with_defaults(own, sizes=True)
