@@ -151,6 +151,12 @@ JAX_PARTS = {
         2 * 2 * 8,
     ),
     "a branch": (lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: x * 2, lambda x: x + 1, x)[2:4], 2 * 8 + 1),
+    "sequences of known lengths": (
+        lambda lax, jnp, x: (x * (jnp.arange(16) < 5).astype(x.dtype)[:, None]).sum(1, keepdims=True), 5 * 8
+    ),
+    "scores times powers that are zero for what follows": (
+        lambda lax, jnp, x: ((x @ x.T) * jnp.tril(0.9 ** abs(jnp.arange(16)[:, None] - jnp.arange(16))) @ x)[:3], 3 * 8
+    ),
     "branches of other rows": (
         lambda lax, jnp, x: lax.cond(x[0, 0] > 0, lambda x: jnp.cumsum(x, 0)[:4], lambda x: jnp.flip(x, 0)[:4], x),
         4 * 8 + 1,
@@ -776,6 +782,11 @@ TORCH_PARTS = {
         )[:, :, :1] @ v,
         (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
     ),
+    "scores times powers that are zero for what follows": (
+        lambda t, q, k, v: ((q @ k.mT) * t.tril(0.9 ** (t.arange(9)[:, None] - t.arange(9))) @ v)[:, :, 1:4],
+        (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4),
+    ),
+    "sequences of known lengths": (lambda t, x: (x * (t.arange(6) < 4)[:, None]).sum(1), (2, 6, 4)),
     "elements that a mask takes": (lambda t, x: x.masked_select(t.ones(4, 6).tril() > 0)[2:7] * 2, (4, 6)),
     "elements written where a mask says": (
         lambda t, x, y: x.masked_scatter(t.ones(4, 6).tril() > 0, y)[1:3] * 2, (4, 6), (3, 5)

@@ -227,6 +227,21 @@ def at_places(region: Region, axis: int, shape: Sequence[Any], places: Any = Non
     return regions.each(region, held)
 
 
+def scaled(asked: Asked, known: Sequence[Any]) -> Iterator[Region]:
+    """A product element by element: of each factor what the other, where that is known, does not make zero.
+
+    >>> product = Asked({}, ins=[(2, 4), (2, 4)], outs=[(2, 4)], wanted=[WHOLE])
+    >>> next(scaled(product, [None, np.broadcast_to([0, 1, 1, 0], (2, 4))]))
+    (((0, 2, 1), (1, 3, 1)),)
+    """
+    out = asked.outs[0]
+    for shape, other in zip(asked.ins, reversed(known), strict=True):
+        region, nonzero = asked.region, True if other is None or any(map(is_symbol, out)) else regions.once(other) != 0
+        if len(known) == 2 and not np.all(nonzero):
+            region = regions.let_through(region, out, np.broadcast_to(nonzero, other.shape))
+        yield WHOLE if shape is None else regions.aligned(region, shape, out)
+
+
 def multiplied(asked: Asked, known: Sequence[Any] = (None, None)) -> Iterator[Region]:
     """Matrices, vectors, or batches of matrices: the rows of the first that the result has, columns of the second."""
     first, second = (len(shape) for shape in asked.ins[:2])

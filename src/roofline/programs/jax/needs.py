@@ -124,7 +124,7 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         return _of_inputs(jaxpr, wanted, [*map(held_numbers, held or ()), *given])
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
-    if eqn.primitive.name == "dot_general":  # which looks for zeros alone
+    if eqn.primitive.name in ("dot_general", "mul"):  # which look for zeros alone
         given = [each.others if isinstance(each, Hidden) and each.is_zero else each for each in given]
     given = [None if isinstance(each, Hidden) else each for each in given]
     return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
@@ -428,6 +428,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(REDUCTIONS, lambda each: needs.along(each, each.facts["axes"], kept=False)),
     **dict.fromkeys((*NAMES, *OTHERS, "integer_pow", "convert_element_type", "stop_gradient", "name", "copy"),
                     needs.alike),
+    "mul": lambda each: needs.scaled(each, each.numbers),
     "fft": lambda each: needs.along(each, range(-len(each.facts["fft_lengths"]) % len(each.ins[0]), len(each.ins[0]))),
     "cholesky": lambda each: needs.batched(each, half="lower"),
     "triangular_solve": lambda each: needs.solved(

@@ -27,13 +27,14 @@ _Held: TypeAlias = "dict[tuple[str, bool], Any]"
 
 
 def with_hidden(calls: Mapping[int, Call]) -> dict[int, Call]:
-    """The calls in their order; of scores a softmax, of weights a product of matrices has which elements are hidden."""
+    """The calls in their order; of scores a softmax, of weights and factors a product has which elements are hidden."""
     held: _Held = {}
     found: dict[int, Call] = {}
     for place, call in sorted(calls.items()):
         is_product, before = call.name in PRODUCTS, calls.get(place - 1)
-        if held and (is_product or call.name in SOFTMAXES) and call is not before:
-            found[place] = replace(call, args=_told(call.args, held, is_product))
+        is_scaled = call.name == "mul"  # also by zeros that are no result of an operation
+        if (is_scaled or (held and (is_product or call.name in SOFTMAXES))) and call is not before:
+            found[place] = replace(call, args=_told(call.args, held, is_product or is_scaled))
         else:
             found[place] = call if call is not before else found[place - 1]
         masks = [(is_zero, _hidden_by(call, held, is_zero)) for is_zero in (False, True)]

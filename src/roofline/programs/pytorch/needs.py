@@ -590,8 +590,10 @@ def _of_scores(each: Asked) -> Iterator[Region]:
 
 
 def _product(each: Asked) -> Iterator[Region]:
-    """A product of matrices, or of tensors whose dimensions have letters, one with zeros that are known."""
+    """A product of elements, matrices, or tensors whose dimensions have letters, one with zeros that are known."""
     known = [None if x.hidden is None else ~x.hidden for x in each.numbers]
+    if each.facts.name == "mul":
+        return needs.scaled(each, known)
     if each.facts.name != "einsum":
         return needs.multiplied(each, known)
     return needs.lettered(each, *operand_letters(each.facts.args[0], [*map(len, each.ins)]), known)
@@ -981,7 +983,7 @@ _RULES: dict[str, needs.Rule] = {
     **dict.fromkeys(("cumsum", "cumprod", "logcumsumexp", "cummax", "cummin", "_cummax_helper", "_cummin_helper"),
                     lambda each: [regions.up_to(each.region, each.ins[0], _axis(each)) if each.ins[0] else WHOLE]),
     **dict.fromkeys(("log_softmax", "_log_softmax", "layer_norm", "native_layer_norm", "rms_norm"), _normed),
-    **dict.fromkeys(SOFTMAXES, _of_scores), **dict.fromkeys(PRODUCTS, _product),
+    **dict.fromkeys(SOFTMAXES, _of_scores), **dict.fromkeys((*PRODUCTS, "mul"), _product),
     **dict.fromkeys(("addmm", "baddbmm"), _multiplied),
     "linear": _linear, "flex_attention": needs.attended, "scaled_dot_product_attention": _attended,
     **dict.fromkeys((f"{name}{d}d" for name in ("upsample_nearest", "_upsample_nearest_exact") for d in (1, 2, 3)),
