@@ -104,6 +104,22 @@ def test_a_mask_of_data_is_counted_whole_and_said_so():
     assert "the values of an attention mask are not known: every score is counted" in traced.assumptions
 
 
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [(nn.BatchNorm1d(4, track_running_stats=False), (3, 4)), (nn.InstanceNorm1d(4, affine=True), (3, 4, 5)),
+     (nn.GRU(4, 3), (2, 1, 4)), (nn.LSTM(4, 3), (2, 1, 4)), (nn.LayerNorm(4), (3, 4))],
+)  # fmt: skip
+def test_training_moves_weights_their_gradients_input_and_loss_and_nothing_that_nobody_asks_for(layer, shape):
+    """No gradient of the input, no last state of a recurrent layer."""
+
+    def step(x):
+        out = layer(x)
+        return (out if isinstance(out, torch.Tensor) else out[0]).sum()
+
+    weights, data = sum(p.nbytes for p in layer.parameters()), torch.zeros(shape)
+    assert trace(step, data, backward=True).bytes("minimal") == 2 * weights + data.nbytes + 4
+
+
 def test_flex_attention_asks_its_mask():
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 

@@ -439,7 +439,7 @@ def given_back(
     """
     read = {t.ident for op in ops for t in op.reads} & results
     asked = read | parts.keys()
-    ops = without_unused(ops, results | parts.keys(), stacked) if results or parts else ops
+    ops = without_unused(ops, results | parts.keys(), stacked)
     written = [(t, place) for place, op in enumerate(ops) for t in op.writes if t.ident in asked]
     last = {t.ident: place for t, place in written if t.ident in parts}
     last |= {t.ident: place for t, place in written if t.touched is None}

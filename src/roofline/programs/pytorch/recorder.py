@@ -601,7 +601,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
 
     def _record(self, traits: OperatorTraits, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
         recorder = self.recorder
-        outs = tensors_in(result)
+        outs = tensors_in(_wanted(traits, args, kwargs, result))
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
             if "empty" in traits.name:
                 recorder.identities.allocate(outs)
@@ -796,6 +796,14 @@ def _on(kwargs: dict[str, Any], device: str, force: bool = False) -> dict[str, A
     changed = {**kwargs, "device": torch.device(device)}
     changed.pop("pin_memory", None)
     return changed
+
+
+def _wanted(traits: OperatorTraits, args: Any, kwargs: Any, result: Any) -> Any:
+    """A result without the gradients that nobody asks for, of which shapes alone may be made all the same."""
+    mask = dict(traits.bound(args, kwargs)).get("output_mask") if "output_mask" in traits.arguments else None
+    if not mask or not isinstance(result, tuple) or len(mask) != len(result):
+        return result
+    return [each for each, is_wanted in zip(result, mask, strict=True) if is_wanted]
 
 
 def _shares(inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
