@@ -466,9 +466,10 @@ class LoadedServer:
         server, together = self.server, self.server.together
         n = np.arange(server.most + 1)
         step, stall = (float(np.interp(self.in_flight, n, each)) for each in (server.step, server.stall))
-        full = step + stall / server.chunks
         share = server.chunks * together
-        come = min(together, max(1.0, self.rate * share * full))
+        # as many as come in a step that they prolong
+        come = self.rate * share * step / max(1 - self.rate * stall, 1e-9)
+        come = min(together, max(1.0, come))
         return step + come * stall / share, step * share * (1 - 1 / together) + (come - 1) / 2 * stall / share
 
     def _place(self) -> tuple[float, float]:
@@ -488,7 +489,26 @@ class LoadedServer:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
         means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
         found = LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
-        return found if self.server.together == 1 else found + self._shared_step[1]
+        if self.server.together == 1:
+            return found
+        found += self._shared_step[1]
+        return found if self.chain is not None else found * max(1.0, self._mean_of_filled_steps / found.mean)
+
+    @property
+    def _mean_of_filled_steps(self) -> float:
+        """Mean seconds of a request where each step takes all that wait, and a + h·k for k of them.
+
+        It is close to ``min(φ0, φ1)`` (Y. Inoue, "Queueing analysis of GPU-based inference servers with dynamic
+        batching", Performance Evaluation 147 (2021), arXiv:1912.06322)::
+
+            φ0 = (a + h) / (2·(1 − λh)) · (1 + 2λa + (1 − λa) / (1 + λh))
+            φ1 = 3/2 · a / (1 − λh) + h/2 · (2 + λh) / (1 − λ²h²)
+        """
+        once, each = float(self.server.step[0]), float(self.server.stall[0])
+        come, busy = self.rate * once, min(self.rate * each, 1 - 1e-9)
+        few = (once + each) / (2 * (1 - busy)) * (1 + 2 * come + (1 - come) / (1 + busy))
+        many = 1.5 * once / (1 - busy) + each / 2 * (2 + busy) / (1 - busy**2)
+        return min(few, many)
 
 
 Time = TypeVar("Time", float, LatencyUnderLoad)

@@ -346,10 +346,12 @@ class UnloadedReplica:
         copies, alone = self.replica.copies, self.prompt * self.replica.copies
         more: dict[str, Any] = {"output": 1, "arrival_variation": self.asked.load.arrival_variation}
         together = self.together_alone
+        once = alone
         if together > 1:
-            mixed = np.full(self.most + 1, self._mixed[0])
-            more |= {"mixed": mixed, "chunks": 1 / (copies * together), "together": together}
-        return ServerTimes.of(step=np.full(self.most + 1, alone), prompt=self.prompt, **more)
+            whole = self._mixed[0]
+            once = max((alone * together - whole) / (together - 1), 0.0)  # what one waits for beside its own share
+            more |= {"mixed": np.full(self.most + 1, whole), "chunks": 1 / (copies * together), "together": together}
+        return ServerTimes.of(step=np.full(self.most + 1, once), prompt=self.prompt, **more)
 
     @cached_property
     def together_alone(self) -> int:
