@@ -422,6 +422,8 @@ def test_python_shows_the_modules_that_the_command_shows(capsys: pytest.CaptureF
     assert both.program.is_same(answer.program)
     other = roofline.trace(runpy.run_path(model)["build"](), "fp32[2, 3, 16, 16]", on="a100")
     assert both[0].compare(other).program is None
+    opened = roofline.trace(runpy.run_path(model)["scale"], "fp32[B, 512]", on="a100")
+    assert "  on NVIDIA A100 SXM4 80GB" in str(opened).splitlines()
     frame = answer.to_pandas("modules").set_index("module")
     assert frame.loc["Sequential", "op_by_op"] == pytest.approx(answer.op_by_op)
     assert frame.loc[["0", "1", "3"], "op_by_op"].sum() == pytest.approx(answer.op_by_op)

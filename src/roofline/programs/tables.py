@@ -140,8 +140,10 @@ def operation_table(
 
 
 def time_at_best(answer: Bound) -> Iterator[Section]:
-    """What does not fit, the time at best, where it is a number, and what to expect."""
-    if not is_symbol(answer.lower):
+    """What does not fit, the time at best, where it is a number, on which machine, and what to expect."""
+    if is_symbol(answer.lower):
+        yield from (BLANK, Sentences([f"on {answer.target}"]))
+    else:
         yield from (BLANK, *([] if answer.footprint is None else answer.footprint.misfit()))
         at, gaps = ("at least", f"; {missing_in_words(answer.incomplete)}") if answer.incomplete else ("at best", "")
         time = f"{at} {format_amount(answer.lower, 's')}, {answer.kind} ({answer.bound_by})"
