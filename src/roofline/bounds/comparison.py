@@ -105,7 +105,7 @@ FEWEST_SHARED = 0.25
 #: Operations of a phase that are shown, and letters of several subjects that are named.
 SHOWN, LONGEST_SUBJECT = 16, 60
 
-#: Answers that one line names.
+#: Answers that one line names, and of which each that cannot be run says what could.
 FEW = 8
 
 
@@ -391,9 +391,12 @@ class SideBySide(Answer):
         yield BLANK
         for who, answer, obstacle in zip(self.names, self.answers, self.obstacles, strict=True):
             if obstacle is not None:
-                yield Sentences([answer.obstacle_in_words(getattr(answer, "fitting", lambda: None)(), who)], "alert")
+                instead = None if len(self.answers) > FEW else getattr(answer, "fitting", lambda: None)()
+                yield Sentences([answer.obstacle_in_words(instead, who)], "alert")
             remarks = (answer.idle_copies(), answer.off_its_unit())
             yield Sentences([f"{who}: {remark}" for remark in remarks if remark])
+        if len(self.answers) > FEW and any(self.obstacles):
+            yield Sentences(["asked alone, each says what would do instead"], "quiet")
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
         verdicts = [*self.verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
