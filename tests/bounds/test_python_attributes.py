@@ -151,6 +151,13 @@ def test_words_that_people_use_for_attributes_are_told_in_the_right_ones() -> No
     assert serving.tokens_per_second_per_user == pytest.approx(serving.tokens_per_second / 8)
 
 
+def test_a_comparison_says_why_in_words() -> None:
+    both = roofline.bound("bf16[64, 8192] * bf16[8192, 8192]", on="a100,h100")
+    with pytest.raises(AttributeError, match=r"a SideBySide has no why: there is answer\.verdicts, a method: who is"):
+        getattr(both, "why")  # noqa: B009
+    assert "all are memory-bound, and it has the most memory bandwidth" in both.verdicts()[0]
+
+
 def test_a_comparison_has_the_bytes_that_are_moved() -> None:
     answers = [roofline.bound("bf16[B, D] * bf16[D, F]", on="h100", B=size, D=1024, F=512) for size in (1, 64)]
     rows = answers[0].compare(answers[1]).facts
