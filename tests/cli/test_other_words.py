@@ -59,6 +59,13 @@ MESSAGES = [
         "in our words: roofline train llama-3-8b --on h100 --batch-tokens '64*4096' --sequence 4096 --microbatches 4 ",
     ),
     ([*LLM, "--dtype", "fp8", "--tp", "2"], "roofline llm llama-3-8b --on h100 --weights fp8 --tensor 2 --activations"),
+    ([*LLM, "--kv-cache-dtype", "fp8"], "is --kv.\n  in our words: roofline llm llama-3-8b --on h100 --kv fp8\n"),
+    ([*LLM, "--osl", "9", "--isl=8"], "\n  in our words: roofline llm llama-3-8b --on h100 --output 9 --prompt 8\n"),
+    (
+        ["plan", "llama-3-8b", "--gpu", "h100", "--qps", "3", "--nonsense"],
+        "No such option '--gpu'; the machine is --on TARGET.\n",
+    ),
+    (["plan", "llama-3-8b", "--gpu", "h100", "--qps", "3"], "roofline plan llama-3-8b --on h100 --rate 3\n"),
     ([*LLM, "--disaggregate"], "prefill on chips of its own --prefill-on h100:8, with --prompt 4k --output 512."),
     (["train", "gpt-3", "--batch", "1536"], "a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048."),
     (

@@ -10,6 +10,7 @@ An option that a command does not have is an error that names the one that is me
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -85,7 +86,7 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("tree layers breakdown operations ops", ("the parameters of each part are --parts", "--parts")),
     ("gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size", _MANY),
     ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _TYPED),
-    ("kv-dtype kv-cache-dtype weight-dtype weights-dtype", _FORMATS, _TRAINED),
+    ("weight-dtype weights-dtype", _FORMATS, _TRAINED),
     ("tp tensor-parallel tensor-parallel-size tp-size", ("tensor parallelism is --tensor", "--tensor")),
     ("pp pipeline-parallel pipeline-parallel-size pp-size stages", _STAGES),
     ("dp data-parallel data-parallel-size dp-size replicas", ("data parallelism is --data", "--data")),
@@ -102,12 +103,16 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("within deadline goal target-time max-time", _TIME, _GOAL),
     ("prefill disaggregate disaggregated", _APART, _PROMPT),
     ("sparse sparsity structured-sparsity 2:4", _SPARSE),
-    ("cache kv-cache cache-dtype cache-format", ("the format of keys and values is --kv", "--kv")),
+    (
+        "cache kv-cache cache-dtype cache-format kv-dtype kv-cache-dtype",
+        ("the format of keys and values is --kv", "--kv"),
+        _TRAINED,
+    ),
     (
         "for",
         ("from which size on it is compute-bound is answered by roofline solve, with a line and --for B", "--layouts"),
     ),
-    ("input input-len input-length isl prompt-len prompt-length prompt-tokens", _PROMPT),
+    ("input input-len input-length isl prompt-len prompt-length prompt-tokens", ("a prompt is --prompt", "--prompt")),
     ("seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode", _PROMPT, _LENGTH, _SIZES),
     ("output-len output-length osl output-tokens generate max-tokens", _OUTPUT),
     ("batch-size bs b users concurrency global-batch global-batch-size batch", _BATCH, _TOKENS, _SIZES),
@@ -174,6 +179,9 @@ def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> s
 #: Words for a format of everything; those for fewer bits mean the weights.
 _OF_ALL = ("--dtype", "--precision")
 
+#: A sentence that says of a word which option it is, with what may stand there.
+_IS_OPTION = re.compile(r"\b(?:is|are) (--[\w-]+)(?:: .*| \S+)?$")
+
 #: What sequences are counted by: the length of one, and the copies of a model that share those of a step.
 _COPIES = ("--sequence", "--fsdp", "--data")
 
@@ -204,16 +212,15 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
             continue
         value = line[at + 1] if at + 1 < len(line) else "-"
         pair = next((each for each in _WORDS.get(name[2:], ()) if each[1] in known), ("", ""))
-        said, line[at] = pair
+        meant_by = _IS_OPTION.search(pair[0])
+        line[at] = meant_by[1] if meant_by else pair[1]
         if pair in (_FORMATS, _TRAINED) and is_dtype(value) and "--weights" in known:
             line[at] = "--weights"
             if name in _OF_ALL and "--activations" in known - {*names}:
                 added += ["--activations", value]
         elif pair in (_TOKENS, _PARTS) and value.isdecimal() and len(value) < _LONGEST_NUMBER:
             counted[line[at]] = at
-        elif (
-            value.startswith("-") or line[at] not in valued or not said.endswith((f"is {line[at]}", f"are {line[at]}"))
-        ):
+        elif value.startswith("-") or line[at] not in valued or not meant_by:
             return ""
     if counted and not _of_sequences(line, counted):
         return ""
