@@ -413,6 +413,10 @@ class Comparable(Answer):
         """That its matrix products run on another unit than the matrix unit, and which format would not; or nothing."""
         return ""
 
+    def weights_alone(self) -> str:
+        """That weights alone were asked for in a format of eight bits, and what asks for the rest in it; or nothing."""
+        return ""
+
     def facts_at(self) -> str:
         """The sizes that its facts are at, where these are not those of all of them; or nothing."""
         return ""

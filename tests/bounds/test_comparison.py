@@ -642,6 +642,8 @@ def test_a_hop_of_the_break_even_makes_both_cost_the_same() -> None:
     said = " ".join(str(found).split())
     way = "by direct, 253 hops"  # where no latency is known the fewest bytes are taken, in 506
     assert f"cheapest unless a hop there takes over 94 µs ({way}): ≥ $1.202 against $1.818 a million" in said
+    assert "weights alone are fp8: activations='fp8' has products, keys and values in it too" in said
+    assert not roofline.llm("llama-3-8b", on="h100", weights="int4").weights_alone()
     assert found.to_dict()["break_evens"] == {"mi300x:8": found.break_evens[1]}
     longest, whole = found.break_evens[1][name], found.facts[name][0].value
     for times in (0.99, 1.01):

@@ -400,6 +400,8 @@ class SideBySide(Answer):
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
         verdicts = [*self.verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
+        alone = {answer.weights_alone() for answer in self.answers}
+        verdicts += alone if len(alone) == 1 and "" not in alone else []
         if verdicts:
             yield Sentences(verdicts)
         yield from self.timed_in_part()

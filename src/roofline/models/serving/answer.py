@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline import sections
+from roofline import dtypes, sections
 from roofline.answers import (
     OF_FORM,
     Comparable,
@@ -277,6 +277,15 @@ class Serving(Comparable):
         """Where matrix products run that the matrix unit takes no format of, and the format that it takes."""
         other = operations.off_matrix_unit(self._phase)
         return "" if other is None else other.in_words("activations")
+
+    def weights_alone(self) -> str:
+        """That weights alone were asked for in a format of eight bits, and what asks for the rest in it; or nothing."""
+        weights, rest = self.asked.get("weights"), self.model.dtype
+        if weights is None or self.asked.get("activations") or self.asked.get("kv"):
+            return ""
+        if dtypes.get(weights).bits != 8 or dtypes.get(rest).bits <= 8:
+            return ""
+        return f"weights alone are {weights}: {spelled('activations', weights)} has products, keys and values in it too"
 
     @property
     def phases(self) -> dict[str, Bound]:
