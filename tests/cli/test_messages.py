@@ -532,8 +532,13 @@ def test_an_option_is_spelled_as_the_caller_writes_it(capsys: pytest.CaptureFixt
     assert (
         main(["llm", "llama-3-8b", "--on", "h100", "--context", "1k", "--prefill-on", "h200:8", "--prompt", "8"]) == 2
     )
-    assert "--prefill-on needs --output; tokens of an answer, as in --output 512" in capsys.readouterr().err
-    with pytest.raises(InputError, match="prefill_on= needs output=; tokens of an answer, as in output=512"):
+    assert (
+        "--prefill-on needs --output; tokens of a prompt and of an answer, as in --output 512"
+        in capsys.readouterr().err
+    )
+    with pytest.raises(
+        InputError, match="prefill_on= needs output=; tokens of a prompt and of an answer, as in output=512"
+    ):
         llm("llama-3-8b", on="h100", context=1000, prefill_on="h200:8", prompt=8)
 
 
@@ -621,7 +626,7 @@ def test_collectives_side_by_side_say_whose_bytes_they_are(capsys: pytest.Captur
 
 
 def test_several_policies_of_checkpoints_name_the_sweep(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*TRAIN, "--batch-tokens", "65536", "--checkpoint", "none,full"]) == 2
+    assert main([*TRAIN, "--batch-tokens", "65536", "--checkpoint", "none,full", "--search"]) == 2
     assert "sweep takes several, one row each: roofline sweep MODEL … --checkpoint none,full" in capsys.readouterr().err
 
 
