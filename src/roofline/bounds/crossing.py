@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -45,25 +46,32 @@ def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
     >>> roots_of(3 * x * n, n + x, x)
     [n/(3*n - 1)]
     """
+    found = _roots(a, b, x)
+    return None if found is None else list(found)
+
+
+@lru_cache(512, typed=True)
+def _roots(a: Any, b: Any, x: Any) -> tuple[Any, ...] | None:
+    """The roots, once for all algorithms and plans of a question that have these times."""
     import sympy
 
     top = sympy.expand(sympy.fraction(sympy.together(a - b))[0])
     if top == 0 or x not in top.free_symbols:
-        return []
+        return ()
     if not top.is_polynomial(x):
         return None
     coefficients = sympy.Poly(top, x).all_coeffs()
     while coefficients and coefficients[-1] == 0:
         coefficients.pop()
     if len(coefficients) == 1:
-        return []
+        return ()
     if len(coefficients) == 2:
         high, low = coefficients
-        return [_upright(sympy.factor(sympy.cancel(-low / high)))]
+        return (_upright(sympy.factor(sympy.cancel(-low / high))),)
     if len(coefficients) == 3:
         high, middle, low = coefficients
         root = sympy.sqrt(middle**2 - 4 * high * low)
-        return [(-middle + sign * root) / (2 * high) for sign in (1, -1)]
+        return tuple((-middle + sign * root) / (2 * high) for sign in (1, -1))
     return None
 
 

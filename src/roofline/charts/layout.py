@@ -587,12 +587,12 @@ def _by_its_own(
     [1.0, 41.0]
     """
     uprights = [(x, low, high) for (x, low), (_, high) in others]
-    for each in places:
+    beyond = lines.crossed_by(Segments([(at, each.box.nearest(at)) for each in places])).any(1)
+    for each, is_beyond in zip(places, beyond.tolist(), strict=True):
         room = math.dist(each.box.nearest(at), at)
         nearest = ((x, min(max(each.box.y, min(ends)), max(ends))) for x, *ends in uprights)
         seems = each.leader is None and (
-            any(math.dist(each.box.nearest(other), other) <= room for other in nearest)
-            or bool(lines.cross((at, each.box.nearest(at))).any())
+            any(math.dist(each.box.nearest(other), other) <= room for other in nearest) or is_beyond
         )
         yield replace(each, cost=each.cost + NEARER_COST) if seems else each
 

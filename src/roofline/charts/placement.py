@@ -155,6 +155,15 @@ class Segments:
         """Whether each crosses the line; one that only starts on it does not."""
         return self._apart(line, self.ends, math.dist(*line)) & self._apart(self.ends, line, self.length)
 
+    def crossed_by(self, lines: Segments) -> Any:
+        """The same for many lines: a row for each.
+
+        >>> Segments([((0, 0), (2, 2)), ((0, 0), (2, 0))]).crossed_by(Segments([((0, 2), (2, 0))])).tolist()
+        [[True, False]]
+        """
+        ends = tuple((x[:, None], y[:, None]) for x, y in lines.ends)
+        return self._apart(ends, self.ends, lines.length[:, None]) & self._apart(self.ends, ends, self.length)
+
     @staticmethod
     def _apart(line: Any, ends: Any, length: Any) -> Any:
         """Whether the two ends lie on different sides of a line; either side of the question may be arrays."""
@@ -429,5 +438,5 @@ def _leader_costs(leaders: Sequence[Any], taken: Sequence[Box], lines: Sequence[
     for box in taken:
         others = np.hypot(starts[:, 0] - box.x, starts[:, 1] - box.y) > 1
         passed += boxes.overlap(box) & others
-    over = sum((segments.cross(line) for line in lines), start=np.zeros(len(leaders), dtype=int))
+    over = Segments(lines).crossed_by(segments).sum(1)
     return LEADER_CROSSING_COST * (passed + 0.4 * over)
