@@ -1069,7 +1069,7 @@ _WHY_IDLE = {
 def _idle_policy(answer: Bound) -> str:
     """That the policy which was chosen changes nothing, with what one kernel for everything would move; else empty."""
     chosen = answer.request.get("policy")
-    if chosen not in _WHY_IDLE or answer.is_rate_only or not is_number(answer.op_by_op):
+    if chosen not in _WHY_IDLE or not answer.ops or answer.is_rate_only or not is_number(answer.op_by_op):
         return ""
     if chosen == "minimal" and answer.question is None:  # the usual one of models
         return ""

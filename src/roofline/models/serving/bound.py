@@ -40,6 +40,7 @@ from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
+from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
@@ -100,7 +101,7 @@ def step_bound(
     if several_layouts(options):
         return stack_layouts(step_bound, {"batch": batch, **options}, model=model, phase=phase, on=on, **chosen)
     options |= {name: dtypes.get(options[name]).name for name in ("weights", "activations", "kv") if options.get(name)}
-    described = served_model(model, options)
+    described = served_model(load(model), options)
     asked = {"on": on, **chosen, **options}
     if "skew" in options and described.sparsity is None:
         raise InputError(f"{described.name} has no experts that tokens could prefer", hint="leave skew out")
