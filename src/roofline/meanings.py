@@ -372,6 +372,10 @@ _ATTRIBUTES = {
     "memory": ("bytes by part, total, and what fits", "footprint kv_cache kv_bytes peak_memory vram memory_usage"),
     "bus_bandwidth": ("B/s on the bus, as nccl-tests count", "busbw bus_bw"),
     "algorithm_bandwidth": ("B/s of the buffer, as nccl-tests count", "algbw algo_bw bandwidth"),
+    "incomplete": (
+        "what is not counted or not timed, a line each",
+        "unknown missing gaps uncounted unsupported not_counted without_rule left_out",
+    ),
     "verdicts": ("a method: who is best and why, in words", "why reason reasons verdict because winner"),
     "compare": ("a method: it and another side by side", "speedup faster_than versus relative_to"),
     "utilisation": ("the compute unit's share of the time at best", "utilization of_peak fraction_of_peak mfu"),

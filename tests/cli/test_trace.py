@@ -435,6 +435,10 @@ def test_what_is_missing_is_named_beside_the_time(tmp_path: Path, capsys: pytest
     _, said = run(capsys, f"{path}:step", "--input", "fp32[64, 64]", "--on", "v5e")
     assert re.search(r"^  at least .*, on TPU v5e; not counted: svd x1", said.out, re.M)
     assert said.out.count("iterates until it converges") == 1
+    answer = roofline.trace(runpy.run_path(str(path))["step"], "fp32[64, 64]", on="v5e", frontend="jax")
+    assert repr(answer).endswith(", INCOMPLETE: not all is counted>")
+    with pytest.raises(AttributeError, match=r"there is answer\.incomplete, what is not counted or not timed"):
+        getattr(answer, "gaps")  # noqa: B009
 
 
 @pytest.mark.parametrize("own", ['"fp32[B, 64]"', "(torch.randn(8, 64),)", "torch.randn(8, 64)"])

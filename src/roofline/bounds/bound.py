@@ -727,7 +727,8 @@ class Bound(Measurable, Comparable):
             times = f"{format_amount(self.attainable, 'FLOP/s')} attainable"
         if self.expectation is not None and self.expectation.is_known:
             times += f", expected {format_amount(self.expectation.value, 's')}"
-        partly = ", INCOMPLETE: not all is timed" if untimed_parts(self.incomplete) else ""
+        timed = "timed" if untimed_parts(self.incomplete) else "counted"
+        partly = f", INCOMPLETE: not all is {timed}" if self.incomplete else ""
         return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){partly}"
 
 
