@@ -843,8 +843,7 @@ def each_beside(
             if len(machines) == 1 or name is None:
                 raise
             fit = f", or {spelled('fit')}, which lays it out on each" if options.get("fit") is False else ""
-            hint = f"{wrong.hint}; or one for each machine, as in {spelled(name, '8,4')}{fit}"
-            raise LayoutError(wrong.message, hint=hint) from None
+            raise wrong.worded(after=f"; or one for each machine, as in {spelled(name, '8,4')}{fit}") from None
         found = side_by_side(answers, names_of(machines, chosen))
         if len(answers) > 1 and any(name in WORKS for name in chosen[0]):
             ways = [{name: each[name] for name in each if name not in WORKS} for each in chosen]

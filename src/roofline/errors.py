@@ -81,13 +81,13 @@ class InputError(RooflineError, ValueError):
         self.message, self.hint = message, hint = _brief(message), _brief(hint)
         super().__init__(f"{message}; {hint}" if hint else message)
 
-    def behind(self, words: str) -> Self:
-        """The same error with words before what is wrong, as where that stands.
+    def worded(self, before: str = "", after: str = "") -> Self:
+        """The same error with words before what is wrong, as where that stands, and after its hint.
 
-        >>> InputError("no time", hint="a column seconds").behind("line 2: ")
-        InputError('line 2: no time; a column seconds')
+        >>> InputError("no time", hint="a column seconds").worded("line 2: ", ", ms or us")
+        InputError('line 2: no time; a column seconds, ms or us')
         """
-        return type(self)(f"{words}{self.message}", hint=self.hint)
+        return type(self)(f"{before}{self.message}", hint=f"{self.hint}{after}" if self.hint else after.lstrip("; "))
 
 
 class NotationError(InputError):

@@ -402,7 +402,7 @@ class ChipList(Answer, list[Machine]):
                 missing, found[machine.key] = missing or error, None
         known = [machine for machine in self if found[machine.key] is not None]
         if missing is not None and self[1:] and not known:
-            raise missing.behind(f"none of the {len(self)} chips: ") from None
+            raise missing.worded(f"none of the {len(self)} chips: ") from None
         if missing is not None and not known:
             raise missing
         unit = ratio_unit(known[0], name, other) if known else ""

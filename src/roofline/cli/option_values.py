@@ -423,7 +423,7 @@ def figure_in(unit: str) -> Callback:
         try:
             return parse(value, unit, zero=True)
         except QuantityError as error:
-            raise error.behind(f"{parameter.opts[0]}: ") from None
+            raise error.worded(f"{parameter.opts[0]}: ") from None
 
     return read
 

@@ -121,7 +121,7 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
             kernel = MeasuredKernel(_NOTHING, 0.0, "", wrong.message)
         found.append(kernel._replace(where=place(where)))
     if first is not None and all(one.wrong for one in found):
-        raise first[1].behind(f"{first[0]}: ")
+        raise first[1].worded(f"{first[0]}: ")
     return found
 
 

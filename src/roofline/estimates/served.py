@@ -611,7 +611,7 @@ def calibrate_served(
         try:
             read = _read(row, machine, model)
         except InputError as wrong:
-            first = first or wrong.behind(f"{where}: ")
+            first = first or wrong.worded(f"{where}: ")
             rejected[wrong.message].append(place(where))
             continue
         forms.add("ms" if read.output is None else "tpot_ms")

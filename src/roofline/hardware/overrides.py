@@ -344,7 +344,7 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
         level, _, part = path.partition(".")
         if part == "bandwidth" and _is_capacity(value) and find_level(machine, level):
             more = f"; a capacity is set as {level}.capacity"
-        raise QuantityError(f"{key}: {error.message}", hint=f"{error.hint}{more}".removeprefix("; ")) from None
+        raise error.worded(f"{key}: ", more) from None
     if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
     return Figure(number, GIVEN if factor is None else f"{GIVEN} as {text}", "given")

@@ -98,8 +98,8 @@ def chip(
     except HardwareError as error:
         if not overrides:
             raise
-        hint = f"{error.hint}; figures are set on a chip that is known, chip('a100', …), or make one: chip({{…}})"
-        raise HardwareError(error.message, hint=hint) from None
+        more = "; figures are set on a chip that is known, chip('a100', …), or make one: chip({…})"
+        raise error.worded(after=more) from None
     if shape and not overrides and unit is None and over is None and not achievable:
         return _in_shape(machine, shape, slices)
     if shape:

@@ -286,7 +286,7 @@ def _point(fields: Mapping[str, Any], where: str) -> Measured:
     try:
         dtypes.get(dtype.partition("_acc")[0])
     except InputError as error:
-        raise error.behind(f"{where}: ") from None
+        raise error.worded(f"{where}: ") from None
     return Measured(name, flops, moved, seconds, dtype=dtype, on=str(fields.get("on") or "").strip(), stated=bool(said))
 
 
@@ -302,7 +302,7 @@ def _amount(value: Any, column: str, where: str) -> float:
     try:
         return parse(value, _UNITS[column], zero=column != "seconds")
     except InputError as error:
-        raise error.behind(f"{where}: {column} ") from None
+        raise error.worded(f"{where}: {column} ") from None
 
 
 def write_runs(runs: Iterable[Measured], path: str | os.PathLike[str]) -> None:

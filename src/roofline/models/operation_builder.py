@@ -371,8 +371,7 @@ def product_arithmetic(activations: str, weights: str) -> str:
     try:
         return dtypes.arithmetic([activations, weights])
     except DTypeError as wrong:
-        hint = f"{wrong.hint}, or {spelled('activations', weights)} to run all of it so"
-        raise DTypeError(wrong.message, hint=hint) from None
+        raise wrong.worded(after=f", or {spelled('activations', weights)} to run all of it so") from None
 
 
 def _vector_arithmetic(dtype: str) -> str:

@@ -153,7 +153,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
             if len(names) < 2:
                 raise
             hint = f"{' and '.join(map(spelled, names))} go together, the first of each, then the second"
-            raise LayoutError(wrong.message, hint=f"{wrong.hint}; {hint}") from None
+            raise wrong.worded(after=f"; {hint}") from None
     full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
     told = [dict(zip(names, layout, strict=True)) for layout in rows]
     listed = {name: [getattr(bound, name) for _, bound in answers] for name in _STATEMENTS}
