@@ -199,3 +199,12 @@ def test_the_largest_batch_and_context_of_a_step_by_asking_again() -> None:
         solve("llama-3-8b", "bf16", on="h100", batch=8, time="1ms").verdict
         == "no bf16 takes 1 ms: hbm alone takes 5.76 ms"
     )
+
+
+def test_the_largest_size_of_a_time_is_one_that_plans_can_split() -> None:
+    """Between multiples of 20 chips only slower plans are left, and the time of a size there says nothing of larger."""
+    line, where = "int8[B, D_X] * fp16[D_X, F] -> int8[B, F]", {"on": "h100:20", "D": 8000, "F": 16000}
+    found = solve(line, "B", time="3ms", **where)
+    assert found.pick is not None
+    times = [bound(line, B=found.pick + more, **where).lower for more in (0, 20, 40, 2000)]
+    assert times[0] <= 3e-3 < min(times[1:])

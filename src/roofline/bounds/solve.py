@@ -692,12 +692,13 @@ class _Search:
         if self.asked is self.any_plan or self.unit or self.name in self.asked.mesh_names:
             return None
         freely = replace(self, asked=self.any_plan)
-        far = freely._numeric()(LARGE // self.multiple * self.multiple) if is_flipping else None
+        large = LARGE // max(self.ways, self.multiple) * max(self.ways, self.multiple)
+        far = freely._numeric()(large) if is_flipping else None
         if is_flipping and (far is None or freely._kind(far) == self._kind(last)):
             return None
         found = freely._by_bisection()
         assumed = tuple(without(found.assumptions, _OF_PLANS))
-        there = self.at(LARGE // self.multiple * self.multiple)
+        there = self.at(large)
         limit = found.intensity_limit if there is not None and there.plan == self.symbolic.plan else None
         freed = replace(found, intensity_limit=limit, collectives=(), by_algorithm=(), assumptions=assumed)
         return freed if found.flips else None
@@ -793,7 +794,7 @@ class _Search:
         at = self._numeric()
         asked, name = self.asked, self.name
         by_plan = asked.is_sharded and asked.conventions.plan is None
-        step = self._ways() if by_plan else 1
+        step = self.ways if by_plan else 1
         marks = [2**k for k in range(step.bit_length()) if 2**k < step]
         marks += [step * 2**k for k in range((FARTHEST // step).bit_length())]
         marks = [mark for mark in marks if at(mark) is not None]
@@ -823,12 +824,14 @@ class _Search:
             method="bisection",
         )
 
-    def _ways(self) -> int:
+    @property
+    def ways(self) -> int:
         """By what plans may split the unknown size: the chips of all axes that they may use; 1 where these are open."""
-        mesh = self.asked.on_mesh().mesh
-        if mesh is None or self.name in self.asked.mesh_names:
+        asked = self.any_plan
+        mesh = asked.on_mesh().mesh if asked.is_sharded and asked.conventions.plan is None else None
+        if mesh is None or self.name in asked.mesh_names:
             return 1
-        axes = dict.fromkeys((*self.asked.parsed.axes, *self.asked.conventions.use))
+        axes = dict.fromkeys((*asked.parsed.axes, *asked.conventions.use))
         ways = product(mesh[axis].size for axis in axes)
         return ways if isinstance(ways, int) else 1
 
@@ -978,16 +981,20 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
         return TimeSolution(**said, value=None, bound_by=longest, least=alone[longest])
     allowed = _allowed_by_each({n: each for n, each in times.items() if n not in fixed}, unknown, t, {**known, t: time})
     if not allowed:
-        return (by_rates if unknown.unit else by_whole_numbers)(unknown, time, said)
+        if unknown.unit:
+            return by_rates(unknown, time, said)
+        return by_whole_numbers(unknown, time, said, unknown.ways)
     last = (max if unknown.unit else min)(allowed, key=lambda name: allowed[name][0])
     value, form = allowed[last]
     valid = _valid((each for name, each in times.items() if name != last), unknown.x, form, t)
     if unknown.unit:
         return TimeSolution(**said, value=value, bound_by=last, form=form, valid=valid, answer=unknown.at(value))
-    multiple = unknown.multiple
+    multiple, ways = unknown.multiple, unknown.ways
     pick = int(value * (1 + 1e-12) // multiple) * multiple
-    if pick < 1 or not unknown.floor(pick) <= time * (1 + 1e-9) or not time < unknown.floor(pick + multiple) < math.inf:
-        return by_whole_numbers(unknown, time, said)
+    # a size that plans can split may take less than the next
+    longer = all(time < unknown.floor(size) < math.inf for size in (pick + multiple, (pick // ways + 1) * ways))
+    if pick < 1 or unknown.floor(pick) > time * (1 + 1e-9) or not longer:
+        return by_whole_numbers(unknown, time, said, ways)
     return TimeSolution(**said, value=value, pick=pick, bound_by=last, form=form, valid=valid, answer=unknown.at(pick))
 
 
@@ -1016,15 +1023,22 @@ def _allowed_by_each(
     return found if len(found) == len(times) else None
 
 
-def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
-    """The largest whole number within the time, by halving; ceilings make the floor rise in steps."""
-    step, low, high = unknown.multiple, 0, 1
-    while high * step <= FARTHEST and unknown.floor(high * step) <= time:
-        low, high = high, 2 * high
-    if low == 0:
-        least = unknown.at(step)
+def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: int = 1) -> TimeSolution:
+    """The largest whole number within the time, by halving; ceilings make the floor rise in steps.
+
+    Also looked at are the numbers that plans can split ``ways``: they may take less than those in between.
+    """
+
+    def largest(step: int) -> int:
+        low, high = 0, 1
+        while high * step <= FARTHEST and unknown.floor(high * step) <= time:
+            low, high = high, 2 * high
+        return (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step if low else 0
+
+    pick = max(map(largest, {unknown.multiple, max(ways, unknown.multiple)}))
+    if pick == 0:
+        least = unknown.at(unknown.multiple)
         return TimeSolution(**said, value=None, least=None if least is None else float(least.lower))
-    pick = (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step
     found = unknown.at(pick)
     return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
 
