@@ -720,6 +720,11 @@ def test_attention_reads_the_keys_that_its_mask_lets_through_under_each_policy()
 
 
 #: Programs of PyTorch, and shapes of what they read: each gives back a part of what an operation makes.
+def _written(scores, mask):
+    scores[..., ~mask] = -np.inf
+    return scores
+
+
 def _weighed(scores):
     """A softmax that is written out."""
     weights = (scores - scores.amax(-1, keepdim=True)).exp()
@@ -773,6 +778,7 @@ TORCH_PARTS = {
             ("a choice", 1, lambda t, scores, mask: t.where(mask, scores, -1e9)),
             ("nothing, for all are as low", 1, lambda t, scores, mask: scores - 1e9),
             ("a sum", 1, lambda t, scores, mask: scores + t.zeros(9, 9).masked_fill(~mask, -np.inf)),
+            ("writing in place", 1, lambda t, scores, mask: _written(scores, mask)),
             ("a product and a difference", 1, lambda t, scores, mask: scores * mask - 1e10 * (1 - mask.float())),
         )
     },

@@ -1,7 +1,7 @@
 """Scores that a mask of the program's own hides, and weights of an attention that are zero for them.
 
-An attention that is written out masks its scores (``masked_fill``, ``where``, a sum with a mask), takes their softmax
-and multiplies it by values. Values that no query sees are not needed.
+An attention that is written out masks its scores (``masked_fill``, ``where``, values written to the places of a mask, a
+sum with one), takes their softmax and multiplies it by values. Values that no query sees are not needed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
     name, args, shape = call.name, call.args, call.results[0].shape if call.results else ()
     if not all(type(n) is int for n in shape) or prod(shape) > _MOST_SCORES:
         return None
-    if name in ("where", "masked_fill") and len(args) == 3:
+    if name in ("where", "masked_fill", "index_put") and len(args) > 2 and not call.get("accumulate"):
         mask, *cases = args if name == "where" else (args[1], args[2], args[0])
-        chosen = known_mask(mask)
+        chosen = _named(mask, shape) if name == "index_put" else known_mask(mask)
+        if name == "index_put" and cases[0].elements != 1:
+            cases[0] = None
         if chosen is None:
             return None
         parts = zip(cases, (chosen, ~chosen), strict=True)
@@ -74,7 +76,7 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
         if name != "exp" and masks[0] is not None:
             masks = [masks[0] & ~masks[0].all(args[1], keepdims=True)]
     else:
-        sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1}.get(name, 0)
+        sides = {"add": 2, "sub": 1, "mul": 2, "div": 1, "_to_copy": 1, "clone": 1, "scalar_tensor": 1}.get(name, 0)
         sides = sides if name not in ("add", "sub", "mul", "div") or is_zero is (name in ("mul", "div")) else 0
         masks = [_where_hidden(value, held, is_zero) for value in args[:sides]]
         if name == "sub" and masks and isinstance(other := args[1], TensorOperand):
@@ -83,6 +85,15 @@ def _hidden_by(call: Call, held: _Held, is_zero: bool) -> Any:
                 masks.append(_where_hidden(replace(other, values=-other.values), {}, False))
     known = [mask for mask in masks if mask is not None and mask.any()]
     return np.broadcast_to(np.logical_or.reduce(np.broadcast_arrays(*known)), shape) if known else None
+
+
+def _named(indices: Any, shape: tuple[Any, ...]) -> Any:
+    """Which elements indices of the program's own name, None for a whole dimension; None where that is not known."""
+    if not all(index is None or (index.values is not None and index.is_constant) for index in indices):
+        return None
+    chosen = np.zeros(shape, bool)
+    chosen[tuple(slice(None) if index is None else np.asarray(index.values) for index in indices)] = True
+    return chosen
 
 
 def _below_the_largest(mask: Any, subtracted: tuple[Any, ...]) -> Any:
