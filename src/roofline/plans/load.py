@@ -7,7 +7,7 @@ sequences decoding, a step takes t(n), a prompt's prefill takes s(n) and adds h(
     in k chunks        s = k·t'(n),        h = k·(t'(n) − t(n))       t' a step with a chunk in it
     m in one chunk     s = t'(n)/m,        h = (t'(n) − t(n))/m       short prompts share a step, up to m
     apart              s = P on others,    h = 0                      prefill has chips of its own
-    m at once          s = T/m,            h = (T − P)/m              nothing decodes; T is the prefill of m prompts
+    m at once          s = T/m             a queue of batches         nothing decodes; T is the prefill of m prompts
 
 Each step is prolonged by the prompts that come in during it, and by those that come in during these:
 
@@ -46,6 +46,7 @@ from roofline.frozen import dataclass, replace
 from roofline.plans.queueing import (
     POINTS,
     BirthDeathChain,
+    FilledSteps,
     Mixture,
     SingleServerQueue,
     TimeDistribution,
@@ -106,7 +107,7 @@ class ServerTimes:
     ``step[n]`` is t, ``service[n]`` s, ``stall[n]`` h of the module. ``spread`` lists prompts of other lengths by their
     share and their work over the mean's. ``lengths`` is ``geometric`` or ``fixed``. With a ``draft`` a step drafts and
     checks, and gives each sequence several tokens. ``together`` prompts share a step, with a part of a chunk each.
-    Where nothing decodes a step of several prompts takes t and h for each: t is what they wait for once, as weights.
+    Where nothing decodes a step of k prompts takes ``filled[k]``, or t for what they wait for once and h for each.
     """
 
     step: Any
@@ -119,6 +120,7 @@ class ServerTimes:
     chunks: float = 0
     draft: Acceptance | None = None
     together: int = 1
+    filled: Any = None
 
     @classmethod
     def of(
@@ -428,12 +430,7 @@ class LoadedServer:
             return SingleServerQueue(self.rate, times, rest, server.arrival_variation)
 
         if self.chain is None:
-            if server.together == 1:
-                return [queue(0, None)]
-            # a prompt meets a step under way, unless none came while the one before went on
-            step, _ = self._shared_step
-            busy = step / (step + float(np.exp(-self.rate * step)) / self.rate)
-            return [queue(0, Mixture(np.array([0.0, step]), np.array([1 - busy, busy]), uniform=True))]
+            return [queue(0, None)]
         state = self.chain.in_flight
         steps = np.where(np.arange(len(state)) > 0, server.step, 0.0)
         if not server.chunks:
@@ -457,9 +454,20 @@ class LoadedServer:
         found = [queue.wait(span, served=True) for queue in queues]
         return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
 
+    @cached_property
+    def _filled(self) -> LatencyUnderLoad:
+        """The time of a prompt where nothing decodes and each step takes all that wait. Even arrivals wait less."""
+        server = self.server
+        times = server.filled
+        if times is None:
+            times = server.step[0] + server.stall[0] * np.arange(round(1 / server.chunks) + 1)
+        found = FilledSteps(self.rate, times, server.burst).solved(self.share)
+        even = min(1.0, (1 + server.arrival_variation) / 2)
+        return LatencyUnderLoad(*(float(times[1] + (each - times[1]) * even) for each in found))
+
     @property
-    def _shared_step(self) -> tuple[float, float]:
-        """Seconds of a step with the prompts that come in one, and what a prompt waits for beyond its own share of it.
+    def _shared_step(self) -> float:
+        """Seconds that a prompt waits for beyond its own share of a step that it shares.
 
         A prompt adds h to a step of t, and half of those that come in a step are behind it.
         """
@@ -467,10 +475,8 @@ class LoadedServer:
         n = np.arange(server.most + 1)
         step, stall = (float(np.interp(self.in_flight, n, each)) for each in (server.step, server.stall))
         share = server.chunks * together
-        # as many as come in a step that they prolong
-        come = self.rate * share * step / max(1 - self.rate * stall, 1e-9)
-        come = min(together, max(1.0, come))
-        return step + come * stall / share, step * share * (1 - 1 / together) + (come - 1) / 2 * stall / share
+        come = min(together, max(1.0, self.rate * share * (step + stall / server.chunks)))
+        return step * share * (1 - 1 / together) + (come - 1) / 2 * stall / share
 
     def _place(self) -> tuple[float, float]:
         """The chance that a request waits for a place, and its mean wait then."""
@@ -484,6 +490,8 @@ class LoadedServer:
     @property
     def time_to_first_token(self) -> LatencyUnderLoad:
         """The time until a request has its first token."""
+        if self.chain is None and self.server.together > 1:
+            return self._filled
         chance, wait = self._place()
         if self.server.apart and self.chain is not None:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
@@ -491,24 +499,7 @@ class LoadedServer:
         found = LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
         if self.server.together == 1:
             return found
-        found += self._shared_step[1]
-        return found if self.chain is not None else found * max(1.0, self._mean_of_filled_steps / found.mean)
-
-    @property
-    def _mean_of_filled_steps(self) -> float:
-        """Mean seconds of a request where each step takes all that wait, and a + h·k for k of them.
-
-        It is close to ``min(φ0, φ1)`` (Y. Inoue, "Queueing analysis of GPU-based inference servers with dynamic
-        batching", Performance Evaluation 147 (2021), arXiv:1912.06322)::
-
-            φ0 = (a + h) / (2·(1 − λh)) · (1 + 2λa + (1 − λa) / (1 + λh))
-            φ1 = 3/2 · a / (1 − λh) + h/2 · (2 + λh) / (1 − λ²h²)
-        """
-        once, each = float(self.server.step[0]), float(self.server.stall[0])
-        come, busy = self.rate * once, min(self.rate * each, 1 - 1e-9)
-        few = (once + each) / (2 * (1 - busy)) * (1 + 2 * come + (1 - come) / (1 + busy))
-        many = 1.5 * once / (1 - busy) + each / 2 * (2 + busy) / (1 - busy**2)
-        return min(few, many)
+        return found + self._shared_step
 
 
 Time = TypeVar("Time", float, LatencyUnderLoad)

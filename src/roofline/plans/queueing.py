@@ -42,6 +42,12 @@ from roofline.frozen import NamedTuple, dataclass
 #: Points of a lattice on which distributions of times are added up.
 POINTS = 2048
 
+#: Equal shares of the numbers that come in a step, for percentiles.
+SHARES = 32
+
+#: Three values of the same probability, with mean 0 and variance 1.
+THIRDS = np.array([-1.0, 0.0, 1.0]) * 1.5**0.5
+
 #: Requests that wait for a place whose states are told apart, where prefill stops the chain.
 BEYOND = 96
 
@@ -399,6 +405,65 @@ class SingleServerQueue:
         if served:
             found = found * transform(self.service, step)
         return TimeDistribution(step, np.zeros(points))._folded(np.fft.irfft(found, size))
+
+
+class FilledSteps(NamedTuple):
+    """A server whose steps take all that wait, up to m: ``times[k]`` seconds with k of them, ``times[0]`` unused.
+
+    A state is the number n that wait as a step begins. It takes k = min(n, m) of them, so that the next begins with
+
+        n' = n − k + arrivals in times[k],    or where that is 0 with the next that come
+
+    and by Little's law the mean time to the end of one's step is ``E[n·T + λ·T²/2] / (λ·E[T + idle])``. Requests come
+    in groups of geometric size with mean ``burst``; those that come in a step wait for the rest of it.
+
+    >>> one = FilledSteps(0.5, np.array([0.0, 1.0])).solved(0.95)                      # M/D/1: s + ρ·s / (2·(1 − ρ))
+    >>> round(one[0], 3), round(one[1], 1)
+    (1.5, 3.0)
+    """
+
+    rate: float
+    times: Any
+    burst: float = 1.0
+
+    def solved(self, share: float) -> tuple[float, float]:
+        """Mean seconds until the step that takes a request ends, and the time that a ``share`` of all stay within."""
+        most, rate = len(self.times) - 1, self.rate
+        free = max(1 - rate * float(self.times[-1]) / most, 1e-3)
+        n = np.arange(1, most + 1 + min(int(6 * self.burst / free) + 16, BEYOND * 4))
+        taken = np.minimum(n, most)
+        came = np.array([_group_arrivals(rate * time, len(n) + 1, self.burst) for time in self.times[1:]])[taken - 1]
+        time, left = self.times[taken], n - taken
+        chain = np.zeros((len(n), len(n) + 1))
+        for row, behind in enumerate(left):
+            chain[row, behind:] = came[row, : len(n) + 1 - behind]
+        idle = chain[:, 0].copy()
+        chain[:, -1] += 1 - chain.sum(axis=1)
+        begin = (1 - 1 / self.burst) ** (n - 1) / self.burst
+        chain = chain[:, 1:] + idle[:, None] * begin / begin.sum()
+        # the balance of flows, one of which is replaced by the sum of all states
+        balance = chain.T - np.eye(len(n))
+        balance[-1] = 1.0
+        state = np.maximum(np.linalg.solve(balance, np.eye(len(n))[-1]), 0.0)
+        cycle = float(state @ time + state @ idle * self.burst / rate)
+        mean = float(state @ (n * time + rate * time**2 / 2)) / (rate * cycle)
+        return mean, self._percentile(share, state, came, idle, left)
+
+    def _percentile(self, share: float, state: Any, came: Any, idle: Any, left: Any, parts: int = 12) -> float:
+        """The time within which a ``share`` stay: by state, by who comes in the step, when, and behind how many."""
+        most = len(self.times) - 1
+        row, passed, number, off = np.ix_(
+            np.arange(len(state)), (np.arange(parts) + 0.5) / parts, np.arange(SHARES), THIRDS
+        )
+        time, behind = self.times[np.minimum(row + 1, most)], left[row]
+        others = np.array([equal_shares(each, SHARES) for each in came])[row, number]
+        earlier = np.clip(np.rint(passed * others + off * np.sqrt(others * passed * (1 - passed))), 0, others)
+        steps = np.floor((behind + earlier) / most)
+        last = np.minimum(behind + 1 + others - steps * most, most).astype(np.int64)
+        values = (1 - passed) * time + steps * self.times[-1] + self.times[last]
+        weights = np.broadcast_to(state[row] * time * self.rate, values.shape) / (parts * SHARES * len(THIRDS))
+        alone = float(state @ idle) * self.burst
+        return weighted_percentile(np.append(values.ravel(), self.times[1]), np.append(weights.ravel(), alone), share)
 
 
 def exponential_beyond(chance: float, mean: float, step: float, points: int = POINTS) -> TimeDistribution:

@@ -197,7 +197,7 @@ class UnloadedReplica:
 
     ``shared`` is how many prompts one step takes: by floors as many as take no longer than one, which wait for what is
     read once, weights; of what a library is expected to take as many as a chunk holds. ``prefill_factor`` is the time
-    of a prefill in its engine against its kernels alone.
+    of a prefill in its engine against its kernels alone, ``pace`` how many times as long all takes: :meth:`slower`.
     With drafts a step makes and checks one, and ``prompt`` has the prefill of the model that drafts: ``drafting`` and
     ``drafted_prompt`` are these parts.
     """
@@ -219,6 +219,7 @@ class UnloadedReplica:
     drafted_prompt: float = 0.0
     shared: int = 1
     prefill_factor: float = 1.0
+    pace: float = 1.0
     _mixed: dict[int, Any] = field(default_factory=dict)
     _mixed_bound_by: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
@@ -232,14 +233,10 @@ class UnloadedReplica:
         if not self.most:
             return self
         mixed = {size: self.mixed(size) * times for size in self.chunks}
-        made = replace(
-            self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, _mixed=mixed,
-            _mixed_bound_by=self._mixed_bound_by,
+        return replace(
+            self, step=self.step * times, prompt=self.prompt * times, lag=self.lag * times, pace=self.pace * times,
+            _mixed=mixed, _mixed_bound_by=self._mixed_bound_by,
         )  # fmt: skip
-        if self.together_alone > 1:
-            mixed[0] = self._mixed[0] * times
-        made.__dict__["together_alone"] = self.together_alone
-        return made
 
     @property
     def untimed(self) -> list[str]:
@@ -346,12 +343,15 @@ class UnloadedReplica:
         copies, alone = self.replica.copies, self.prompt * self.replica.copies
         more: dict[str, Any] = {"output": 1, "arrival_variation": self.asked.load.arrival_variation}
         together = self.together_alone
-        once = alone
         if together > 1:
-            whole = self._mixed[0]
-            once = max((alone * together - whole) / (together - 1), 0.0)  # what one waits for beside its own share
-            more |= {"mixed": np.full(self.most + 1, whole), "chunks": 1 / (copies * together), "together": together}
-        return ServerTimes.of(step=np.full(self.most + 1, once), prompt=self.prompt, **more)
+            mixed = np.full(self.most + 1, self._mixed[0])
+            several = np.unique([together, *(2**power for power in range(1, 16) if 2**power < together)])
+            known = [self._prefilled(int(prompts))[0] for prompts in several[:-1]]
+            # prompts of all copies at once: as many as copies take as long as one of each
+            prompts = np.arange(copies * together + 1) / copies
+            filled = np.interp(prompts, [1, *several], [alone, *known, self._mixed[0]])
+            more |= {"mixed": mixed, "chunks": 1 / (copies * together), "together": together, "filled": filled}
+        return ServerTimes.of(step=np.full(self.most + 1, alone), prompt=self.prompt, **more)
 
     @cached_property
     def together_alone(self) -> int:
@@ -380,7 +380,7 @@ class UnloadedReplica:
             time = (floor + self.drafted_prompt * prompts) * self.replica.follows
         else:
             time = max(self.prefill_factor * float(estimator_of(library).expect(found).value), floor)
-        return time, str(found.bound_by)
+        return self.pace * time, str(found.bound_by)
 
 
 def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:

@@ -161,6 +161,8 @@ class _Engine:
             return float(server.service[decoding] * self.work[prompts[0]])
         if prompts and server.together == 1:
             return float(server.service[decoding] / server.chunks)
+        if server.filled is not None:
+            return float(np.interp(self.work[prompts].sum(), np.arange(len(server.filled)), server.filled))
         # prompts that share a step prolong it each by its stall
         return float(server.step[decoding] + server.stall[decoding] * self.work[prompts].sum())
 
