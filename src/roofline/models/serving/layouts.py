@@ -90,7 +90,8 @@ class Demand:
 
     def most_sequences(self, model: Model, capacity: float) -> int:
         """The most sequences of these tokens that fit, with their prefill where one is asked for; 0 if none."""
-        return largest(lambda batch: self.fits(model, capacity, batch=batch))
+        near = near_capacity(lambda batch: self.footprint(model, batch=batch), capacity, 1, 2)
+        return largest(lambda batch: self.fits(model, capacity, batch=batch), near)
 
     def longest(self, model: Model, capacity: float) -> int | None:
         """The most cached tokens that each sequence has room for, of one where none are asked; 0: none; None: no limit.
@@ -99,17 +100,19 @@ class Demand:
         """
         batch = max(self.batch, 1)
 
-        def kept(past: int) -> bool:
-            return float(needs(model, (), past + 1, batch, self.options).total) <= capacity
+        def kept(past: int) -> Footprint:
+            return needs(model, (), past + 1, batch, self.options)
 
         try:
-            most = largest(kept)
+            near = near_capacity(kept, capacity, 1, 1025)
+            most = largest(lambda past: float(kept(past).total) <= capacity, near)
         except SizeError:
             return None
         # activations take a little of it
-        return most - largest(
-            lambda less: less <= most and not self.fits(model, capacity, batch=batch, tokens=most + 2 - less)
+        near = near_capacity(
+            lambda past: self.footprint(model, batch=batch, tokens=past + 1), capacity, most // 2, most
         )
+        return largest(lambda past: self.fits(model, capacity, batch=batch, tokens=past + 1), near) if most else 0
 
 
 @dataclass(frozen=True)
@@ -161,11 +164,18 @@ class PlacedModel:
             return self.longest
         batch = max(self.demand.batch, 1)
 
-        def fits(length: int) -> bool:
-            asked = replace(self.demand, prompt={**(self.demand.prompt or {}), "prompt": length})
-            return asked.fits(self.local, self.capacity, batch=batch, tokens=length + 1)
+        def asked(length: int) -> Demand:
+            return replace(self.demand, prompt={**(self.demand.prompt or {}), "prompt": length})
 
-        return self.longest if fits(self.longest) else largest(fits)
+        def needed(length: int) -> Footprint:
+            return asked(length).footprint(self.local, batch=batch, tokens=length + 1)
+
+        def fits(length: int) -> bool:
+            return asked(length).fits(self.local, self.capacity, batch=batch, tokens=length + 1)
+
+        if fits(self.longest):
+            return self.longest
+        return largest(fits, near_capacity(needed, self.capacity, 1, self.longest))
 
     def holds(self, past: int) -> bool:
         """Whether one chip has room for sequences of so many cached tokens."""
@@ -262,16 +272,37 @@ def single_chip(machine: Machine) -> Machine:
     return replace(machine, shape=(), slices=1, mesh=None) if machine.shape else machine
 
 
-def largest(fits: Callable[[int], bool]) -> int:
-    """The largest whole number that fits, given that all smaller ones do; 0 if none."""
-    if not fits(1):
-        return 0
-    high = 2
-    while fits(high):
-        high *= 2
-        if high > _MOST:
-            raise SizeError("there is no largest one: nothing grows with it")
-    return first_where(lambda count: not fits(count), high // 2, high) - 1
+def largest(fits: Callable[[int], bool], near: int = 1) -> int:
+    """The largest whole number that fits, given that all smaller ones do; 0 if none. ``near`` is a guess at it.
+
+    >>> largest(lambda count: count * count < 1000), largest(lambda count: count < 1000, near=998)
+    (31, 999)
+    """
+    low, high, step = 0, near, 1
+    if fits(near):
+        low = near
+        while fits(low + step):
+            low, step = low + step, 2 * step
+            if low + step > _MOST:
+                raise SizeError("there is no largest one: nothing grows with it")
+        high = low + step
+    else:
+        while high > step and not fits(high - step):
+            high, step = high - step, 2 * step
+        low = max(high - step, 0)
+    return first_where(lambda count: not fits(count), low, high) - 1
+
+
+def near_capacity(needed: Callable[[int], Footprint], capacity: float, low: int, high: int) -> int:
+    """About how many fill a capacity: memory grows nearly evenly, so two of its values say where.
+
+    >>> near_capacity(lambda count: Footprint({"kv": 3 * count}), 100.0, 1, 2)
+    33
+    """
+    first, second = (float(needed(count).total) for count in (low, high))
+    if second <= first:
+        return 1
+    return int(min(max(low + (capacity - first) * (high - low) / (second - first), 1), _MOST // 2))
 
 
 def memory_capacity(machine: Machine) -> float:
