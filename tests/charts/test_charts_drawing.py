@@ -136,7 +136,7 @@ def test_every_ridge_of_three_levels_and_three_dtypes_is_numbered():
     assert set(wanted) <= set(drawn)
 
 
-@pytest.mark.parametrize("name", dict.fromkeys([*CROWDED, *some([*ALL], 2)]))
+@pytest.mark.parametrize("name", dict.fromkeys([*CROWDED, *some([*ALL], 3)]))
 def test_the_smallest_picture_still_holds_its_frame_and_its_text(name):
     chart = ALL[name]().with_size(*SMALLEST)
     found = drawn_layout(chart)
