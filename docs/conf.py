@@ -31,7 +31,7 @@ html_math_renderer = "drawn"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "KINDS"}
+autodoc_default_options = {"members": True, "undoc-members": False, "exclude-members": "KINDS, INSTEAD"}
 toc_object_entries_show_parents = "hide"  # the contents at the side have little room
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90
@@ -115,8 +115,13 @@ def without_names_alone(app, what, name, obj, skip, options):
 
 
 def with_readable_defaults(app, what, name, obj, options, signature, returns):
-    """Write `...` for a default that has no form in Python, such as a function: signatures with one are not parsed."""
-    return (re.sub(r"<[^<>]+>", "...", signature), returns) if signature else None
+    """Write `...` for a default that has no form in Python, such as a function: signatures with one are not parsed.
+
+    Fields that a class keeps to itself are left out.
+    """
+    if not signature:
+        return None
+    return re.sub(r", _\w+: [^=]+ = \.\.\.", "", re.sub(r"<[^<>]+>", "...", signature)), returns
 
 
 def last_name(node):

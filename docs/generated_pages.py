@@ -212,7 +212,7 @@ def json_pages() -> dict[str, str]:
         text += ["says [](../json.md).", ""]
         for name in (f"roofline/{each}/1" for each in held):
             part = schemas[name]
-            lines.append(f"| {part['says']} | [{name}](json/{page}.md#{_anchor(name)}) |")
+            lines.append(f"| {part['says']} | [`{name}`](json/{page}.md#{_anchor(name)}) |")
             text += [f"## {name}", ""]
             if "@" in part:
                 text += [f"{part['says'].rstrip('.')}: the keys of {_part_link(part['@'], page, home)}.", ""]

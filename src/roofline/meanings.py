@@ -73,7 +73,6 @@ MEANINGS = {
     "shared": "Share of each prompt that is cached already (80%).",
     "lengths": "How lengths of answers are spread.",
     "filter": "Only a kind (gpu, tpu, cpu, accelerator), text of a name, a format, a figure: 'gpu, fp8, memory>=80GB'.",
-    "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
     "threads": "Threads; by default one a core.",
     "backend": "What runs operations here: torch or numpy; by default PyTorch where it is installed.",
     "seconds": "Seconds of sampling: more confirm more on a shared machine.",
@@ -170,6 +169,7 @@ _TRAINED = "Format of weights and activations (default: the model's own); with l
 #: What parameters of single functions, and options of the commands of their names, mean where that differs.
 MEANINGS_OF: dict[str, dict[str, str]] = {
     "accuracy": {
+        "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
         "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
         "library": "A library: vllm, trtllm, sglang, nccl, torch.",
         "dtype": "A format of products or attention: bf16, fp8, nvfp4.",

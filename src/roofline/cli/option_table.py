@@ -121,7 +121,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _row("--lengths", type=click.Choice(["geometric", "fixed"]), default="geometric"),
         _row("--why", "DEPLOYMENT", "Why not this one: h100, 'tensor 4', 'h100:8 tensor 8 fp8'."),
         _row("--filter", "TEXT", MEANINGS["filter"], name="filter_"),
-        _row("--op", "KIND", values="kernel"),
+        _row("--op", "KIND", MEANINGS_OF["accuracy"]["op"], values="kernel"),
         _row("--threads", "N", type=click.IntRange(1, 4096)),
         _row("--backend", type=click.Choice(["torch", "numpy"])),
         _row("--seconds", "N", type=float),

@@ -215,16 +215,17 @@ class Shape(NamedTuple):
 class Step(NamedTuple):
     """One resolved operation.
 
-    ``kind``        ``contraction``, ``elementwise``, ``function`` or ``collective``
-    ``function``    ``contract``; ``multiply``, ``add``, ``subtract``, ``divide``; or the registered function's name
-    ``inputs``      operands in order; ``output`` what it makes
-    ``contracted``  labels summed over; ``batch`` labels in both inputs and the output (contractions)
-    ``over``        labels a function works along (softmax, reductions, norms); mesh axes for a collective
-    ``compute``     the arithmetic dtype by the rules of the notation
-    ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
-    ``laid_out``    whether the dimensions of the result, and so its sharding, were written
-    ``spelt``       whether the labels of ``over`` were written
-    ``leaves``      whether its result was named alone: it is written to memory, whoever else reads it
+    Attributes
+        ``kind``        ``contraction``, ``elementwise``, ``function`` or ``collective``
+        ``function``    ``contract``; ``multiply``, ``add``, ``subtract``, ``divide``; or the registered function's name
+        ``inputs``      operands in order; ``output`` what it makes
+        ``contracted``  labels summed over; ``batch`` labels in both inputs and the output (contractions)
+        ``over``        labels a function works along (softmax, reductions, norms); mesh axes for a collective
+        ``compute``     the arithmetic dtype by the rules of the notation
+        ``options``     ``causal``, ``stride``, ``padding`` …, validated against the function's signature
+        ``laid_out``    whether the dimensions of the result, and so its sharding, were written
+        ``spelt``       whether the labels of ``over`` were written
+        ``leaves``      whether its result was named alone: it is written to memory, whoever else reads it
     """
 
     kind: str

@@ -225,7 +225,10 @@ def _server(chips: int, name: str) -> str:
 def servers_ratio(
     *, prefill_time: Size, step_time: Size, steps: Size, batch: Size = 1, prefill_batch: Size = 1
 ) -> Size:
-    """Prefill servers for each decode server; see the formula above. Times may be floors, measured, or symbols."""
+    """Prefill servers for each decode server: ``(prefill_time / prefill_batch) / (steps·step_time / batch)``.
+
+    Times may be floors, measured, or symbols.
+    """
     check_amounts(prefill_time=prefill_time, step_time=step_time, steps=steps, batch=batch, prefill_batch=prefill_batch)
     return (prefill_time / prefill_batch) / (steps * step_time / batch)
 
