@@ -5,15 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from charts_to_draw import WEIGHTS_INT8, a100_time, exercise_3, times_of_two
+from charts_to_draw import WEIGHTS_INT8, a100_time, exercise_3, operations_of_experts, times_of_two
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_geometry import crosses
 from tests.strategies import few
 
 import roofline
 from roofline.bounds.api import bound
 from roofline.bounds.solve import solve
 from roofline.charts import plot
+from roofline.charts.drawing import drawn_layout
+from roofline.charts.layout import clipped
+from roofline.charts.placement import Segments
 from roofline.charts.specification import ticks
 from roofline.errors import InputError, SizeError
 
@@ -245,3 +249,30 @@ def test_a_formula_steps_where_its_algorithm_changes() -> None:
     falls = [(x, after) for (x, y), (after, then) in pairwise(zip(nvlink.x, nvlink.y, strict=True)) if then < y]
     assert falls == [(38571.0, 38572.0)]  # two shots in the switch send less from there on
     assert {int(x) for x in nvlink.x} >= {2**k for k in range(6, 24)}
+
+
+@pytest.mark.parametrize("width", [390, 600])
+def test_a_name_is_nearer_to_its_own_line_than_to_another(width: int) -> None:
+    """Memory and compute that run close together: a name below both seemed that of the lower one."""
+    line = "h = bf16[B, D] * bf16[D, F]; g = gelu(h); g * bf16[F, D]"
+    table = roofline.sweep(line, on="h100", B=[1, 4, 16, 64, 256, 1024], D=4096, F=16384)
+    chart = table.plot("time").with_width(width)
+    found = drawn_layout(chart)
+    paths = {
+        each.text: Segments([*pairwise(clipped([found.frame.at(*at) for at in points], found.frame.box))])
+        for each in chart.lines
+        for points in [zip(each.x, each.y, strict=True)]
+    }
+    named = [text for text in found.labels if text.lines[0] in paths]
+    assert named
+    for text in named:
+        far = {name: path.distance([text.box])[0] for name, path in paths.items()}
+        assert far[text.lines[0]] <= min(far.values()) + 2
+
+
+def test_no_line_to_a_point_runs_through_a_name() -> None:
+    found = drawn_layout(operations_of_experts().with_width(600))
+    leaders = [(each.lines, each.leader) for each in found.labels if each.leader is not None]
+    assert not [
+        text.lines for text in found.labels for of, leader in leaders if of != text.lines and crosses(leader, text.box)
+    ]

@@ -514,9 +514,11 @@ def _boxed(text: Text, measure: Measure) -> Text:
 
 def _labels(chart: Specification, frame: Frame, measure: Measure) -> Iterator[_Label]:
     lines = Segments(list(_segments(chart, frame)))
-    for line in chart.lines:
+    paths = [_path(line, frame) for line in chart.lines]
+    for line, path in zip(chart.lines, paths, strict=True):
         if line.text:
-            yield _line_label(line, frame, lines, measure)
+            beside = Segments([pair for other in paths if other is not path for pair in pairwise(other)])
+            yield _line_label(line, frame, lines, beside, measure)
     named = [(_stem(point, frame), point) for point in chart.points if point.text]
     ridges = [(at, at) for at in (frame.at(ridge.x, ridge.y) for ridge in chart.ridges if ridge.text)]
     for (at, top), point in named:
@@ -597,7 +599,7 @@ def _by_its_own(
         yield replace(each, cost=each.cost + NEARER_COST) if seems else each
 
 
-def _line_label(line: Line, frame: Frame, lines: Segments, measure: Measure) -> _Label:
+def _line_label(line: Line, frame: Frame, lines: Segments, others: Segments, measure: Measure) -> _Label:
     text = Text((line.text,), 0, 0, TEXT, series=line.series, role="label")
     width, height = block((line.text,), TEXT, measure)
     path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
@@ -612,6 +614,10 @@ def _line_label(line: Line, frame: Frame, lines: Segments, measure: Measure) -> 
             late = 2.0 * (len(stations) - 1 - index)
             near = _by_its_own(places_around(vertex, width, height, reach=8.0, gap=5.0), vertex, (), lines)
             found += [replace(each, cost=each.cost + late, clear=True) for each in near]
+        boxes, own = [each.box for each in found], Segments(list(pairwise(path)))
+        if boxes:  # nearer to another line it would be taken for that line's
+            away = own.distance(boxes) > others.distance(boxes) + 0.5
+            found = [each for each, far in zip(found, away, strict=True) if not far]
     return _Label(text, tuple(found), line_entry(line))
 
 
@@ -652,12 +658,17 @@ def _places_in_region(
 def _segments(chart: Specification, frame: Frame) -> Iterator[Segment]:
     """What labels had better not cross: the lines, thinned out, and the gaps of measured points to their roof."""
     for line in chart.lines:
-        path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
-        path = path if len(path) <= 40 else _spread(path, 40)
+        path = _path(line, frame)
         yield from pairwise(path)
         if line.role == "lower" and line.text:
             yield from (pair for up in (BAND_KEPT, -BAND_KEPT) for pair in pairwise([(x, y + up) for x, y in path]))
     yield from (_stem(point, frame) for point in chart.points if point.roof is not None and point.text)
+
+
+def _path(line: Line, frame: Frame) -> list[Vertex]:
+    """The line as far as it lies in the frame, thinned out."""
+    path = clipped([frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)], frame.box)
+    return path if len(path) <= 40 else _spread(path, 40)
 
 
 def _stem(point: Point, frame: Frame) -> Segment:

@@ -151,6 +151,23 @@ class Segments:
         found.length = self.length[span]
         return found
 
+    def distance(self, boxes: Sequence[Box]) -> Any:
+        """How far each box, not turned and crossed by none, is from the nearest of them.
+
+        >>> Segments([((0, 0), (9, 0)), ((0, 9), (9, 9))]).distance([Box(4, 3, 2, 2), Box(12, 8, 2, 2)]).tolist()
+        [2.0, 2.0]
+        """
+        import numpy as np
+
+        (x, width), (y, height) = np.array([((b.x, b.y), (b.width / 2, b.height / 2)) for b in boxes]).T[:, :, :, None]
+        (x0, y0), (x1, y1) = self.ends
+        found = [np.hypot(abs(a - x).clip(width) - width, abs(b - y).clip(height) - height) for a, b in self.ends]
+        for across, up in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
+            a, b = x + across * width - x0, y + up * height - y0
+            along = ((a * (x1 - x0) + b * (y1 - y0)) / np.maximum(self.length**2, TOUCH)).clip(0, 1)
+            found.append(np.hypot(a - along * (x1 - x0), b - along * (y1 - y0)))
+        return np.min(found, axis=(0, 2), initial=np.inf)
+
     def cross(self, line: Segment) -> Any:
         """Whether each crosses the line; one that only starts on it does not."""
         return self._apart(line, self.ends, math.dist(*line)) & self._apart(self.ends, line, self.length)
@@ -178,7 +195,7 @@ class Segments:
 OVERLAP_COST = 10_000.0
 CROSSING_COST = 60.0
 FAINT_CROSSING_COST = 8.0
-LEADER_CROSSING_COST = 40.0
+LEADER_CROSSING_COST = 100.0
 
 #: What it costs that two leaders cross: each label would seem to be the other's.
 LEADERS_CROSSING_COST = 100.0
