@@ -74,7 +74,7 @@ SET_IN = 4
 #: Stands for the space between a number and its unit until lines are broken: rich breaks lines at a no-break space too.
 _JOINT = "\ue000"
 
-_UNIT = r"(?:[kMGTPEZYmunpfµ]i?)?(?:B|FLOPs?|s|Hz|W|Wh)(?:/(?:s|B))?|min|h|days|tokens(?:/s)?"
+_UNIT = r"(?:[kKMGTPEZYmunpfµ]i?)?(?:B|FLOPs?|s|Hz|W|Wh)(?:/(?:s|B))?|[kMGT]/s|min|h|days|tokens(?:/s)?"
 
 
 def terminal(sections: Iterable[Section]) -> _Page:
@@ -103,8 +103,12 @@ class _Page(NamedTuple):
 
 
 def _joined(text: str) -> str:
-    """A sentence that is broken into lines nowhere between a number and the unit behind it."""
-    return re.sub(rf"(?<=\d) (?=(?:{_UNIT})(?![\w/]))", _JOINT, text)
+    """A sentence that is broken into lines nowhere between a number and the unit behind it, or the mark before it.
+
+    >>> _joined("? 20.6 GB/s").count(_JOINT), _joined("4.99 G/s").count(_JOINT), _joined("why? 2 reads").count(_JOINT)
+    (2, 1, 0)
+    """
+    return re.sub(rf"(?<=\d) (?=(?:{_UNIT})(?![\w/]))|(?<=^\?) (?=\d)", _JOINT, text)
 
 
 def as_text(sections: Iterable[Section], width: int = 100) -> str:
