@@ -1041,8 +1041,17 @@ TRAINED: dict[str, Any] = {"on": "h100:8", "batch_tokens": 65536}
 PLANNED: dict[str, Any] = {"on": "h100", "rate": 1, "prompt": 8, "output": 8}
 LLAMA = "llama-2-7b"
 
+
+def _over_sizes(line: str, **asked: Any) -> Any:
+    return roofline.sweep(line, B=[64, 128], D=64, F=64, **asked)
+
+
 #: Arguments that have nothing to act on, and what is said of them.
 IDLE: list[tuple[Callable[[], Any], str]] = [
+    (
+        lambda: _over_sizes("bf16[B, D_X] * bf16[D_X, F]", algorithm="tree", on="v5e:4"),
+        "tree does not do AllGather over X: ici has no switch",
+    ),
     *(
         (lambda name=name, value=value: roofline.llm(LLAMA, **STEP, **{name: value}), f"{name}= says nothing {why}")
         for name, value, why in (
@@ -1152,9 +1161,9 @@ IDLE: list[tuple[Callable[[], Any], str]] = [
         (lambda ask=ask, name=name, value=value: ask("bf16[B, D_X] * bf16[D_X, F]", **{name: value}, on="v5e:4"),
          f"{name}= has no effect: the plan for all sizes, "
          "no communication, sends nothing; give all sizes numbers, or another plan, or leave it out")
-        for ask in (roofline.formula, lambda line, **asked: roofline.solve(line, "B", D=64, F=64, **asked),
-                    lambda line, **asked: roofline.sweep(line, B=[64, 128], D=64, F=64, **asked))
+        for ask in (roofline.formula, lambda line, **asked: roofline.solve(line, "B", D=64, F=64, **asked), _over_sizes)
         for name, value in (("density", 0.5), ("algorithm", "tree"))
+        if (ask, name) != (_over_sizes, "algorithm")
     ),
     (lambda: roofline.comm("AllReduce_X(bf16[8])", on="h100:8", dtype="fp8"), "dtype= is of bytes, and a line says i"),
     (lambda: roofline.sweep(LLAMA, "train", on="h100:8", tokens=1e12), "tokens= is of a budget, and this is a step"),
