@@ -25,7 +25,7 @@ from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
 from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rates
 from roofline.bounds.footprint import Footprint, footprint
 from roofline.bounds.traffic import KERNELS_APART, kernels, scores_in_memory, traffic, with_scores_on_chip
-from roofline.frozen import dataclass, field
+from roofline.frozen import dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
 from roofline.hardware.rate import data_level, rates
@@ -78,6 +78,12 @@ class Case:
             rates_of=symbolic_rates if is_open else rates,
             kernels=kernels(self.ops, self.conventions.policy),
         )
+
+    def again(self, known: Bound) -> Bound:
+        """The answer to the same operations in the same conventions that takes other memory."""
+        needed = self.footprint()
+        rates_said = (line for line in known.assumptions if kind_of(line) == "rates")
+        return replace(known, footprint=needed, assumptions=tuple(dict.fromkeys([*self._said(needed), *rates_said])))
 
     def loads(self) -> Sequence[Work]:
         """The bytes each operation moves."""

@@ -154,9 +154,9 @@ class TrainingQuestion:
         if peak is None:
             wrong = f"{laid.machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
-        alike: dict[Any, Bound] | None = {} if self.symbolic else None
+        case, alike = laid.case(), dict[Any, Bound]()
         made = [
-            _stage(numbers, held, found, plan, laid.case(), alike)
+            _stage(numbers, held, found, plan, case, self.symbolic, alike)
             for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
         ]
         stages = tuple(each for each, _ in made)
@@ -442,7 +442,7 @@ def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
 def _kinds(
     model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, asked: TrainingQuestion
 ) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
-    """The kinds of stage there are: which stages, its layers and ends, what one of them does."""
+    """The kinds of stage there are: which stages, what one of them holds and exchanges, what it does."""
     stages = asked.pipeline
     ops = forward(forward_pass(model, step, asked.frozen))
     check_modules(plan.policy, ops)
@@ -460,26 +460,24 @@ def _kinds(
         mine = stage.operations_of(model, ops, layers, *ends)
         parameters = stage.parameters_of(model, layers, *ends)
         found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]])
-        yield tuple(numbers), (inside, ends), found
+        yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
 
 
 def _stage(
     numbers: tuple[int, ...], held: tuple[Any, ...], found: Passes, plan: StepPlan, case: Case,
-    alike: dict[Any, Bound] | None,
+    symbolic: bool, alike: dict[Any, Bound],
 ) -> tuple[Stage, Passes]:  # fmt: skip
     """Price what one stage does; ``case`` is that of all stages, without operations.
 
-    Rates are symbols where ``alike`` is given: the bounds of stages by what they hold, which differ in memory alone.
+    ``alike`` are the bounds of stages by what they hold: others that hold the same differ in memory alone.
     """
-    known = None if alike is None else alike.get(held)
+    known = alike.get(held)
     if known is None:
         each = stage.repeated([*found.forward, *found.inputs, *found.weights], plan.microbatches)
-        case = replace(case, ops=[*each, *found.once], memory=found.memory)
-        bound = case.answer(symbolic=alike is not None)
-        if alike is not None:
-            alike[held] = bound
+        bound = replace(case, ops=[*each, *found.once], memory=found.memory).answer(symbolic=symbolic)
+        alike[held] = bound
     else:
-        bound = replace(known, footprint=replace(case, memory=found.memory).footprint())
+        bound = replace(case, ops=[part.op for part in known.ops], memory=found.memory).again(known)
     assert bound.footprint is not None
     return Stage(numbers, len(held[0]), bound, bound.footprint, found.fixed), found
 
