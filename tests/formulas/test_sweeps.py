@@ -37,6 +37,12 @@ from tests.strategies import LONG
 LINE = "h = bf16[B, D] * int4[D, F]; gelu(h)"
 
 
+@pytest.fixture
+def by_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of a few rows go by the closed form too, as long ones do."""
+    monkeypatch.setattr(model_sweeps, "FEW_ROWS", 0)
+
+
 def test_arrays_by_the_closed_form_equal_blocks_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {"B": np.arange(1, 20001), "D": 4097, "F": 1025}
     lazy = bound(LINE, on="h100", sizes=sizes, overlap=0.5)
@@ -322,6 +328,7 @@ def _stop_now(done: int, rows: int) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("by_closed_form")
 def test_a_sweep_of_steps_is_what_each_step_gives() -> None:
     batch, context = [1, 63], [100, 4000]
     choices: dict[str, Any] = {"on": ["h100:2", "a100:4"], "tensor": [1, 2], "weights": ["fp16", "int8"]}
@@ -609,6 +616,7 @@ def test_targets_that_take_their_chips_from_the_layout_say_how_many() -> None:
         assert "chips" not in sweep_steps("qwen3-32b", on=on, tensor=tensor, **sizes)
 
 
+@pytest.mark.usefixtures("by_closed_form")
 def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
     """It goes over the stages in chunks, which the closed form of whole sequences does not hold for."""
     columns = "lower,op_by_op,upper,bound_by,flops,bytes,memory,memory.kv,time.nvlink,fits"
@@ -626,6 +634,7 @@ def test_a_prompt_of_fewer_sequences_than_stages_has_figures_too() -> None:
         assert found["bound_by"][at] == step.bound_by
 
 
+@pytest.mark.usefixtures("by_closed_form")
 def test_any_number_of_such_prompts_is_priced_in_memory_and_in_blocks(tmp_path: Path) -> None:
     """Each row is what one step is, whichever rows are priced with it, and where the slowest stage differs too."""
     columns = "lower,bound_by,flops,bytes,memory,time.hbm"
@@ -679,14 +688,14 @@ def test_an_answer_that_has_no_room_as_lists_is_an_error_of_the_package(monkeypa
         answer.to_dict()
 
 
-def test_many_layouts_of_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile the closed form of each layout takes ten times as long; the table is the same, what it says too."""
     columns = "lower,upper,bound_by,flops,bytes,memory,fits,utilisation,throughput,time.nvlink,memory.kv"
     asked: dict[str, Any] = {"on": "h100:4", "tensor": [2, 8], "pipeline": [1, 2], "columns": columns}
     asked |= {"batch": [1, 64], "prompt": [1, 512]}
-    forms = sweep_steps("qwen3-0.6b", "prefill", **asked)
-    monkeypatch.setattr(model_sweeps, "MANY_CHOICES", 1)
     found = sweep_steps("qwen3-0.6b", "prefill", **asked)
+    monkeypatch.setattr(model_sweeps, "FEW_ROWS", 0)
+    forms = sweep_steps("qwen3-0.6b", "prefill", **asked)
     assert list(found) == list(forms)
     assert found.plain("bound_by") == forms.plain("bound_by")
     for name in columns.replace("bound_by,", "").split(","):
@@ -695,6 +704,7 @@ def test_many_layouts_of_few_rows_are_priced_as_arrays_alike(monkeypatch: pytest
     assert "1 row has no figures: a prompt of fewer than 2 tokens makes no 2 chunks" in found.incomplete
 
 
+@pytest.mark.usefixtures("by_closed_form")
 def test_a_row_over_stages_has_the_figures_of_the_slowest_one() -> None:
     """The first stage has the most layers, in some rows another takes longest: its figures count, in programs too."""
     columns = ["lower", "flops", "time.hbm"]

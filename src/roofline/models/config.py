@@ -268,7 +268,8 @@ def _shipped(name: str) -> str | None:
     index, wanted = _index(), name.strip().lower().replace("/", "--")
     file = index.get(wanted)
     if file is None and not os.path.exists(name):
-        alike = {path for known, path in index.items() if _letters(known) == _letters(wanted)}
+        letters = _letters(wanted)
+        alike = {path for known, path in index.items() if _letters(known) == letters}
         file = alike.pop() if len(alike) == 1 else None
     return None if file is None else os.path.join(_CATALOG, file)
 

@@ -73,8 +73,8 @@ from roofline.statements import untimed_apart, without
 #: The most choices of which the cheapest row is shown.
 MOST_CHEAPEST = 12
 
-#: More choices of at most so many rows each are priced as arrays: to compile the closed form of each takes longer.
-MANY_CHOICES, FEW_ROWS = 32, 1024
+#: At most so many rows of a choice are priced as arrays: to compile its closed form takes longer.
+FEW_ROWS = 1024
 
 if TYPE_CHECKING:
     from roofline.bounds.bound import Bound
@@ -771,7 +771,7 @@ class StepTable(BlockTable):
     def in_memory(self, progress: Callable[[int, int], None] | None) -> StepSweep:
         """All rows of all choices that are possible; the others' are NaN."""
         self._noted, self._left_out, grid = Counter(), Counter(), prod(self.shape)
-        self._by_arrays = self.phase != "train" and self.choices > MANY_CHOICES and grid <= FEW_ROWS
+        self._by_arrays = self.phase != "train" and grid <= FEW_ROWS
         is_checked = "fits" not in self.columns and not OF_RUNS.isdisjoint(self.columns)
         self.names += ("fits",) * is_checked
         table, done, impossible = self.all_columns(progress)
