@@ -857,6 +857,37 @@ def test_a_mask_that_a_module_holds_and_crops_hides_scores_whatever_its_format(k
     assert trace(Attention(), *["fp32[1, 1, 6, 4]"] * 3).bytes("minimal") == 4 * data + mask[kind].itemsize * shown
 
 
+HIDING = {
+    "a sum": lambda jnp, scores, seen: scores + jnp.where(seen > 0, 0.0, -1e9),
+    "a difference": lambda jnp, scores, seen: scores - 1e10 * (1 - seen),
+    "a product and a difference": lambda jnp, scores, seen: scores * seen - 1e10 * (1 - seen),
+    "a choice": lambda jnp, scores, seen: jnp.where(seen > 0, scores, -jnp.inf),
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_keys_that_a_mask_hides_from_rows_of_a_jax_attention_are_not_read_for_the_largest_score_either(how):
+    jax = pytest.importorskip("jax")
+
+    def attention(q, k, v):
+        scores = HIDING[how](jax.numpy, q @ k.T, jax.numpy.tri(6))
+        return (jax.nn.softmax(scores) @ v)[1:3]
+
+    given = [jax.ShapeDtypeStruct((6, 4), "float32")] * 3
+    assert trace(attention, *given, frontend="jax").bytes("minimal") == 4 * 4 * (2 + 3 + 3 + 2)
+
+
+def test_rows_that_each_sequence_of_a_jax_cache_replaces_at_a_place_of_its_own_are_not_read():
+    jax = pytest.importorskip("jax")
+
+    def updated(cache, new, place):
+        return jax.vmap(lambda c, n, p: jax.lax.dynamic_update_slice(c, n, (p, 0)))(cache, new, place).sum()
+
+    given = [jax.ShapeDtypeStruct(shape, kind) for shape, kind in (((3, 6, 4), "float32"), ((3, 2, 4), "float32"))]
+    traced = trace(updated, *given, jax.ShapeDtypeStruct((3,), "int32"), frontend="jax")
+    assert traced.bytes("minimal") == 4 * (3 * 4 * 4 + 3 * 2 * 4 + 3 + 1)
+
+
 def test_elements_of_an_input_that_a_known_mask_fills_in_place_are_written_alone():
     torch = pytest.importorskip("torch")
 

@@ -126,7 +126,10 @@ def hidden(eqn: Any, operands: Sequence[Numbers]) -> Hidden | None:
         is_zero = name in ("mul", "div")
         own = [_hidden_in(each, is_zero) for each in (operands[:1] if name in ("div", "sub") else operands)]
         found = next((mask for mask in own if mask is not None and mask.shape == shape), None)
-        if found is not None and name == "sub":
+        if found is None and name == "sub" and isinstance(large := operands[1], np.ndarray) and _is_float(large.dtype):
+            found = _hidden_in(np.broadcast_to(-once(large), large.shape), False)  # as 1e10 · (1 − mask)
+            found = found if found is not None and found.shape == shape else None
+        elif found is not None and name == "sub":
             found = _below_the_largest(found, getattr(eqn.invars[1].aval, "shape", ()))
         return None if found is None else Hidden(found, is_zero)
     if not isinstance(first, Hidden):

@@ -124,10 +124,16 @@ def _operands(eqn: Any, known: Mapping[Any, Numbers], wanted: Sequence[Region]) 
         return _of_inputs(jaxpr, wanted, [*map(held_numbers, held or ()), *given])
     ins, outs = ([_shape(atom.aval) for atom in atoms] for atoms in (eqn.invars, eqn.outvars))
     rule = _RULES.get(eqn.primitive.name)
+    hidden_score = next((each for each in given[:1] if isinstance(each, Hidden) and not each.is_zero), None)
     if eqn.primitive.name in ("dot_general", "mul"):  # which look for zeros alone
         given = [each.others if isinstance(each, Hidden) and each.is_zero else each for each in given]
     given = [None if isinstance(each, Hidden) else each for each in given]
-    return everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
+    found = everything if rule is None else needed_of_operands(rule, Asked(eqn.params, ins, outs, wanted, given))
+    if hidden_score is not None and eqn.primitive.name in ("exp", "exp2", "reduce_max"):
+        seen = once(hidden_score.others)
+        lines = seen.any(tuple(eqn.params["axes"]), keepdims=True) if "axes" in eqn.params else True
+        found = [regions.let_through(found[0], ins[0], seen | ~np.asarray(lines))]
+    return found
 
 
 def _of_steps(params: Mapping[str, Any], given: Sequence[Numbers], wanted: needs.Regions) -> Sequence[Region]:
@@ -338,19 +344,19 @@ def _scattered(each: Asked) -> Iterator[Region]:
     Of the values what the result has along dimensions without indices, and of one row for each known place these rows.
     """
     numbers, indices = each.facts["dimension_numbers"], picking(each.numbers[1])
-    if getattr(numbers, "operand_batching_dims", None):
-        yield each.region
-        return
+    batched = getattr(numbers, "operand_batching_dims", ())
     axes, shape, updates = numbers.scatter_dims_to_operand_dims, each.ins[0], each.ins[2]
-    inside = [axis for axis in range(len(shape)) if axis not in numbers.inserted_window_dims]
+    inside = [axis for axis in range(len(shape)) if axis not in (*numbers.inserted_window_dims, *batched)]
     windows = dict(zip(inside, numbers.update_window_dims, strict=True))
     region, rows = each.region, [place for place in range(len(updates)) if place not in numbers.update_window_dims]
     sizes = [updates[windows[axis]] if axis in windows else 1 for axis in range(len(shape))]
     is_new = not each.facts.get("update_jaxpr")
-    if indices is None and is_new and all(sizes[axis] == 1 for axis in axes):
-        spread = regions.rows_of(shape, axes, product(updates[place] for place in rows))
-        region = needs.beside_some(each, [spread[axis] if axis in axes else size for axis, size in enumerate(sizes)])
-    if indices is not None and is_new:
+    many = product(updates[place] for place in rows) // maximum(1, product(shape[axis] for axis in batched))
+    if indices is None and is_new and (many == 1 or all(sizes[axis] == 1 for axis in axes)):
+        spread = sizes if many == 1 else regions.rows_of(shape, axes, many)
+        whole = {axis: shape[axis] for axis in batched} | {axis: spread[axis] for axis in axes}
+        region = needs.beside_some(each, [whole.get(axis, size) for axis, size in enumerate(sizes)])
+    if indices is not None and is_new and not batched:
         for row in np.unique(indices.reshape(-1, len(axes)), axis=0)[: regions.MOST_BOXES].tolist():
             at = dict(zip(axes, row, strict=True))
             part = tuple((at.get(axis, 0), at.get(axis, 0) + size, 1) for axis, size in enumerate(sizes))
@@ -362,7 +368,7 @@ def _scattered(each: Asked) -> Iterator[Region]:
         for axis, place in windows.items():
             if axis not in axes:
                 part[place] = (box[axis][0], minimum(box[axis][1], updates[place]), box[axis][2])
-        if indices is None or len(rows) != 1 or len(axes) != 1 or axes[0] in windows:
+        if indices is None or batched or len(rows) != 1 or len(axes) != 1 or axes[0] in windows:
             return [tuple(part)]
         held = np.flatnonzero(np.isin(indices.reshape(-1), np.arange(*box[axes[0]])))
         return regions.with_rows(tuple(part), rows[0], held) if len(held) else []
