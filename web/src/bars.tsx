@@ -34,7 +34,8 @@ export function Bars({ spec }: { spec: ChartSpec }) {
           {rows.map((row, k) => {
             const top = k * high, own = shown.filter((bar) => bar.row === row), end = Math.max(0, ...own.map((bar) => (beside ? size(bar) : bar.x1!)));
             const over = limit && !beside && end > most, excess = over ? `, ${quantity(end - most, spec.x.unit)} too much` : "";
-            const total = own.reduce((sum, bar) => sum + size(bar), 0), said = `${quantity(total, spec.x.unit)}${excess}`, begin = x(total) + 6;
+            const written = spec.x.unit || shown.length < bars.length ? "" : own[own.length - 1]?.text;  // of an axis without a unit
+            const total = own.reduce((sum, bar) => sum + size(bar), 0), said = `${written || quantity(total, spec.x.unit)}${excess}`, begin = x(total) + 6;
             const crossed = limit && x(most) > begin - 3 && x(most) < begin + widthOf(said, true) + 3;  // the line of what there is
             let at = 0;
             return <g class={pinned.value && pinned.value === rowName(row) ? "pinned" : ""} onClick={() => { pinned.value = pinned.value === rowName(row) ? "" : rowName(row); }}>

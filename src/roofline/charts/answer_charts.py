@@ -289,17 +289,19 @@ def parameters_chart(models: Sequence[Any]) -> Chart:
     >>> chart = parameters_chart([load("llama-2-13b")])
     >>> [(bar.part, round(bar.x1 - bar.x0, 2)) for bar in chart.bars]
     [('attention', 4.19), ('mlp', 8.49), ('vocabulary', 0.33), ('norms', 0.0)]
+    >>> chart.bars[-1].text
+    '13B'
     """
     from roofline.models.summary import parameters_by_part
 
     shown = models[:MOST_ROWS]
     scale, name = (1e9, "billions") if max(model.parameters for model in shown) >= 1e9 else (1e6, "millions")
-    rows = [
-        (model.name, [(part, count / scale) for part, count in parameters_by_part(model).items()]) for model in shown
-    ]
+    parts = [(model.name, parameters_by_part(model)) for model in shown]
+    rows = [(model, [(part, count / scale) for part, count in counts.items()]) for model, counts in parts]
+    texts = {model: format_count(sum(counts.values())) for model, counts in parts}
     said = ", ".join(model.name for model in shown[:2]) if len(shown) < 3 else f"{len(models)} models"
-    label = f"{name} of parameters"
-    return bars_chart(rows, title=f"Parameters of {said}", label=label, unit="", notes=left_out(len(models), "models"))
+    label, notes = f"{name} of parameters", left_out(len(models), "models")
+    return bars_chart(rows, title=f"Parameters of {said}", label=label, unit="", notes=notes, texts=texts)
 
 
 def _of_training(answer: Any) -> dict[str, Picture]:
