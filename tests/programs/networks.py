@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -308,3 +309,12 @@ class Llama(nn.Module):
 def mixtral(layers: int = 32) -> nn.Module:
     """Mixtral 8x7B."""
     return Llama(layers=layers, kv_heads=8, hidden=14336, experts=True)
+
+
+@cache
+def llama_decode(layers: int = 32, context: int = 2048) -> Any:
+    """A decode step of Llama 2 7B with its keys and values, traced once for all tests."""
+    from roofline.programs import trace
+
+    kept = [(f"bf16[1, 32, {context + 1}, 128]",) * 2 for _ in range(layers)]
+    return trace(on_shapes(Llama, layers=layers).to(torch.bfloat16), "int32[1, 1]", kept, context)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from roofline.bounds.traffic import traffic
 from roofline.models import decode, load
-from roofline.programs import trace
 from tests.programs import networks
 
 LAYERS, WIDTH, HIDDEN, CONTEXT = 32, 4096, 11008, 2048
@@ -21,9 +19,7 @@ def ours():
 
 @pytest.fixture(scope="module")
 def traced():
-    model = networks.on_shapes(networks.Llama).to(torch.bfloat16)
-    cache = [(f"bf16[1, 32, {CONTEXT + 1}, 128]",) * 2 for _ in range(LAYERS)]
-    return trace(model, "int32[1, 1]", cache, CONTEXT)
+    return networks.llama_decode(LAYERS, CONTEXT)
 
 
 def _bytes(ops, policy, wanted=lambda op: True):

@@ -49,10 +49,6 @@ def prompt():
     return trace(llama(), "int32[1, 2048]")
 
 
-def caches(length, layers=32):
-    return [(f"bf16[1, 32, {length}, 128]",) * 2 for _ in range(layers)]
-
-
 def test_llama_prefill_counts_every_score_or_only_those_seen():
     traced = prompt()
     assert traced.flops("unmasked") == 29_261_612_187_648
@@ -66,7 +62,7 @@ def test_llama_layers_alone_are_the_scanned_stack():
 
 
 def test_llama_decode_flops_and_the_bytes_of_the_floor():
-    traced = trace(llama(), "int32[1, 1]", caches(2049), 2048)
+    traced = networks.llama_decode(32, 2048)
     assert traced.flops() == 14_288_420_864
     assert traced.complete
     streamed = 2 * (6_738_415_616 - 32000 * 4096)
