@@ -109,14 +109,31 @@ class Boxes:
         near = (turned & (across * across + up * up < reach * reach)).nonzero()[0]
         found &= ~turned
         if len(near):
-            found[near] = Boxes(self._columns[:, near])._share(across[near], up[near], other)
+            found[near] = Boxes(self._columns[:, near])._share(across[near], up[near], Boxes.of([other]))
         return found
 
-    def _share(self, across: Any, up: Any, other: Box) -> Any:
+    def overlaps(self, others: Boxes) -> Any:
+        """The same for many others: a row for each of these, a column for each of the others.
+
+        >>> Boxes.of([Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90)]).overlaps(Boxes.of([Box(0, 4, 10, 2)])).tolist()
+        [[False], [True]]
+        """
+        these = Boxes(self._columns[:, :, None])
+        across, up = 2 * (these.x - others.x), 2 * (these.y - others.y)
+        found = (abs(across) < these.width + others.width - TOUCH) & (abs(up) < these.height + others.height - TOUCH)
+        turned = (these.turn != 0) | (others.turn != 0)
+        reach = these.reach + others.reach
+        near = (turned & (across * across + up * up < reach * reach)).nonzero()
+        found &= ~turned
+        mine, far = Boxes(self._columns[:, near[0]]), Boxes(others._columns[:, near[1]])
+        found[near] = mine._share(across[near], up[near], far)
+        return found
+
+    def _share(self, across: Any, up: Any, other: Boxes) -> Any:
         """Separating axes: twice the distance of the centres along a side against what both boxes cover of it."""
         import numpy as np
 
-        turn = math.radians(other.angle)
+        turn = other.turn
         cos, sin = abs(np.cos(self.turn - turn)), abs(np.sin(self.turn - turn))
         shared = np.ones(len(self.x), dtype=bool)
         for angle, width, height, far_width, far_height in (
@@ -434,11 +451,9 @@ def _possible(
     ]
     boxes = Boxes.of([candidate.box for candidate in within])
     touched = Boxes.of([candidate.box.grown(0.0, _STROKE) for candidate in within])
-    none = np.zeros(len(within), dtype=int)
-    crossed, faintly = (sum((touched.overlap(segment_box(line)) for line in of), start=none) for of in (lines, faint))
+    crossed, faintly = (touched.overlaps(Boxes.of(list(map(segment_box, of)))).sum(1) for of in (lines, faint))
     free = ~(crossed.astype(bool) & np.array([candidate.clear for candidate in within], dtype=bool))
-    for box in taken:
-        free &= ~boxes.overlap(box)
+    free &= ~boxes.overlaps(Boxes.of(taken)).any(1)
     costs = np.array([candidate.cost for candidate in within]) + CROSSING_COST * crossed + FAINT_CROSSING_COST * faintly
     having = [i for i, candidate in enumerate(within) if candidate.leader is not None and free[i]]
     costs[having] += _leader_costs([within[i].leader for i in having], taken, lines)
@@ -449,11 +464,9 @@ def _leader_costs(leaders: Sequence[Any], taken: Sequence[Box], lines: Sequence[
     """What leaders cost by themselves: the markers they pass, other than their own, and the lines they cross."""
     import numpy as np
 
-    boxes, segments = Boxes.of([segment_box(leader) for leader in leaders]), Segments(leaders)
-    starts = np.array([leader[0] for leader in leaders]).reshape(-1, 2)
-    passed = np.zeros(len(leaders), dtype=int)
-    for box in taken:
-        others = np.hypot(starts[:, 0] - box.x, starts[:, 1] - box.y) > 1
-        passed += boxes.overlap(box) & others
+    boxes, segments, marks = Boxes.of([segment_box(leader) for leader in leaders]), Segments(leaders), Boxes.of(taken)
+    starts = np.array([leader[0] for leader in leaders], dtype=float).reshape(-1, 2, 1)
+    others = np.hypot(starts[:, 0] - marks.x, starts[:, 1] - marks.y) > 1
+    passed = (boxes.overlaps(marks) & others).sum(1)
     over = Segments(lines).crossed_by(segments).sum(1)
     return LEADER_CROSSING_COST * (passed + 0.4 * over)
