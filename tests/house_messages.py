@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -34,14 +35,13 @@ def plain(text: str) -> str:
     return " ".join(_WORD.findall(_JOINED.sub("", text).replace("\\n", " ").replace("\\", "")))
 
 
-def phrases_of(texts: Iterable[str]) -> Phrases:
-    """What plain texts say, as three words, two and one."""
+def phrases_of(texts: Iterable[str], wanted: Phrases) -> Phrases:
+    """Which of the wanted phrases plain texts say, of three words, two or one."""
     found: Phrases = set()
     for text in texts:
         words = text.split()
-        found.update(zip(words, words[1:], words[2:], strict=False))
-        found.update(pairwise(words))
-        found.update((word,) for word in words)
+        for phrases in (zip(words, words[1:], words[2:], strict=False), pairwise(words), zip(words, strict=True)):
+            found |= wanted.intersection(phrases)
     return found
 
 
@@ -68,10 +68,15 @@ def _fixed(nodes: Iterable[ast.AST]) -> Phrases:
     return found
 
 
+@lru_cache(None)
+def _nodes_of(function: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(function))
+
+
 def _given(function: ast.AST, names: set[str]) -> list[ast.AST]:
     """What a function gives to some of its names."""
     found: list[ast.AST] = []
-    for node in ast.walk(function):
+    for node in _nodes_of(function):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(each, ast.Name) and each.id in names for one in targets for each in ast.walk(one)):
@@ -108,14 +113,10 @@ _ROWS = "test_values_that_make_no_operation_are_not_priced"
 
 def untested(package: Mapping[str, tuple[ast.AST, ...]], said: Iterable[str]) -> dict[str, int]:
     """How many messages of each function stand in no test, by their own words."""
-    known = phrases_of(said)
-    found: dict[str, int] = {}
-    for module, nodes in package.items():
-        for function, _, phrases in messages(nodes):
-            if not phrases & known:
-                name = f"{module.removeprefix('roofline.')}.{function}"
-                found[name] = found.get(name, 0) + 1
-    return found
+    listed = [(f"{module.removeprefix('roofline.')}.{function}", phrases)
+              for module, nodes in package.items() for function, _, phrases in messages(nodes)]  # fmt: skip
+    known = phrases_of(said, set().union(*(phrases for _, phrases in listed)))
+    return dict(Counter(name for name, phrases in listed if not phrases & known))
 
 
 #: Messages without fixed words of their own, by the function that gives them, and a text of the tests that comes from
