@@ -176,7 +176,7 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields, left = with_defaults(fields)
     fields = fields.with_values(model_type=read_as(kind))
     fields.ignore_inert()
-    model = _without_head(reader_for(fields)(fields), data)
+    model = _without_head(reader_for(fields)(fields), fields)
     text = language_part(fields) or {}
     section = data.get("quantization_config") or text.get("quantization_config")
     expert = data.get("expert_dtype")
@@ -215,7 +215,7 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     )
 
 
-def _without_head(model: Model, data: Mapping[str, Any]) -> Model:
+def _without_head(model: Model, fields: Fields) -> Model:
     """A decoder that judges or embeds texts: the class that its configuration names has no head, and generates nothing.
 
     A class that is named for its type alone (``MistralModel``) gives hidden states, where a head would be one apart
@@ -227,11 +227,10 @@ def _without_head(model: Model, data: Mapping[str, Any]) -> Model:
     >>> [load({**fields, "architectures": [each]}).parameters for each in classes]
     [95040, 88640, 88640]
     """
-    written, code = data.get("architectures"), data.get("auto_map")
-    classes = [each for each in written if isinstance(each, str)] if isinstance(written, list | tuple) else []
+    code = fields.get("auto_map")
     plain = re.sub(r"[-_]", "", model.family).lower() + "model"
     generator = model.tied or (isinstance(code, Mapping) and "AutoModelForCausalLM" in code)
-    headless = next((c for c in classes if _JUDGES.search(c) or (not generator and c.lower() == plain)), None)
+    headless = next((c for c in fields.classes if _JUDGES.search(c) or (not generator and c.lower() == plain)), None)
     if headless is None or not (model.head and model.causal) or any(isinstance(each, Encoder) for each in model.before):
         return model
     model = model.with_blocks(lambda block: replace(block, cached=False) if isinstance(block, Attention) else block)

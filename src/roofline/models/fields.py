@@ -168,6 +168,16 @@ class Fields:
         """Names of the fields."""
         return list(self._data)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes of the library that may run it, by name.
+
+        >>> [Fields({"architectures": each}, "t5").classes for each in (["T5EncoderModel", None], "T5", None)]
+        [('T5EncoderModel',), (), ()]
+        """
+        written = self.get("architectures")
+        return tuple(each for each in written if isinstance(each, str)) if isinstance(written, list | tuple) else ()
+
     def ignore(self, *names: str) -> None:
         """Mark fields as read that change nothing here."""
         self._asked.update(names)

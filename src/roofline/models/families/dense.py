@@ -508,7 +508,7 @@ def _text_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     """Positions, and a matrix behind one token: SigLIP's, and that of a ``CLIPTextModelWithProjection``."""
     head = fields.size("projection_size", default=shape.width) if "siglip" in fields.kind else 0
     positions = _positions(shape, fields.size("max_position_embeddings", default=64 if head else 77))
-    if "WithProjection'" in str(fields.get("architectures")):
+    if any(name.endswith("WithProjection") for name in fields.classes):
         inside = fields.size("projection_dim", default=512)
         return {**positions, "final": (Linear("text_projection", shape.width, inside, bias=False),)}
     return {**positions, "final": (Linear("head", shape.width, head),) if head else ()}

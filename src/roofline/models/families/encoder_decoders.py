@@ -95,7 +95,7 @@ def read_t5(fields: Fields) -> Model:
     encoder = Encoder("encoder", width, source, fields.size("vocab_size"), 0, (), read, after)
     layers = [layer(number, True) for number in range(deep)]
     model = _model(fields, width, layers, (), after, "decoder.", encoder)
-    if "EncoderModel'" in str(fields.get("architectures")):
+    if any(name.endswith("EncoderModel") for name in fields.classes):
         return replace(model, layers=read, before=(), head=False, causal=False, prefix="encoder.")
     return model
 
