@@ -62,7 +62,7 @@ def test_of_products_in_several_precisions_each_says_which(on: str, said: list[s
     lines = [line for line in roofline.trace(step, x, x, on=on).assumptions if "JAX's precision" in line]
     count = {1: "524 kFLOP", 2: "1.05 MFLOP"}
     assert [line.partition(" run as ")[2].partition(": ")[0] for line in lines] == [
-        f"{each}products, {count[int(each[-2])]}" for each in said
+        f"{each}product{'s' * (each[-2] != '1')}, {count[int(each[-2])]}" for each in said
     ]
     assert all("test_precision.py:" in line for line in lines)
 
@@ -100,6 +100,12 @@ def test_pytorch_keeps_fp32_in_products_and_takes_tf32_in_convolutions_as_it_is_
         backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32 = False, True
     said = roofline.trace(convolution, *convolved, on="a100").assumptions
     assert "torch.backends.cudnn.allow_tf32 is set: products of fp32 run as tf32" in said
+
+
+def test_of_products_of_modules_each_module_is_named() -> None:
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 6 * 6, 4))
+    said = " ".join(roofline.trace(layers, "fp32[2, 3, 8, 8]", on="a100").assumptions)
+    assert "products of fp32 run as tf32 (1 product, 31.7 kFLOP: module 0)" in said
 
 
 def test_pytorch_on_a_tpu_multiplies_in_one_pass_of_bf16() -> None:

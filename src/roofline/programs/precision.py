@@ -73,16 +73,23 @@ def multiplied_on(ops: Sequence[Op], machine: Machine) -> tuple[tuple[Op, ...], 
 
 
 def _which(ops: Sequence[Op]) -> str:
-    """Which products run so, where others do not: how many, their FLOPs, and in which lines of the program.
+    """Which products run so, where others do not: how many, their FLOPs, and in which lines or modules of the program.
 
     >>> from roofline.ops.contraction import matmul
     >>> _which([replace(matmul(8, 16, 32), options={"source": "step.py:7"})] * 3)
     ' (3 products, 24.6 kFLOP: step.py:7)'
     """
     flops = sum(op.work.total("flops") * op.repeat for op in ops)
-    every = [*dict.fromkeys(str(op.options.get("source") or op.where or op.name) for op in ops)]
+    every = [*dict.fromkeys(map(_place, ops))]
     places = every[:_FEW] + [f"{len(every) - _FEW} more"] * (len(every) > _FEW)
-    return f" ({sum(op.repeat for op in ops)} products, {format_amount(flops, 'FLOP')}: {', '.join(places)})"
+    count = sum(op.repeat for op in ops)
+    many = f"{count} product{'s' * (count != 1)}"
+    return f" ({many}, {format_amount(flops, 'FLOP')}: {', '.join(places)})"
+
+
+def _place(op: Op) -> str:
+    """The line of the program that an operation is from; where that is not known its module."""
+    return str(op.options.get("source") or (f"module {op.where}" if op.where else op.name))
 
 
 def _taken(products: Products, machine: Machine) -> Products | None:
