@@ -287,7 +287,7 @@ def disaggregate(
     last = step_bound(described, "decode", batch=batch, context=prompt + output - 2, **{**options, **decode})
     held = {"prefill": first.footprint, "decode": last.footprint}
     misfits = (
-        each.misfit_in_words().replace("needs", f"{name} needs", 1)
+        f"DOES NOT FIT: {name} {each.needs_in_words()}"
         for name, each in held.items()
         if each is not None and each.fits is False
     )
