@@ -355,9 +355,9 @@ class Reducing:
         return {**{name: _storable(values) for name, values in found.items()}, **state}
 
 
-def untimed_of(choice: int) -> str:
-    """The name of what is said of a choice, by its number: what is not timed of it."""
-    return f"untimed {choice}"
+def untimed_of(whole: int | str) -> str:
+    """The name of what is not timed whole: of a choice, by its number, or of a table that is kept."""
+    return f"untimed {whole}"
 
 
 #: Columns of figures and names that another time would change.
@@ -377,7 +377,7 @@ def kept_as(reduction: RowReduction, is_partial: bool) -> str:
     'histogram-memory'
     """
     is_apart = is_partial and not (isinstance(reduction, Histogram) and reduction.column not in FOLLOW_FROM_TIME)
-    return f"untimed {reduction.name}" if is_apart else reduction.name
+    return untimed_of(reduction.name) if is_apart else reduction.name
 
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
