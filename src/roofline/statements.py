@@ -131,16 +131,21 @@ class SizeCondition(Assumption):
 class Gap(Statement):
     """Something that is not in an answer; its kind is one of :data:`GAP_KINDS`.
 
-    ``figure`` is the path of the figure of the machine that would fill it, as it is set: ``xgmi.latency``.
+    ``figure`` is the path of the figure of the machine that would fill it, as it is set: ``xgmi.latency``. ``brief``
+    says it in short, for a line above the whole list.
+
+    >>> Gap("operation", "not counted: svd x1 (no rule): FLOPs unknown", brief="not counted: svd x1").brief
+    'not counted: svd x1'
     """
 
-    __slots__ = ("_figure",)
+    __slots__ = ("_brief", "_figure")
     KINDS = GAP_KINDS
     _figure: str
+    _brief: str
 
-    def __new__(cls, kind: str, text: str, figure: str = "") -> Self:
+    def __new__(cls, kind: str, text: str, figure: str = "", brief: str = "") -> Self:
         made = super().__new__(cls, kind, text)
-        made._figure = figure
+        made._figure, made._brief = figure, brief or str(made)
         return made
 
     @property
@@ -148,9 +153,14 @@ class Gap(Statement):
         """The path of the figure that is missing; empty where no single one is."""
         return self._figure
 
+    @property
+    def brief(self) -> str:
+        """What is missing, in short."""
+        return self._brief
+
     def __reduce__(self) -> Any:
-        """A copy lacks the same figure."""
-        return type(self), (self._kind, str(self), self._figure)
+        """A copy lacks the same figure, and says the same in short."""
+        return type(self), (self._kind, str(self), self._figure, self._brief)
 
 
 def assume(kind: str, lines: Iterable[str]) -> list[Assumption]:

@@ -63,7 +63,7 @@ from roofline.sizes import (
     read_only,
     sums_by_name,
 )
-from roofline.statements import kind_of, untimed_parts, without
+from roofline.statements import Gap, kind_of, untimed_parts, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
@@ -806,10 +806,10 @@ _FEW_GAPS = 3
 def missing_in_words(gaps: Sequence[str]) -> str:
     """What an answer leaves out, in short: ``not counted: svd x1``; the whole lines stand under *incomplete*.
 
-    >>> missing_in_words(["not counted: svd x1 (iterates until it converges): FLOPs unknown, 49.4 kB"])
+    >>> missing_in_words([Gap("operation", "not counted: svd x1 (no rule), 49.4 kB", brief="not counted: svd x1")])
     'not counted: svd x1 (see incomplete below)'
     """
-    said = "; ".join(line.partition(" (")[0].partition("; ")[0] for line in gaps[:_FEW_GAPS])
+    said = "; ".join(line.brief if isinstance(line, Gap) else line for line in gaps[:_FEW_GAPS])
     more = f" and {len(gaps) - _FEW_GAPS} more" if len(gaps) > _FEW_GAPS else ""
     return f"{said}{more} (see incomplete below)"
 

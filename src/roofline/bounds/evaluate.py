@@ -249,7 +249,8 @@ def untimed(machine: Machine, key: Key, amount: Size | None = None) -> Gap:
     elif key.quantity == "flops" and not machine.vendor:  # a machine of the user's own figures
         named = f"{key.place}.{key.dtype}"
     own = f": {named} gives it one" if named else ""
-    return Gap(kind, f"not timed: {what}{given}{count}; {machine.name} has no figure for it{own}", figure)
+    brief = f"not timed: {what}{given}"
+    return Gap(kind, f"{brief}{count}; {machine.name} has no figure for it{own}", figure, brief)
 
 
 def _nothing_timed(machine: Machine, missing: Mapping[Key, Size]) -> str:

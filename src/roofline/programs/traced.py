@@ -95,10 +95,15 @@ class UncountedOperation:
     where: str = ""
     reason: str = "no rule"
 
+    @property
+    def brief(self) -> str:
+        """Its name, and how often it occurs."""
+        return f"not counted: {self.name} x{self.count}"
+
     def __str__(self) -> str:
         place = f", first in {self.where}" if self.where else ""
         moved = format_amount(self.bytes, "B")
-        return f"not counted: {self.name} x{self.count} ({self.reason}): FLOPs unknown, {moved}{place}"
+        return f"{self.brief} ({self.reason}): FLOPs unknown, {moved}{place}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,7 +230,7 @@ class Traced(Answer):
             name=self.name,
             sizes=self.sizes,
             assumptions=(*assume("program", (*known, *rounded)), *assume("network", placed.assumptions)),
-            gaps=[Gap("operation", str(gap)) for gap in missing],
+            gaps=[Gap("operation", str(gap), brief=gap.brief) for gap in missing],
         ).answer()
         return replace(found, program=self)
 
