@@ -10,7 +10,6 @@ An option that a command does not have is an error that names the one that is me
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -22,56 +21,70 @@ import click
 from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
+from roofline.frozen import NamedTuple
 from roofline.hardware.open_counts import open_shape
 
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
 
-_TARGET = ("the machine is --on TARGET", "--on")
-_HERE = ("operations run on this machine, whose measurement is --on FILE", "--backend")
+
+class _Meant(NamedTuple):
+    """What is said of a word to a command that has the option ``needed``; the ``option`` that it is another name of."""
+
+    said: str
+    needed: str
+    option: str = ""
+
+
+def _named(what: str, option: str, more: str = "", *, needed: str = "") -> _Meant:
+    return _Meant(f"{what} {option}{more}", needed or option, option)
+
+
+_TARGET = _named("the machine is", "--on", " TARGET")
+_HERE = _named("operations run on this machine, whose measurement is", "--on", " FILE", needed="--backend")
 _NAMED = ("a chip is a word without dashes: roofline chips h100", "--ratio")
-_HOLDS = ("what training holds, and the chips for it, is --memory", "--memory")
-_FITS = ("what holds a model, and with how much left, is --fit", "--fit")
+_HOLDS = _named("what training holds, and the chips for it, is", "--memory")
+_FITS = _named("what holds a model, and with how much left, is", "--fit")
 _HELD = ("a chip is a word without dashes: roofline accuracy h100", "chip")
 _MANY = ("the number of chips stands behind the target: --on h100:8", "--on")
-_FORMATS = (
+_FORMATS = _Meant(
     "formats are --weights, --activations (of products, and of keys and values) and --kv, as in --weights int4", "--kv"
 )  # fmt: skip
-_TRAINED = ("formats are --weights, --gradients, --moments and --master", "--gradients")
+_TRAINED = _Meant("formats are --weights, --gradients, --moments and --master", "--gradients")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
-_STAGES = ("pipeline parallelism is --pipeline", "--pipeline")
+_STAGES = _named("pipeline parallelism is", "--pipeline")
 _APART = (
     "a prompt is --prompt, prefill on chips of its own --prefill-on h100:8, with --prompt 4k --output 512",
     "--prefill-on",
 )
 _SPARSE = ("2:4 sparsity, two of each four weights zero, doubles a peak: --set bf16=2x", "--set")
 _PROMPT = ("a prompt is --prompt, what decode comes after --context", "--prompt")
-_LENGTH = ("the length of a sequence is --sequence", "--sequence")
-_OUTPUT = ("the tokens of an answer are --output", "--draft")
-_BATCH = ("a batch is --batch", "--batch")
-_TOKENS = ("a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048", "--batch-tokens")
+_LENGTH = _named("the length of a sequence is", "--sequence")
+_OUTPUT = _named("the tokens of an answer are", "--output", needed="--draft")
+_BATCH = _named("a batch is", "--batch")
+_TOKENS = _Meant("a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048", "--batch-tokens")
 _SIZES = ("sizes are given by name: B=64", "words")
 _ARRAY = ("the bytes of the whole array are --bytes, those of each chip --bytes-per-chip", "--bytes-per-chip")
-_JSON = ("that is --json", "--json")
-_GRADIENT = ("the gradient too is --backward", "--backward")
+_JSON = _named("that is", "--json")
+_GRADIENT = _named("the gradient too is", "--backward")
 _TRAIN_STEP = ("a training step is roofline train MODEL, of a program roofline trace … --backward", "--on")
 _LAYOUT = ("chips that split each layer are --tensor, stages --pipeline, copies --data", "--data")
-_RECOMPUTE = ("what is kept, and what computed again, is --checkpoint: full, selective, none", "--checkpoint")
-_PARTS = (
+_RECOMPUTE = _named("what is kept, and what computed again, is", "--checkpoint", ": full, selective, none")
+_PARTS = _Meant(
     "parts of a step are --microbatches, how many: tokens of the batch / (copies · sequence · sequences of a part)",
     "--microbatches",
 )
 _FIGURE = ("a figure of the machine is set by --set hbm=8.2e11", "--set")
 _LOAD = ("what meets a rate and limits is found by roofline plan", "--tpot")
 _DRAFTS = ("tokens of a draft are --draft N, what makes them --draft-by", "--draft")
-_WHY = ("where each figure comes from is --explain", "--explain")
-_SOURCE = ("where each figure comes from is --sources", "--sources")
-_EPOCH = ("what it takes in reality is --measured 60us", "--measured")
+_WHY = _named("where each figure comes from is", "--explain")
+_SOURCE = _named("where each figure comes from is", "--sources")
+_EPOCH = _named("what it takes in reality is", "--measured", " 60us")
 _RUN = ("a measured run beside its floor is a row of a CSV: roofline profile FILE, with name,dtype,seconds", "--over")
 _LANGUAGE = ("a formula in another language is --python, --js, --c or --latex", "--latex")
 _INPUT = ("an input is --input 'bf16[8, 512]', once for each argument", "--input")
 _GOAL = ("what a wanted time takes is told by --measured: how far off the floor it is", "--measured")
-_TIME = ("the time that the floor is to take is --time 1ms", "--time")
+_TIME = _named("the time that the floor is to take is", "--time", " 1ms")
 _OUTLINE = ("a model in outline is a word: roofline train 70B --tokens 15T, roofline llm 70B --fit", "--on")
 _ADVICE = ("what would move it is told by roofline advise, or llm --advise", "--advise")
 _ASK_AGAIN = ("a program is asked again: --policy each-op,fused,minimal, or --on with other chips", "--trips")
@@ -79,25 +92,25 @@ _FASTER = ("the answer says what would be faster; of a line roofline advise list
 _SPENDING = ("a plan takes the price of a chip for an hour, --price, and how many there may be, --count", "--count")
 
 #: Words, and what is said of them: of several answers the first whose option the command has.
-_ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
+_ANSWERS: tuple[tuple[str, *tuple[tuple[str, ...], ...]], ...] = (
     ("chip gpu device hardware hw machine target accelerator tpu", _HERE, _TARGET, _NAMED, _HELD),
     ("on", _NAMED, _HELD, ("a model on a chip is asked by roofline llm MODEL --on h100", "--parts")),
     ("params model-params parameters num-params num-parameters model-size", _OUTLINE),
-    ("tree layers breakdown operations ops", ("the parameters of each part are --parts", "--parts")),
+    ("tree layers breakdown operations ops", _named("the parameters of each part are", "--parts")),
     ("gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size", _MANY),
     ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _TYPED),
     ("weight-dtype weights-dtype", _FORMATS, _TRAINED),
-    ("tp tensor-parallel tensor-parallel-size tp-size", ("tensor parallelism is --tensor", "--tensor")),
+    ("tp tensor-parallel tensor-parallel-size tp-size", _named("tensor parallelism is", "--tensor")),
     ("pp pipeline-parallel pipeline-parallel-size pp-size stages", _STAGES),
-    ("dp data-parallel data-parallel-size dp-size replicas", ("data parallelism is --data", "--data")),
-    ("ep expert-parallel expert-parallel-size enable-expert-parallel", ("expert parallelism is --expert", "--expert")),
-    ("cp context-parallel-size ring", ("context parallelism is --context-parallel", "--context-parallel")),
-    ("zero3 shard", ("sharded data parallelism is --fsdp", "--fsdp")),
+    ("dp data-parallel data-parallel-size dp-size replicas", _named("data parallelism is", "--data")),
+    ("ep expert-parallel expert-parallel-size enable-expert-parallel", _named("expert parallelism is", "--expert")),
+    ("cp context-parallel-size ring", _named("context parallelism is", "--context-parallel")),
+    ("zero3 shard", _named("sharded data parallelism is", "--fsdp")),
     ("shape shapes input-shape example", _INPUT, _SIZES),
     ("gflops gflop flop mflops pflops gb mb gbytes byte", ("raw work is --flops 100e9 --bytes 2GB", "--flops")),
-    ("fast short brief", ("a measurement of ten seconds is --quick", "--quick")),
+    ("fast short brief", _named("a measurement of ten seconds is", "--quick")),
     ("language lang js-code javascript cpp c++ julia rust fortran matlab sympy mathematica", _LANGUAGE),
-    ("kind kernel operation", ("a kind of kernel is --op", "--op")),
+    ("kind kernel operation", _named("a kind of kernel is", "--op")),
     ("budget max-cost max-price", _SPENDING),
     ("max-batch max-concurrency largest-batch max-sequences", _FITS),
     ("within deadline goal target-time max-time", _TIME, _GOAL),
@@ -105,14 +118,14 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("sparse sparsity structured-sparsity 2:4", _SPARSE),
     (
         "cache kv-cache cache-dtype cache-format kv-dtype kv-cache-dtype",
-        ("the format of keys and values is --kv", "--kv"),
+        _named("the format of keys and values is", "--kv"),
         _TRAINED,
     ),
     (
         "for",
         ("from which size on it is compute-bound is answered by roofline solve, with a line and --for B", "--layouts"),
     ),
-    ("input input-len input-length isl prompt-len prompt-length prompt-tokens", ("a prompt is --prompt", "--prompt")),
+    ("input input-len input-length isl prompt-len prompt-length prompt-tokens", _named("a prompt is", "--prompt")),
     ("seq-len seq seqlen sequence-length seq-length ctx context-length max-model-len decode", _PROMPT, _LENGTH, _SIZES),
     ("output-len output-length osl output-tokens generate max-tokens", _OUTPUT),
     ("batch-size bs b users concurrency global-batch global-batch-size batch", _BATCH, _TOKENS, _SIZES),
@@ -127,32 +140,30 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, str], ...]], ...] = (
     ("memory mem", _HOLDS, _FITS, _FIGURE),
     ("bw mem-bw memory-bandwidth peak peak-flops tflops clock frequency capacity hbm", _FIGURE),
     ("out save file write export html svg png pdf report csv", ("a file is -o FILE", "-o"), _JSON),
-    ("cost dollars usd price-per-hour hourly", ("dollars of a chip for an hour are --price", "--price")),
-    ("watts tdp energy wattage", ("watts of a chip are --power", "--power")),
-    ("rps qps request-rate requests load rate", ("requests that come in are --rate 12/s", "--rate"), _LOAD),
-    ("first-token time-to-first-token ttft", ("the longest time to the first token is --ttft", "--ttft"), _LOAD),
+    ("cost dollars usd price-per-hour hourly", _named("dollars of a chip for an hour are", "--price")),
+    ("watts tdp energy wattage", _named("watts of a chip are", "--power")),
+    ("rps qps request-rate requests load rate", _named("requests that come in are", "--rate", " 12/s"), _LOAD),
+    ("first-token time-to-first-token ttft", _named("the longest time to the first token is", "--ttft"), _LOAD),
     ("speculative speculate draft-model num-speculative-tokens speculation gamma mtp", _DRAFTS),
     ("compare versus vs against with", ("several machines stand behind one --on: --on h100,a100", "--on")),
-    ("real realistic expected expect predict efficiency practical", ("what it will take is --estimate", "--estimate")),
+    ("real realistic expected expect predict efficiency practical", _named("what it will take is", "--estimate")),
     ("verbose v why source sources details show", _WHY, _SOURCE),
     ("advice advise improve suggest optimize", _ADVICE, _ASK_AGAIN, _FASTER),
     ("auto best autotune tune", ("the fastest layout is found by --search", "--search")),
-    ("derate sustained", ("measured fractions of the rates are --achievable", "--achievable")),
-    ("token-budget train-tokens total-tokens num-tokens", ("a token budget is --tokens", "--tokens")),
+    ("derate sustained", _named("measured fractions of the rates are", "--achievable")),
+    ("token-budget train-tokens total-tokens num-tokens", _named("a token budget is", "--tokens")),
     ("model model-name name", ("a model is a word without dashes: roofline llm llama-3-8b", "--tensor")),
     ("step-time time took runtime elapsed duration actual observed measured", _EPOCH, _RUN),
-    ("solve-for unknown", ("the unknown is --for", "--for")),
-    ("slo sla itl tbt latency max-latency time-per-token", ("the longest time a token may take is --tpot", "--tpot")),
+    ("solve-for unknown", _named("the unknown is", "--for")),
+    ("slo sla itl tbt latency max-latency time-per-token", _named("the longest time a token may take is", "--tpot")),
 )
-_WORDS = {word: answers for words, *answers in _ANSWERS for word in words.split()}
+_WORDS = {word: [_Meant(*each) for each in answers] for words, *answers in _ANSWERS for word in words.split()}
 
 
 def meant(option: str, known: Sequence[str]) -> str:
     """Say what an unknown option is here, of a command that has the options ``known``; nothing where that is open."""
-    for said, needed in _WORDS.get(option.lstrip("-").lower().replace("_", "-"), ()):
-        if needed in known:
-            return said
-    return ""
+    found = _WORDS.get(option.lstrip("-").lower().replace("_", "-"), ())
+    return next((each.said for each in found if each.needed in known), "")
 
 
 def _shipped_model(words: Sequence[str]) -> str:
@@ -178,9 +189,6 @@ def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> s
 
 #: Words for a format of everything; those for fewer bits mean the weights.
 _OF_ALL = ("--dtype", "--precision")
-
-#: A sentence that says of a word which option it is, with what may stand there.
-_IS_OPTION = re.compile(r"\b(?:is|are) (--[\w-]+)(?:: .*| \S+)?$")
 
 #: What sequences are counted by: the length of one, and the copies of a model that share those of a step.
 _COPIES = ("--sequence", "--fsdp", "--data")
@@ -211,16 +219,15 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
         if not name or name in known:
             continue
         value = line[at + 1] if at + 1 < len(line) else "-"
-        pair = next((each for each in _WORDS.get(name[2:], ()) if each[1] in known), ("", ""))
-        meant_by = _IS_OPTION.search(pair[0])
-        line[at] = meant_by[1] if meant_by else pair[1]
-        if pair in (_FORMATS, _TRAINED) and is_dtype(value) and "--weights" in known:
+        meaning = next((each for each in _WORDS.get(name[2:], ()) if each.needed in known), _Meant("", ""))
+        line[at] = meaning.option or meaning.needed
+        if meaning in (_FORMATS, _TRAINED) and is_dtype(value) and "--weights" in known:
             line[at] = "--weights"
             if name in _OF_ALL and "--activations" in known - {*names}:
                 added += ["--activations", value]
-        elif pair in (_TOKENS, _PARTS) and value.isdecimal() and len(value) < _LONGEST_NUMBER:
+        elif meaning in (_TOKENS, _PARTS) and value.isdecimal() and len(value) < _LONGEST_NUMBER:
             counted[line[at]] = at
-        elif value.startswith("-") or line[at] not in valued or not meant_by:
+        elif value.startswith("-") or line[at] not in valued or not meaning.option:
             return ""
     if counted and not _of_sequences(line, counted):
         return ""
