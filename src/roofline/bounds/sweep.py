@@ -435,9 +435,9 @@ def _on_one_plan(asked: Question, sizes: Mapping[str, Any], formulas: Mapping[st
 def _plan_said(asked: Question) -> list[str]:
     """By which plan chips send in all rows, where nobody named one and it sends anything."""
     taken = asked.plan_of_all
-    if taken is None or asked.conventions.plan is not None or not taken.axes:
+    if taken is None or asked.conventions.plan is not None or not taken.words:
         return []
-    return [f"plan of all rows: {taken.name}; a row alone is asked on the fastest of its own"]
+    return [f"plan of all rows: {taken.name}; asked alone, a row goes by its own fastest plan"]
 
 
 def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
