@@ -532,13 +532,8 @@ def test_an_option_is_spelled_as_the_caller_writes_it(capsys: pytest.CaptureFixt
     assert (
         main(["llm", "llama-3-8b", "--on", "h100", "--context", "1k", "--prefill-on", "h200:8", "--prompt", "8"]) == 2
     )
-    assert (
-        "--prefill-on needs --output; tokens of a prompt and of an answer, as in --output 512"
-        in capsys.readouterr().err
-    )
-    with pytest.raises(
-        InputError, match="prefill_on= needs output=; tokens of a prompt and of an answer, as in output=512"
-    ):
+    assert "--prefill-on needs --output; tokens of an answer, as in --output 512" in capsys.readouterr().err
+    with pytest.raises(InputError, match="prefill_on= needs output=; tokens of an answer, as in output=512"):
         llm("llama-3-8b", on="h100", context=1000, prefill_on="h200:8", prompt=8)
 
 

@@ -186,9 +186,10 @@ class Disaggregation(Answer):
             f"at steady state {ends}, {format_number(self.answers_per_second)} a second on a decode server, "
             f"and as many begin; their keys and values free {freed}"
         )
-        lines = [f"{each}: a layout that fits has rates" for each in self.misfits] + lines if self.misfits else [
-            *times, *lines, *ratios
-        ]  # fmt: skip
+        if self.misfits:
+            lines = [*self.misfits, "no rates: a server does not fit its memory", *lines]
+        else:
+            lines = [*times, *lines, *ratios]
         moved = f"a prompt hands over {format_amount(self.cache_bytes, 'B')} of keys and values"
         if self.link is None or self.transfer_time is None:
             lines.append(f"{moved}; no link is known: say how fast it is")

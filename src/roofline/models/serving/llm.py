@@ -168,11 +168,13 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     from roofline.models.serving.disaggregation import disaggregate
 
     sizes = {"prompt": asked.sizes["prompt"], "output": asked.wanted["output"]}
+    examples = {"prompt": ("a prompt", 4096), "output": ("an answer", 512)}
     missing = [name for name, value in sizes.items() if value is None]
     if missing:
         needs = f"{spelled('prefill_on')} needs {' and '.join(map(spelled, missing))}"
-        such = ", ".join(spelled(name, {"prompt": 4096, "output": 512}[name]) for name in missing)
-        raise InputError(needs, hint=f"tokens of a prompt and of an answer, as in {such}")
+        tokens = " and of ".join(examples[name][0] for name in missing)
+        such = ", ".join(spelled(name, examples[name][1]) for name in missing)
+        raise InputError(needs, hint=f"tokens of {tokens}, as in {such}")
     batch, prompt = asked.need("prefill_on", "batch", "prompt")
     target = behind_colon(asked.wanted["prefill_on"])
     shape = target.partition(":")[2]
