@@ -114,7 +114,7 @@ def test_messages(ask: Any, says: str) -> None:
 COMMANDS: list[tuple[str, str]] = [
     ("chips v4 --ratio hbm", "--ratio 'hbm' is not two figures; as in --ratio bf16/price, --ratio hbm/pcie"),
     ("chips v4 --ratio hbm/pcei", "TPU v4 has no figure 'pcei'"),
-    ("train 70e9 --on h100 --memory --tensor 8", "--tensor says nothing about --memory"),
+    ("train 70e9 --on h100 --memory --tensor 8", "about --memory; a number of parameters has no steps: leave it out"),
     ("train 70e9 --memory --zero 1", "--zero says nothing about --memory; a target of several chips lists every stage"),
     ("train 70e9 --on h100 --memory --batch-tokens 4e6", "hidden states of tokens need a width and layers"),
 ]

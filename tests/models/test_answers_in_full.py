@@ -53,7 +53,16 @@ MANY = "train llama-3-8b --on h100:8 --batch-tokens 65536"
         ),
         (f"{MANY} --schedule zb-h1", "--schedule says nothing without --pipeline"),
         (f"{MANY} --schedule foo", "no pipeline schedule 'foo'; schedules are: gpipe, 1f1b, interleaved, zb-h1, zb-h2"),
-        ("train llama-2-7b --on h100 --memory --estimate", "--estimate says nothing about --memory"),
+        (
+            "train llama-2-7b --on h100 --memory --estimate --no-sequence-parallel --tensor 2",
+            "is of one step, and --memory is of training in all, without a layout; a step lists its own memory: "
+            "roofline train llama-2-7b --batch-tokens=4M --on=h100 --no-sequence-parallel --tensor=2 --estimate",
+        ),
+        (
+            "train llama-2-7b --on h100:8 --memory --batch-tokens 1M --checkpoint none,full",
+            "its own memory: roofline train llama-2-7b --on=h100:8 --batch-tokens=1M --checkpoint=none,full",
+        ),
+        ("train llama-2-7b --on h100 --memory --mfu 0.4", "--mfu says nothing about --memory; ask for each by itself"),
         (f"{MANY} --price 2", "--price says nothing without --tokens"),
         (f"{MANY} --no-sequence-parallel", "--no-sequence-parallel says nothing without --tensor"),
     ],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
 
 from roofline.answers import models_in
 from roofline.bounds.conventions import OF_OPERATIONS
-from roofline.cli.command import argument, command_named, not_default
+from roofline.cli.command import argument, command_named, not_default, word_of
 from roofline.cli.model_options import not_alone
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, option, options, with_options
 from roofline.cli.option_values import (
@@ -202,27 +203,49 @@ def _memory(model: str, as_json: bool, options: dict[str, Any]) -> None:
     from roofline.models.training.memory import training_memory
 
     given = [name for name in options if name not in _OF_MEMORY and not_default(name)]
+    policy = kept_each(options["checkpoint"]) if not_default("checkpoint") else "full"
+    if policy != "full" and not isinstance(policy, int):
+        given.append("checkpoint")
     if given:
-        word = given[0].rstrip("_").replace("_", "-")
-        hint = "a step's memory is that of --batch-tokens alone"
-        if word in ("zero", "fsdp"):
-            hint = "a target of several chips lists every stage: --on h100:8"
-        raise InputError(f"--{word} says nothing about --memory", hint=hint)
+        raise _of_a_step(model, given[0], options)
     not_alone({"checkpoint": ("batch_tokens",)})
     names = ("weights", "gradients", "moments", "master", "lora")
     figures = {name: options[name] for name in names if not_default(name)}
-    policy = options["checkpoint"] if not_default("checkpoint") else "full"
     tokens = _count("batch_tokens", options["batch_tokens"]) or 0
 
     def ask(asked: dict[str, Any]) -> Any:
         where = target_arguments(asked)
         return training_memory(
-            asked["model"], tokens=tokens, checkpoint=kept(policy), optimizer=options["optimizer"],
+            asked["model"], tokens=tokens, checkpoint=policy, optimizer=options["optimizer"],
             **{name: where[name] for name in ("on", "set", "files")}, **figures,
         )  # fmt: skip
 
     found = on_each({**options, "model": models_in(model)}, ask)
     show_answer(found, as_json)
+
+
+def _of_a_step(model: str, name: str, options: dict[str, Any]) -> InputError:
+    """That an option is of one step, where ``--memory`` is of all chips together, with the line of that step."""
+    from roofline.models.config import load
+
+    params: dict[str, Any] = {each.name: each for each in click.get_current_context().command.params if each.name}
+    word, several = word_of(params[name]), models_in(model)
+    if load(several[0] if isinstance(several, list) else several).in_outline:
+        stages = "a target of several chips lists every stage: --on h100:8"
+        hint = stages if name in ("zero", "fsdp") else "a number of parameters has no steps: leave it out"
+        return InputError(f"{word} says nothing about --memory", hint=hint)
+    if name in _OF_BUDGETS and name != "checkpoint":
+        return InputError(f"{word} says nothing about --memory", hint="ask for each by itself")
+    usual = {"on": "--on=h100:8", "batch_tokens": "--batch-tokens=4M"}
+    words = [word for other, word in usual.items() if not options[other]]
+    for other, value in options.items():
+        if not_default(other):
+            values = value if isinstance(value, tuple) else (value,)
+            flag = params[other].secondary_opts[-1:] if value is False else [word_of(params[other])]
+            words += flag if params[other].is_flag else [f"{flag[0]}={each}" for each in values]
+    asked = shlex.join([model, *words])
+    why = f"{word} is of one step, and --memory is of training in all, without a layout"
+    return InputError(why, hint=f"a step lists its own memory: roofline train {asked}")
 
 
 def _budget(model: str, as_json: bool, options: dict[str, Any]) -> None:

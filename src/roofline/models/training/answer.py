@@ -288,9 +288,20 @@ class Training(Measurable, Comparable):
         """The chips that share the step."""
         return f"{self.chips:,} x {self.bound.target}" if self.chips > 1 else self.bound.target
 
+    @property
+    def subject(self) -> str:
+        """The model, as it was asked for."""
+        return self.model.name
+
+    def asked_at(self) -> list[str]:
+        sizes = {"step of": self.batch_tokens, "sequences of": self.sequence}
+        return [f"{name} {size:,} tokens" for name, size in sizes.items() if is_number(size)]
+
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
         yield Fact("a step at best", self.lower, "s", "less", timed=True)
+        yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
+        yield self.memory.has
         yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True)
         yield Fact("a step at worst", self.upper, "s", "less", timed=True)
         if self.expectation is not None:
@@ -309,8 +320,6 @@ class Training(Measurable, Comparable):
             yield cost if none is None else Fact(cost.name, f"none: {none[0]}", better="less")
         yield from self.bound.rates_used()
         yield Fact("microbatches", self.microbatches)
-        yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
-        yield self.memory.has
 
     def needed(self) -> Footprint:
         """The memory that the fullest chip needs."""
@@ -409,7 +418,7 @@ class Training(Measurable, Comparable):
             yield from bound.sections()
             return
         ways = ", ".join(f"{name.removesuffix('_parallel')} {size}" for name, size in self.numbers.items())
-        yield sections.Headline(self.model.name, f"on {self.target}" + (f"  ({ways})" if ways else ""))
+        yield sections.Headline(self.model.named, f"on {self.target}" + (f"  ({ways})" if ways else ""))
         if is_array(self.lower):
             yield from (BLANK, *self.memory.misfit(), *_several_in_words(self), BLANK)
             yield from (sections.assumes(without(bound.assumptions, ("fit",))), incomplete(bound.incomplete))
