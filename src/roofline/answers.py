@@ -375,6 +375,10 @@ class Comparable(Answer):
         """What several of its kind, side by side, are about: the subject of its own headline."""
         return next((each.subject for each in self.sections() if isinstance(each, Headline)), "")
 
+    def asked_at(self) -> list[str]:
+        """The phases and sizes that it is about, in words, as a title has them."""
+        return []
+
     @abstractmethod
     def facts(self) -> Iterable[Fact]:
         """What it says: the time at best first, then the rest in the order of a table."""

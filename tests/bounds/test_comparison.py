@@ -828,7 +828,11 @@ def test_whole_sizes_are_written_as_whole_numbers() -> None:
 def test_what_decides_is_said_of_the_time_that_is_compared() -> None:
     found = llm("llama-3-8b", on="a100,h100", batch=8, prompt=512, context=1024)
     assert {each.prefill.kind for each in found.answers} == {"compute-bound"}
-    assert "all are memory-bound, and it has the most memory bandwidth" in str(found)  # of decoding
+    said = " ".join(str(found).split())  # of prefill, which gives the first token
+    assert said.startswith("llama-3-8b prefill and decode, batch 8, prompt 512, context 1,024, side by side")
+    assert "h100 has the lowest floor of first tokens: all are compute-bound, and it has the most matrix" in said
+    alone = str(llm("llama-3-8b", on="a100,h100", batch=[8, 9], context=1024))
+    assert alone.startswith("llama-3-8b  decode, context 1,024, side by side\n\n  h100 has the lowest floor\n")
     each = [llm(model, on=on, context=4096) for model in ("llama-3-8b", "qwen3-8b") for on in ("h100", "h200")]
     said = " ".join(str(compare(*each)).split())
     assert "all are memory-bound, and of those with the most memory bandwidth it moves the fewest bytes" in said

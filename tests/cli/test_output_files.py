@@ -91,7 +91,8 @@ def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.Capt
     assert main([*LLM, "--batch", "1,2", "--context", "64", "-o", str(steps)]) == 0
     rates = "tokens_per_second, tokens_per_second_per_user in token/s"
     said = capsys.readouterr().out
-    assert said.startswith("llama-3-8b  on NVIDIA H100 SXM5 80GB\n\n  compute-bound from batch 356; ")
+    head = "llama-3-8b (Meta-Llama-3.1-8B)  on NVIDIA H100 SXM5 80GB"
+    assert said.startswith(f"{head}\n\n  compute-bound from batch 356; ")
     assert "\n  all of them fit\n" in said
     assert said.endswith(f"\n\nwrote {steps}: time_per_token in s; {rates}; memory in B\n")
     frame = sweep("llama-3-8b", on="h100", batch=[1, 2], context=64).to_pandas()

@@ -896,7 +896,7 @@ def test_what_several_layouts_assume_stands_with_each_and_the_fastest_is_named(c
     asked = ["llm", "llama-3-70b", "--on", "h100:8", "--tensor", "8,1", "--pipeline", "1,8", "--context", "4k"]
     assert main(asked) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "llama-3-70b on 8 x NVIDIA H100" in said
+    assert said.startswith("llama-3-70b (Meta-Llama-3.1-70B) on 8 x NVIDIA H100")
     assert "fastest of those that fit: tensor 8, pipeline 1" in said
     assert "tensor 8, pipeline 1: operations and memory are one chip's, of 8: tensor=8 over nvlink" in said
     assert "tensor 1, pipeline 8: operations and memory are one chip's, of 8: pipeline=8 over nvlink" in said

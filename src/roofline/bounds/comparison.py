@@ -387,7 +387,7 @@ class SideBySide(Answer):
         if operations and (program := self.program) is not None:
             yield from program.sections_beside(self)
             return
-        yield Headline(self.subject, "side by side")
+        yield Headline(self.subject, ", ".join([*asked_of_all(self.answers), "side by side"]))
         yield BLANK
         for who, answer, obstacle in zip(self.names, self.answers, self.obstacles, strict=True):
             if obstacle is not None:
@@ -581,8 +581,9 @@ class SideBySide(Answer):
 
     @property
     def _what_ranks(self) -> str:
-        """The time that ranks them, in a word: the floor, or what a stated form of it is."""
-        return {"lower": "floor", "estimate": "estimate"}.get(self._said_of(self.headline).form, "time")
+        """The time that ranks them: the floor, or what a stated form of it is; of what, where steps differ."""
+        form = {"lower": "floor", "estimate": "estimate"}.get(self._said_of(self.headline).form, "time")
+        return f"{form} of {self.headline.removesuffix(' at best')}" if len(self.answers[0].steps()) > 1 else form
 
     @property
     def _leaders(self) -> tuple[str, ...]:
@@ -1102,6 +1103,17 @@ def _first_timed(answer: Any) -> Any:
     return next(same, steps[0] if len(steps) == 1 else None)
 
 
+def asked_of_all(answers: Sequence[Comparable]) -> list[str]:
+    """The phases and sizes that all of them are about, in words.
+
+    >>> from roofline import llm
+    >>> asked_of_all([llm("llama-3-8b", on="h100", batch=batch, context=8192) for batch in (8, 64)])
+    ['decode', 'context 8,192']
+    """
+    first, *others = [answer.asked_at() for answer in answers]
+    return [said for said in first if all(said in each for each in others)]
+
+
 def aligned(said: Sequence[Iterable[Fact]]) -> dict[str, tuple[Fact | None, ...]]:
     """Each fact by its name, one for each of those who say it; None where one does not.
 
@@ -1244,7 +1256,9 @@ class SideBySideBySize(Answer):
 
     def sections(self) -> Iterator[Section]:
         """Who is fastest at which sizes; a table for each figure that they change: a row a size, a column an answer."""
-        yield Headline(self.subject, "side by side" if len(self.names) > 1 else f"on {self.names[0]}")
+        beside = "side by side" if len(self.names) > 1 else f"on {self.names[0]}"
+        asked = asked_of_all([answer for one in self.each for answer in one.answers])
+        yield Headline(self.subject, ", ".join([*asked, beside]))
         if len(self.names) > 1:
             yield BLANK
             open_ = next((one for one in self.each if not all(one.decided)), None)

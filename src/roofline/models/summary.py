@@ -155,7 +155,7 @@ def _late_tokens(found: Summary) -> Iterator[str]:
 def model_card(model: Model) -> Iterator[Section]:
     """A model by itself: what its prefill needs, and its parameters by part."""
     found = summary(model, prompt=min(USUAL_PROMPT, model.context or USUAL_PROMPT))
-    yield Headline(model.name, f"{model.family}, {len(model.layers)} layers, prefill of {found.prompt:,} tokens")
+    yield Headline(model.named, f"{model.family}, {len(model.layers)} layers, prefill of {found.prompt:,} tokens")
     yield from list(summary_sections([found]))[1:]
     yield from (BLANK, *part_sections([model]))
 

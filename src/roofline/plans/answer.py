@@ -376,7 +376,7 @@ class DeploymentPlan(Answer):
         """
         asked = self.asked
         within = f", within {asked.limits.said}" if asked.limits.said else ""
-        yield from (Headline(asked.model.name, f"for {asked.load.said}{within}"), BLANK)
+        yield from (Headline(asked.model.named, f"for {asked.load.said}{within}"), BLANK)
         yield from caveats(self.assumptions)
         first, *rest = self._answer()
         yield Sentences([first], "strong" if self.best is not None else "alert")

@@ -138,7 +138,7 @@ class TrainingPlan(Answer):
 
     def sections(self) -> Iterator[Section]:
         """The fastest layout in a line, the next ones, and what was turned down."""
-        yield from (Headline(self.model.name, f"trained on {self.target}"), BLANK)
+        yield from (Headline(self.model.named, f"trained on {self.target}"), BLANK)
         priced = next((each.answer for each in self.choices if each.answer is not None), None)
         yield from () if priced is None else caveats(priced.bound.assumptions)
         yield from () if self.measured is None else reached_in_words(self.measured)

@@ -188,7 +188,7 @@ class Serving(Comparable):
             for phase in phases:
                 yield from phase.sections()
             return
-        yield from (sections.Headline(self.model.name, f"on {self.target}"), BLANK)
+        yield from (sections.Headline(self.model.named, f"on {self.target}"), BLANK)
         near = self.nearest()
         yield from self._misfit(near.lead if near else "")
         idle = self.idle_copies()
@@ -338,6 +338,19 @@ class Serving(Comparable):
         machine: Machine = next(iter(self.phases.values())).machine
         return machine.with_number(number) if is_number(number) else machine.name
 
+    @property
+    def subject(self) -> str:
+        """The model, as it was asked for."""
+        return self.model.name
+
+    def asked_at(self) -> list[str]:
+        sizes = {name: size for phase in self.phases.values() for name, size in phase.sizes.items()}
+        said = [name for name in ("batch", "prompt", "past", "context") if is_number(sizes.get(name)) and sizes[name]]
+        said = [name for name in said if name != "context" or "prompt" not in said or sizes[name] != sizes["prompt"]]
+        whole = self.further.get("generation")
+        answers = [] if whole is None else [f"output {whole.output:,}"]
+        return [" and ".join(self.phases), *(f"{name} {sizes[name]:,}" for name in said), *answers]
+
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
@@ -347,7 +360,7 @@ class Serving(Comparable):
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
             yield from expected_facts("whole answers, expected", expected and expected.value, asked)
             yield Fact(f"their tokens/s{at}", whole.tokens_per_second, "token/s", "more", timed=True)
-        for name, phase in reversed(self.phases.items()):
+        for name, phase in self.phases.items():
             each = "a token at best" if name == "decode" else "first tokens at best"
             yield Fact(each, phase.lower, "s", "less", timed=True)
             yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)

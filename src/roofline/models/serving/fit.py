@@ -493,7 +493,7 @@ class FewestChips(Answer):
 
     def sections(self) -> tuple[Section, ...]:
         """What it fits on in a line, and how that comes about."""
-        head = Headline(self.model.name, f"in memories of {self.machine.name}")
+        head = Headline(self.model.named, f"in memories of {self.machine.name}")
         lead = Sentences([self.lead, *self.longest_context()], "strong")
         return head, BLANK, lead, *self.details(), BLANK, assumes(self.assumptions)
 

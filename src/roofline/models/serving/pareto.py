@@ -187,7 +187,7 @@ class ParetoFront(Answer):
 
     def sections(self) -> Iterator[sections.Section]:
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
-        yield from (sections.Headline(self.model.name, f"on {self.where}"), BLANK)
+        yield from (sections.Headline(self.model.named, f"on {self.where}"), BLANK)
         yield from sections.caveats((*self.incomplete, *self.assumptions))
         in_time = self._most_in_time()
         yield from [Sentences(self.alerts, "alert")] if self.alerts else []
