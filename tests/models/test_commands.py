@@ -105,8 +105,10 @@ def test_serving_as_json(capsys: Capture) -> None:
 def test_a_table_over_batches(capsys: Capture) -> None:
     text = run(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1:64:*2", "--context", "4096")
     assert "all of them fit" in text
-    first = text.splitlines()[2]
-    assert first.startswith("  compute-bound at no batch: keys and values grow with it")
+    first, most, turns = text.splitlines()[2:5]
+    assert first.startswith("  fastest: batch 1, ")
+    assert most.startswith("  most tokens a second: batch 64, ")
+    assert turns.startswith("  compute-bound at no batch: keys and values grow with it")
     found = as_json(capsys, "llm", "mixtral-8x7b", "--on", "h200", "--batch", "1,64", "--context", "4096")
     assert len(found["time_per_token"]) == len(found["front"]["choices"]) == 2
     assert found["decode"]["bound_by"] == ["hbm", "hbm"]
@@ -478,7 +480,7 @@ WRONG = [
         ["--tpot", "9ms", "--prompt", "9", "--batch", "1:64"],
         "--tpot chooses among steps of decoding, and --prompt asks for prefill; leave --prompt out: --context is what",
     ),
-    (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of an answer"),
+    (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of a prompt and of an answer"),
     (["--prompt", "9", "--power", "lots"], "'lots'"),
     (["--prompt", "9", "--price", "-3"], "price is -3"),
     (["--prompt", "9", "--draft", "2", "--accept", "7"], "an acceptance of 7.0 is no probability"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -214,6 +215,25 @@ def test_side_by_side_a_chip_without_the_format_says_which_one_it_takes(capsys: 
     assert "v5e:8x8: matrix products run on vpu: mxu takes no fp16; --weights bf16" in " ".join(trained.split())
 
 
+def test_a_table_of_batches_begins_with_both_ends_of_the_front(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("llm", "llama-3-70b", "--on", "h100:8", "--tensor", "4,8", "--batch", "1:128", "--context", "8k")
+    shown = run(capsys, *words)
+    front = llm("llama-3-70b", on="h100:8", tensor=[4, 8], batch=range(1, 129), context=8000, front=True).front
+    assert front.best[0] == min(front.fitting, key=lambda choice: choice.time_per_token)
+    most = max(front.fitting, key=lambda choice: choice.tokens_per_second_per_chip)
+    assert front.best[-1] == most
+    assert (most.batch, most.tensor) == (128, 8)
+    assert (
+        "\n  fastest: batch 1, tensor 8, 5.28 ms a token, 189.3 tokens/s\n  most tokens a second: batch 128, " in shown
+    )
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("best ")][-1] == "128"
+    assert f"best: {len(front.best)} of them, which no other beats in both rates" in " ".join(shown.split())
+    for name in ("front.svg", "front.csv"):
+        assert "most tokens a second: batch 128, tensor 8" in run(capsys, *words, "-o", str(tmp_path / name))
+
+
 def test_a_limit_on_decoding_says_where_memory_and_not_time_is_what_binds(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("llm", "mixtral-8x7b", "--tensor", "2", "--context", "16k")
     label = " ".join(run(capsys, *words, "--on", "h200:2", "--tpot", "30ms").split())
@@ -221,7 +241,7 @@ def test_a_limit_on_decoding_says_where_memory_and_not_time_is_what_binds(capsys
     reported = " ".join(
         run(capsys, *words[:2], "--tensor", "4", *words[4:], "--on", "h100:4", "--tpot", "30ms").split()
     )
-    assert "25.2 ms a token: memory holds no more, 84.9 GB of hbm decode" in reported
+    assert "25.2 ms a token: memory holds no more, 84.9 GB of hbm compute-bound at no batch" in reported
     late = " ".join(run(capsys, *words, "--on", "h200:2", "--tpot", "20ms").split())
     assert "memory holds no more" not in late
     measured = run(capsys, *words, "--on", "h200:2", "--batch", "64", "--measured", "40ms")

@@ -180,11 +180,14 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
 def _draw(found: Any, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
     from roofline.charts.chart import charts_of
+    from roofline.sections import Sentences
 
     front = found.front
     view = picture["view"] or ("front" if front is not None else "roofline")
     asked = {} if view == "front" else {"phase": picture["phase"]}
     draw = charts_of("model")[view]
+    if front is not None and front.fitting and picture["file"]:
+        show([Sentences(front.lead)])
     chart = draw(front if view == "front" else found, theme="dark" if picture["dark"] else "light", **asked)
     show_chart(chart, picture["file"], picture["width"])
 

@@ -189,26 +189,24 @@ class ParetoFront(Answer):
         """One row a choice that fits, from the fastest for a user; those that no other beats are marked."""
         yield from (sections.Headline(self.model.named, f"on {self.where}"), BLANK)
         yield from sections.caveats((*self.incomplete, *self.assumptions))
-        in_time = self._most_in_time()
         yield from [Sentences(self.alerts, "alert")] if self.alerts else []
         if not self.fitting:
             yield Sentences(self.said, "alert")
-            yield Sentences([*self.flips, *in_time])
+            yield Sentences([*self.flips, *self.lead])
             yield from (BLANK, assumes(without(self.assumptions, ("doubt",))), incomplete(self.incomplete))
             return
         contexts = {choice.context for choice in self.choices}
         after = f" after {contexts.pop():,} tokens" if len(contexts) == 1 else ""
         head = [f"decode{after}, {FORM_TEXT[self.form]}: tokens a second of each user and of each chip"]
         fitting = sorted(self.fitting, key=lambda choice: (choice.context, choice.time_per_token))
-        shown = min(len(fitting), MOST_ROWS)
-        if shown < len(fitting):
-            head.append(f"{shown} of {len(fitting)} choices that fit are shown; no other choice beats {len(self.best)}")
-        yield from (Sentences(in_time, "strong"), BLANK) if in_time else ()
+        table = self._table(fitting)
+        if len(table.rows) < len(fitting):
+            best = f"best: {len(self.best):,} of them, which no other beats in both rates"
+            head.append(f"{len(table.rows)} of the {len(fitting):,} choices that fit are shown; {best}")
         left = self.said or (() if self.capacity is None else ("all of them fit",))
-        said = [*self.flips, *self._held(), *left]
-        yield from (Sentences(said), BLANK) if said else ()
+        yield from (Sentences([*self.lead, *self.flips, *self._held(), *left]), BLANK)
         yield Sentences(head)
-        yield self._table(fitting)
+        yield table
         yield from (BLANK, assumes(without(self.assumptions, ("doubt",))), incomplete(self.incomplete))
 
     def _table(self, fitting: Sequence[ServingChoice]) -> Table:
@@ -241,7 +239,8 @@ class ParetoFront(Answer):
         dollars = [] if self.price is None else [Column(DOLLARS, "right", meaning=COST)]
         energy = [] if self.power is None else [Column(ENERGY, "right", meaning=JOULES)]
         columns = (Column(meaning="best"), *amounts, binds, *figures("memory", wrap="anywhere"), *dollars, *energy)
-        rows = [row(fitting[index]) for index in sections.spread(len(fitting), MOST_ROWS)]
+        ends = {fitting.index(choice) for pair in self._ends().values() for choice in pair}
+        rows = [row(fitting[index]) for index in sorted({*sections.spread(len(fitting), MOST_ROWS)} | ends)]
         return Table(columns, rows, "front", indent=0, every=lambda: [row(choice) for choice in fitting])
 
     def _held(self) -> list[str]:
@@ -265,11 +264,36 @@ class ParetoFront(Answer):
         label = ", the vendor's label: a driver may report more or less" * (self.capacity % 1e9 == 0)
         return f": memory holds no more, {format_amount(self.capacity, 'B')} of {self.level}{label}"
 
+    def _ends(self) -> dict[int, tuple[ServingChoice, ServingChoice]]:
+        """After each number of tokens the two ends of the front: the fastest, and what makes the most of a chip."""
+        each: dict[int, list[ServingChoice]] = {}
+        for choice in self.best:
+            each.setdefault(choice.context, []).append(choice)
+        return {context: (each[context][0], each[context][-1]) for context in sorted(each)[:MOST_HELD]}
+
+    @property
+    def lead(self) -> list[str]:
+        """What makes the most of a chip in the time that a token may take; without one, the two ends of the front."""
+        if self.most_time is not None:
+            return self._most_in_time()
+        varies = {
+            name: len({getattr(choice, name) for choice in self.choices}) > 1 for name in ("context", "chips", "tensor")
+        }
+        of_each = " of each chip" * varies["chips"]
+        lines: dict[str, str] = {}
+        for context, (first, last) in self._ends().items():
+            after = f" after {context:,} tokens" * varies["context"]
+            for what, choice in (("fastest", first), (f"most tokens a second{of_each}", last)):
+                rate = choice.tokens_per_second_per_chip * (1 if of_each else choice.chips)
+                named = f"batch {choice.batch:,}{f', tensor {choice.tensor}' * varies['tensor']}"
+                made = f"{format_amount(choice.time_per_token, 's')} a token, {format_number(rate)} tokens/s{of_each}"
+                said = f"{after}: {named}, {made}"
+                lines[said] = f"{lines[said]} and {what}" if said in lines else what
+        return [f"{what}{said}" for said, what in lines.items()]
+
     def _most_in_time(self) -> list[str]:
         """What makes the most of a chip in the time that a token may take."""
-        if self.most_time is None:
-            return []
-        limit = format_amount(self.most_time, "s")
+        limit = format_amount(self.most_time or 0.0, "s")
         lines = []
         for choice in self.within:
             chips = f" on {choice.chips:,} chips" if choice.chips > 1 else ""
