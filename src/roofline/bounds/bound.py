@@ -605,7 +605,8 @@ class Bound(Measurable, Comparable):
             yield from (Sentences([self.expectation.in_words()], "strong"), BLANK)
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
-        yield Sentences(bounds_in_words(self))
+        first, *others = bounds_in_words(self)
+        yield Sentences([first, *(unfused_in_words(self) if self.question is None else ()), *others])
         if in_full or len(self.ops) > 1:
             yield from (BLANK, *_operations(self, in_full))
         if self.question is None and is_number(self.op_by_op):
@@ -729,7 +730,8 @@ class Bound(Measurable, Comparable):
             times += f", expected {format_amount(self.expectation.value, 's')}"
         timed = "timed" if untimed_parts(self.incomplete) else "counted"
         partly = f", INCOMPLETE: not all is {timed}" if self.incomplete else ""
-        return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){partly}"
+        less = f"; {fused}" if self.program is not None and (fused := fused_at_best(self)) else ""
+        return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){less}{partly}"
 
 
 def _longest(time: Size) -> float:
@@ -1045,7 +1047,7 @@ def _equal_together(columns: Sequence[Column], rows: Sequence[Row], parts: Seque
 
 
 def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
-    """Of operations that each read and write memory: the share of elementwise ones, and the times that fusing gives.
+    """Of operations that each read and write memory: the share of elementwise ones, and the time that fusing gives.
 
     Of an attention that is written out also the share of its scores, and the time with one kernel for all of it.
     """
@@ -1085,23 +1087,55 @@ def _idle_policy(answer: Bound) -> str:
 
 
 def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
-    """The times with elementwise work joined to what made its operand, and at the floor, where these are shorter."""
-    if len(answer.ops) < 2 or answer.request.get("policy", "each-op") != "each-op":
+    """The times with elementwise work joined to what made its operand, where these are shorter.
+
+    Beside other answers, which ``who`` tells apart, also the times at best; of one answer these stand at the head.
+    """
+    fused = _under(answer, "fused")
+    if fused is None:
         return
-    fused, minimal = (capability("Bound.with_policy")(answer, policy) for policy in ("fused", "minimal"))
-    apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise") / float(answer.op_by_op)
-    pairs = {
-        f"{format_percent(apart)} is elementwise work in kernels of its own, which fused joins to the operations "
-        "before it: {}, one after the other": (answer.op_by_op, fused.op_by_op),
-        "minimal keeps intermediates out of memory: {} at best": (answer.lower, minimal.lower),
-    }
-    said = [
-        text.replace("{}", " → ".join(format_amount(float(time), "s") for time in (old, new)))
-        for text, (old, new) in pairs.items()
-        if float(new) < (1 - _GAIN) * float(old)
-    ]
-    if said:
-        yield Sentences([f"{who}{'; '.join(said)}; {spelled('policy', 'each-op,fused,minimal')} compares"])
+    said, at_best = [], fused_at_best(answer)
+    if float(fused.op_by_op) < (1 - _GAIN) * float(answer.op_by_op):
+        apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise") / float(answer.op_by_op)
+        before, after = (format_amount(float(time), "s") for time in (answer.op_by_op, fused.op_by_op))
+        share = f"{format_percent(apart)} is elementwise work in kernels of its own"
+        said.append(f"{share}, which fused joins to the operations before it: {before} → {after}, one after the other")
+    if who and at_best:
+        said.append(f"{format_amount(float(answer.lower), 's')} at best, {at_best}")
+    if said or at_best:
+        yield Sentences([f"{who}{'; '.join([*said, spelled('policy', 'each-op,fused,minimal')])} compares"])
+
+
+def _under(answer: Bound, policy: str) -> Bound | None:
+    """An answer of several operations that each read and write memory, under another policy; else None."""
+    if len(answer.ops) < 2 or answer.request.get("policy", "each-op") != "each-op" or not is_number(answer.op_by_op):
+        return None
+    found: Bound = capability("Bound.with_policy")(answer, policy)
+    return found
+
+
+def fused_at_best(answer: Bound) -> str:
+    """The times at best without reads and writes of intermediates, and what binds then; empty where none is shorter.
+
+    >>> from roofline import bound
+    >>> line = "bf16[512, 64] * bf16[64, 4096] -> x[512, 4096]; gelu(x[512, 4096])"
+    >>> fused_at_best(bound(line, on="h100")), fused_at_best(bound(line, on="h100", policy="fused"))
+    ('fused 1.43 µs, memory-bound (hbm)', '')
+    """
+    said, least = [], float(answer.lower) if is_number(answer.lower) else 0.0
+    for policy in ("fused", "minimal"):
+        found = _under(answer, policy)
+        if found is not None and float(found.lower) < (1 - _GAIN) * least:
+            least = float(found.lower)
+            said.append(f"{policy} {format_amount(least, 's')}, {found.kind} ({found.bound_by})")
+    return "; ".join(said)
+
+
+def unfused_in_words(answer: Bound) -> list[str]:
+    """What a time at best takes for granted of memory, where a compiler that fuses kernels may be below it."""
+    fused = fused_at_best(answer)
+    eager = "that is with every operation's reads and writes in memory, as eager kernels do; a compiler that fuses them"
+    return [f"{eager} (jax.jit, torch.compile) may take less: {fused}"] if fused else []
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:
