@@ -115,6 +115,14 @@ def test_a_probe_of_a_large_set_walks_all_of_it(compiler, team, monkeypatch):
     bench.close()
 
 
+def test_one_thread_has_room_beyond_the_largest_cache_even_where_many_share_the_memory(compiler, team):
+    memory = 2**22 * len(team.cores)
+    bench = probes.Bench(team, compiler, memory, cache=2**20)
+    assert bench.room(1) >= min(memory, 8 * 2**20)
+    assert 2**22 <= bench.room(len(team.cores)) <= 2**22 + 2**21 or len(team.cores) == 1
+    bench.close()
+
+
 def pressed_at(step, call):
     """Run a call with Ctrl-C pressed at one step of :meth:`Team.each`: whether it was, and what the call gave."""
     left = step

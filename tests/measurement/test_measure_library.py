@@ -19,7 +19,7 @@ from roofline.measurement.library import (
     torch_product_probes,
 )
 from roofline.measurement.probes import collect
-from roofline.measurement.processor import cache_levels, one_thread_a_core, usable_threads
+from roofline.measurement.processor import data_caches, one_thread_a_core, usable_threads
 from roofline.measurement.result import Conditions, ShapeTable
 from roofline.measurement.samples import Sample
 from roofline.measurement.threads import LibraryThreads
@@ -185,7 +185,9 @@ def test_caches_for_data_are_counted(tmp_path):
         (tmp_path / f"index{number}").mkdir()
         (tmp_path / f"index{number}" / "type").write_text(f"{kind}\n", encoding="ascii")
         (tmp_path / f"index{number}" / "level").write_text(f"{level}\n", encoding="ascii")
-    assert cache_levels(str(tmp_path)) == 3
+        if level > 1:
+            (tmp_path / f"index{number}" / "size").write_text(f"{level * 512}K\n", encoding="ascii")
+    assert data_caches(str(tmp_path)) == {"1": 0.0, "2": 2.0**20, "3": 1.5 * 2**20}
 
 
 def test_what_a_library_cannot_do_here_is_left_out_and_told():

@@ -17,7 +17,7 @@ from roofline.charts.specification import Line
 from roofline.errors import HardwareError
 from roofline.hardware.catalog import check_figures
 from roofline.measurement import read_machine_file, to_toml, write_machine_file
-from roofline.measurement.machine_file import check_machine_file
+from roofline.measurement.machine_file import NOT_BELIEVED, check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
 from roofline.measurement.samples import ALONE, SHARED
 from roofline.rendering.terminal import as_text
@@ -384,4 +384,38 @@ def test_a_figure_that_so_many_threads_cannot_have_is_marked_and_not_believed(tm
     this = chip(f"{tmp_path}/this.toml#this")
     assert this.name == "Made-up CPU, 2 threads or fewer, as measured"  # of fp32 one thread alone was measured
     assert this.memories[0].bandwidth.source.startswith("load, 2 threads")
-    assert this.memories[0].bandwidth.doubt == "not believed beside fewer threads"
+    assert this.memories[0].bandwidth.doubt == this.units[0].peaks["bf16"].doubt == NOT_BELIEVED
+    said = " ".join(str(bound("bf16[64, 64] * bf16[64, 64]", on=f"{tmp_path}/this.toml#this")).split())
+    assert said.count(NOT_BELIEVED) == 2  # of the units and of the main memory
+
+
+def within_caches(curve):
+    """The curve as a machine leaves it that was too busy for the larger working sets."""
+    return replace(curve, points=tuple(point for point in curve.points if point[0] < 8e5))
+
+
+def test_a_working_set_within_the_caches_says_nothing_of_main_memory(tmp_path):
+    whole = made()
+    cut = replace(whole, curves=tuple(within_caches(c) if c.threads == 2 else c for c in whole.curves))
+    assert whole.reaches_memory(2)
+    assert not cut.reaches_memory(2)
+    one = whole.levels(1)
+    assert [(level.name, level.bandwidth) for level in cut.levels(2)[-2:]] == [(x.name, x.bandwidth) for x in one[-2:]]
+    assert cut.levels(2)[0] == whole.levels(2)[0]
+    write_machine_file(cut, tmp_path / "this.toml")
+    main = chip(f"{tmp_path}/this.toml#this").memories[0]
+    assert (main.name, main.bandwidth.value, main.curve) == ("dram", one[-1].bandwidth, ())
+    assert main.bandwidth.source.startswith("load, 1 thread, ")
+    assert chip(f"{tmp_path}/this.toml#this-core").memories[0].curve
+
+
+def test_where_no_working_set_leaves_the_caches_main_memory_has_no_bandwidth(tmp_path):
+    whole = made()
+    curves = tuple(map(within_caches, whole.curves))
+    cut = replace(whole, curves=curves, conditions=replace(whole.conditions, largest_cache=32e6))
+    assert not any(level.name == "dram" for threads in (1, 2) for level in cut.levels(threads))
+    write_machine_file(cut, tmp_path / "this.toml")
+    assert read_machine_file(tmp_path / "this.toml").conditions == cut.conditions
+    answer = bound("fp32[64, 64] * fp32[64, 64]", on=f"{tmp_path}/this.toml#this")
+    assert answer.times.keys() == {"vector"}
+    assert any("bytes at main" in gap for gap in answer.incomplete)

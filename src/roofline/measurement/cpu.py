@@ -22,8 +22,8 @@ from roofline.measurement.probes import LATEST, USUAL, Bench, Probe, Progress, c
 from roofline.measurement.processor import (
     OtherLoad,
     allow_tiles,
-    cache_levels,
     core_quota,
+    data_caches,
     load_average,
     one_thread_a_core,
     raised_priority,
@@ -91,7 +91,8 @@ def _measure(quick: bool, library: bool, seconds: float | None, ahead: bool, pro
         counts = tuple(sorted({1, len(processor.cores)}))
         core_watch()
         workers = LibraryThreads(processor.cores)
-        bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY)
+        caches = data_caches()
+        bench = Bench(team, compiler, QUICK_MEMORY if quick else MEMORY, max(caches.values(), default=0.0))
         try:
             probes = list(_probes(bench, counts, missing, quick))
             if library:
@@ -116,7 +117,8 @@ def _measure(quick: bool, library: bool, seconds: float | None, ahead: bool, pro
             load=load_average(),
             pinned=team.pinned,
             missing=tuple(missing),
-            caches=cache_levels(),
+            caches=len(caches) or None,
+            largest_cache=max(caches.values(), default=0.0) or None,
             others=used,
             ahead=ahead,
         )
@@ -144,7 +146,7 @@ def _probes(bench: Bench, counts: Sequence[int], missing: list[str], quick: bool
         at_least = bench.memory(exp, count, count * 2.0 * SMALLEST, curve=False)
         found += [*filter(None, [at_least]), bench.fresh(new_page_kernel(), count, FRESH)]
     for count in counts:
-        for size in working_sets(count, bench.buffers[0].size, quick):
+        for size in working_sets(count, bench.room(count), quick):
             found += filter(None, [bench.memory(kernel, count, size) for kernel in streams])
     return found
 

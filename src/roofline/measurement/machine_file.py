@@ -30,6 +30,9 @@ from roofline.signatures import either, spelled, takes
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
 
+#: The doubt of a figure that is above its share of what fewer threads reached.
+NOT_BELIEVED = "not believed: above its share of what fewer threads reached"
+
 #: What a ceiling of an accelerator's link is called, and the memory level data then comes over.
 HOST_LINK = "from host"
 
@@ -52,17 +55,24 @@ def processor_chip(key: str, measured: Measurement, threads: int, memory_bytes: 
 def _levels_toml(
     key: str, measured: Measurement, threads: int, memory_bytes: float | None = None, sourced: bool = True
 ) -> Iterator[str]:
-    """Write the memory levels, the main memory with its curve first; ``sourced`` says where capacities are from."""
-    for number, level in enumerate(reversed(measured.levels(threads))):
+    """Write the memory levels, the main memory with its curve first; ``sourced`` says where capacities are from.
+
+    A main memory that no working set reached has no bandwidth.
+    """
+    levels = measured.levels(threads)
+    if levels and levels[-1].capacity is not None:
+        levels.append(Level("dram", 0.0, None, math.inf))
+    for number, level in enumerate(reversed(levels)):
         yield f"[[chip.{key}.memory]]"
         yield f"level = {toml_value(level.name)}"
-        yield f"bandwidth = {_level_toml(level.bandwidth, measured, level, threads)}"
+        if level.bandwidth:
+            yield f"bandwidth = {_level_toml(level.bandwidth, measured, level, threads)}"
         capacity = memory_bytes if level.capacity is None else level.capacity
         if capacity is not None:
             said = "as the system reports it" if level.capacity is None else "the largest working set that keeps it"
             where = f"source = {toml_value(said)}, " if sourced else ""
             yield f'capacity = {{ value = {capacity:.0f}, {where}basis = "measured" }}'
-        if number == 0:
+        if number == 0 and measured.reaches_memory(threads):
             pairs = ", ".join(f"[{size:.0f}, {value:.4g}]" for size, value in measured.best_curve(threads))
             yield f"curve = [{pairs}]"
         yield ""
@@ -84,14 +94,15 @@ def _unit(key: str, unit: str, name: str, measured: Measurement, threads: int) -
     if clock is not None:
         yield f"clock = {ceiling_toml(clock, measured.conditions.date)}"
     for dtype, ceiling in peaks.items():
-        yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date)}"
+        yield f"peak.{dtype} = {ceiling_toml(ceiling, measured.conditions.date, measured.is_odd(ceiling))}"
         library = measured.best_ceiling("library", threads, dtype)
         if library is not None and not (unit == "vector" and dtype in tiled):
             measured_here = measured.ceiling("library", threads, dtype) is not None
             peer = ceiling if measured_here else measured.best_ceiling(ceiling.name, library.threads) or ceiling
             share = min(1.0, library.value / peer.value)
             ran = f"{library.kernel}, {threads_text(library.threads)}, of the peak on {threads_text(peer.threads)}"
-            figure = figure_toml(share, ran, measured.conditions.date, library.summary)
+            doubt = NOT_BELIEVED if measured.is_odd(library) else ""
+            figure = figure_toml(share, ran, measured.conditions.date, library.summary, doubt)
             yield f"achievable.{dtype} = {figure}"
     yield f"irregular = {toml_value(list(peaks))}"
     yield ""
@@ -156,7 +167,7 @@ def _level_toml(value: float, measured: Measurement, level: Level, threads: int)
     if found is None:
         return figure_toml(value, threads_text(threads), date)
     curve, size, summary = found
-    doubt = "" if measured.confirmed(level, threads) else "not believed beside fewer threads"
+    doubt = NOT_BELIEVED if measured.level_is_odd(level, threads) else ""
     source = f"{curve.name}, {threads_text(curve.threads)}, {format_quantity(size, 'B')}"
     return figure_toml(value, source, date, summary, doubt)
 
@@ -168,8 +179,12 @@ _SHAPE = ("rows", "side", *_FIGURES)
 #: Conditions that every file states.
 _CONDITIONS = ("processor", "date", "cores", "seconds", "quick", "interrupted", "pinned", "device", "missing")
 
+#: Conditions that are stated where they are known.
+_KNOWN = ("load", "caches", "largest_cache", "others", "ahead", "ran")
+
 #: How numbers are written, by the name of their field.
-_FORMS = {"load": ".2f", "others": ".4f", "ran": ".4f", "clean": ".4f", "working_set": ".0f", "clock": ".6g"}
+_FORMS = {"load": ".2f", "clock": ".6g"} | dict.fromkeys(("others", "ran", "clean"), ".4f")
+_FORMS |= dict.fromkeys(("largest_cache", "working_set"), ".0f")
 
 
 @takes()
@@ -236,7 +251,7 @@ def _record(measured: Measurement) -> Iterator[str]:
     yield "[measurement]"
     yield f"version = {VERSION}"
     yield from _entries(measured.conditions, _CONDITIONS[:-1])
-    yield from _known_entries(measured.conditions, ("load", "caches", "others", "ahead", "ran"))
+    yield from _known_entries(measured.conditions, _KNOWN)
     yield from _entries(measured, ("contended", "clean"))
     yield f"missing = {toml_value(measured.conditions.missing)}"
     yield f"warnings = {toml_value(measured.warnings())}"
@@ -281,7 +296,7 @@ def _points_toml(columns: Sequence[str], rows: Sequence[str], doubts: Sequence[s
 
 def _measurement(data: dict[str, Any]) -> Measurement:
     stated = {name: data[name] for name in _CONDITIONS if name != "device"}
-    known = {name: data[name] for name in ("device", "load", "caches", "others", "ahead", "ran") if name in data}
+    known = {name: data[name] for name in ("device", *_KNOWN) if name in data}
     told = _checked(Conditions(**stated | known | {"date": str(data["date"]), "missing": tuple(data["missing"])}))
     ceilings = [
         _checked(Ceiling(
@@ -430,16 +445,17 @@ def _figures(summary: SampleSummary) -> dict[str, Any]:
     return {name: getattr(summary, name) for name in CSV_COLUMNS[-6:]}
 
 
-def ceiling_toml(ceiling: Ceiling, date: str) -> str:
-    """Write a ceiling as a figure with its kernel, threads and spread."""
-    return figure_toml(ceiling.value, f"{ceiling.kernel}, {threads_text(ceiling.threads)}", date, ceiling.summary)
+def ceiling_toml(ceiling: Ceiling, date: str, odd: bool = False) -> str:
+    """Write a ceiling as a figure with its kernel, threads and spread, and whether it is ``odd``."""
+    source, doubt = f"{ceiling.kernel}, {threads_text(ceiling.threads)}", NOT_BELIEVED if odd else ""
+    return figure_toml(ceiling.value, source, date, ceiling.summary, doubt)
 
 
 def figure_toml(value: float, source: str, date: str, summary: SampleSummary | None = None, doubt: str = "") -> str:
     """Write a measured figure as a table of TOML: with the spread of its samples, and why it is in doubt."""
     said = f'value = {value:.5g}, source = {toml_value(source)}, basis = "measured", date = {toml_value(date)}'
     if summary is not None:
-        doubt = doubt if summary.confirmed else "in doubt, as no second round confirms it"
+        doubt = doubt or ("" if summary.confirmed else "in doubt, as no second round confirms it")
         said += f", note = {toml_value(spread(summary))}"
     return f"{{ {said}{f', doubt = {toml_value(doubt)}' if doubt else ''} }}"
 

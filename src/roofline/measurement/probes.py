@@ -18,6 +18,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.measurement.kernels import LINE, Kernel, flops_per_cycle
+from roofline.measurement.levels import BEYOND
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
@@ -112,16 +113,21 @@ class Probe:
 
 
 class Bench:
-    """Compiler, threads and memory together; makes probes of kernels."""
+    """Compiler, threads and ``memory`` together; makes probes of kernels.
 
-    def __init__(self, team: ThreadTeam, compiler: Compiler, memory: int) -> None:
+    The first thread has room for more than the largest ``cache``, even where many share the memory.
+    """
+
+    def __init__(self, team: ThreadTeam, compiler: Compiler, memory: int, cache: float = 0.0) -> None:
         self.team, self.compiler = team, compiler
-        size = memory // len(team.cores) // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE
+        share, others = memory // len(team.cores), len(team.cores) - 1
+        first = max(share, min(memory, int(BEYOND * cache)))
+        memory = max(memory, first + share * others)
         limit = memory_limit()
         try:
             if limit is not None and memory > MOST_MEMORY * limit:
                 raise MemoryError
-            self.buffers = [Buffer(size) for _ in team.cores]
+            self.buffers = [Buffer(n // LARGE_PAGE * LARGE_PAGE + LARGE_PAGE) for n in (first, *[share] * others)]
         except (OSError, MemoryError):
             wrong = f"measuring takes {memory >> 20} MiB of memory, more than this process is given"
             hint = f"raise its limit (ulimit -v, a container's); {spelled('quick', True)} takes half"
@@ -133,6 +139,10 @@ class Bench:
         """Hand the memory back."""
         for buffer in self.buffers:
             buffer.close()
+
+    def room(self, threads: int) -> int:
+        """Bytes that each of so many threads has."""
+        return min(buffer.size for buffer in self.buffers[:threads])
 
     def registers(self, kernel: Kernel, threads: int) -> Probe:
         """Probe a kernel that stays in registers."""
@@ -151,7 +161,7 @@ class Bench:
     def memory(self, kernel: Kernel, threads: int, total: float, *, curve: bool = True) -> Probe | None:
         """Probe a kernel over a working set of ``total`` bytes on all threads; None where it is too small or large."""
         each = int(total / threads / kernel.arrays) // kernel.step * kernel.step
-        room = self.buffers[0].size
+        room = self.room(threads)
         if each < kernel.step or kernel.arrays * (each + STAGGER) > room:
             return None
         function = self.compiler.function(kernel)

@@ -131,20 +131,30 @@ def one_thread_a_core(threads: tuple[int, ...], root: str = "/sys/devices/system
     return tuple(kept)
 
 
-def cache_levels(root: str = "/sys/devices/system/cpu/cpu0/cache") -> int | None:
-    """Count the levels of caches for data that the system reports, None where it does not say.
+def data_caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, float]:
+    """Levels of caches for data that the system reports, with the bytes of each, 0 where it says no size.
 
-    >>> cache_levels("/no/such/folder") is None
-    True
+    >>> data_caches("/no/such/folder")
+    {}
     """
-    kept = set()
+    found = {}
     for index in Path(root).glob("index*"):
         try:
             if (index / "type").read_text(encoding="ascii").strip() in ("Data", "Unified"):
-                kept.add((index / "level").read_text(encoding="ascii").strip())
+                level = (index / "level").read_text(encoding="ascii").strip()
+                found[level] = _cache_bytes(index / "size")
         except OSError:
             continue
-    return len(kept) or None
+    return found
+
+
+def _cache_bytes(path: Path) -> float:
+    """The size of a cache in a file, as ``32768K``."""
+    try:
+        text = path.read_text(encoding="ascii").strip()
+        return float(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:], 1)
+    except (OSError, ValueError):
+        return 0.0
 
 
 def load_average() -> float | None:

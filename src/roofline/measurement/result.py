@@ -151,9 +151,10 @@ def _between(steps: Sequence[float], at: float) -> tuple[float, float, float]:
 class Conditions:
     """On which machine, when and how the figures were taken, and who else used it; ``device`` for an accelerator.
 
-    ``caches`` is how many levels of caches for data the system reports, ``others`` the share of all cores' time that
-    other processes used meanwhile, each None where the system does not say; ``ahead`` whether it preferred this one;
-    ``ran`` the share of all windows in which every thread ran, of which those count that had a core of their own.
+    ``caches`` is how many levels of caches for data the system reports and ``largest_cache`` the bytes of the largest,
+    ``others`` the share of all cores' time that other processes used meanwhile, each None where the system says
+    nothing; ``ahead`` whether it preferred this one; ``ran`` the share of all windows in which every thread ran, of
+    which those count that had a core of their own.
     """
 
     processor: str
@@ -170,6 +171,7 @@ class Conditions:
     others: float | None = None
     ahead: bool = False
     ran: float | None = None
+    largest_cache: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -212,21 +214,46 @@ class Measurement(Answer):
         """Find the memory levels on this many threads, innermost first.
 
         Where they end is what the kernels agree on; how fast they are is the best of any kernel there, and of the main
-        memory also what fewer threads reached: on a contended machine several threads may do less than one.
+        memory also what fewer threads reached: on a contended machine several threads may do less than one. Where no
+        working set is larger than the caches, the levels that the sets do not reach are those of fewer threads, if any.
         """
         found = self._found(threads)
         kernels, loads = self._kernels(threads, found), self._loads(threads)
         better = []
+
+        def fastest(level: Level, inner: float | None) -> float:
+            inside = [value for points in kernels for _, value in level.points_within(points, inner)]
+            return max([level.bandwidth, *inside])
+
         for number, level in enumerate(found):
             inner = found[number - 1].capacity if number else None
-            inside = [value for points in kernels for _, value in level.points_within(points, inner)]
             end = None if level.capacity is None else extended_capacity(loads, level, found[number + 1].first)
             name = self._name(level, number)
-            better.append(replace(level, name=name, bandwidth=max([level.bandwidth, *inside]), capacity=end))
-        if better:
-            fewer = [level for count in self.thread_counts() if count < threads for level in self.levels(count)[-1:]]
-            better[-1] = replace(better[-1], bandwidth=max(level.bandwidth for level in (*fewer, better[-1])))
+            better.append(replace(level, name=name, bandwidth=fastest(level, inner), capacity=end))
+        fewer = [self.levels(count) for count in self.thread_counts() if count < threads]
+        if better and self.reaches_memory(threads):
+            main = [levels[-1].bandwidth for levels in fewer if levels and levels[-1].capacity is None]
+            better[-1] = replace(better[-1], bandwidth=max([better[-1].bandwidth, *main]))
+        elif better:
+            within, names = better[:-1], {level.name for level in better[:-1]}
+            held = max((level.capacity or 0.0 for level in within), default=0.0)
+            outer = fewer[-1] if fewer else []
+            further = [each for each in outer if each.name not in names and (each.capacity or math.inf) > held]
+            better = [*within, *(replace(each, bandwidth=fastest(each, held)) for each in further)]
         return better
+
+    def reaches_memory(self, threads: int) -> bool:
+        """Whether the working sets on so many threads grow beyond the caches: smaller ones say nothing of main memory.
+
+        Of caches that fewer threads found each thread may have its own.
+        """
+        largest = max((size for size, _ in self._loads(threads)), default=0.0)
+        found = (
+            level.capacity * threads / count
+            for count in self.thread_counts() if count < threads
+            for level in self.levels(count) if level.capacity is not None
+        )  # fmt: skip
+        return largest > max([self.conditions.largest_cache or 0.0, *found])
 
     def behind(self, level: Level, threads: int) -> tuple[Curve, float, SampleSummary] | None:
         """The curve, working set and samples that a level's bandwidth stands on, on these threads or on fewer."""
@@ -237,9 +264,9 @@ class Measurement(Answer):
     def confirmed(self, level: Level, threads: int) -> bool:
         """Whether a second round confirms a level's bandwidth, and fewer threads have their share of it."""
         found = self.behind(level, threads)
-        return (found is None or found[2].confirmed) and not self._level_is_odd(level, threads)
+        return (found is None or found[2].confirmed) and not self.level_is_odd(level, threads)
 
-    def _level_is_odd(self, level: Level, threads: int) -> bool:
+    def level_is_odd(self, level: Level, threads: int) -> bool:
         """Whether a level is above its share of what fewer threads reached.
 
         A main memory is held against main memories, a cache against that of the same name where as many were found.
@@ -261,7 +288,7 @@ class Measurement(Answer):
         levels = [(f"{level.name} on {threads_text(threads)}", level, threads)
                   for threads in self.thread_counts() for level in self.levels(threads)]  # fmt: skip
         found = [f"{c.label} on {threads_text(c.threads)}" for c in filter(self.is_odd, self.ceilings)]
-        return [*found, *(name for name, level, threads in levels if self._level_is_odd(level, threads))]
+        return [*found, *(name for name, level, threads in levels if self.level_is_odd(level, threads))]
 
     def _name(self, level: Level, number: int) -> str:
         """Name a level: of an accelerator copies see no first-level caches, and its main memory is called hbm."""
