@@ -421,6 +421,10 @@ class Comparable(Answer):
         """That weights alone were asked for in a format of eight bits, and what asks for the rest in it; or nothing."""
         return ""
 
+    def made_to_fit(self) -> str:
+        """The fact that was chosen so that it fits, as nobody gave it, as ``microbatches``; or nothing."""
+        return ""
+
     def facts_at(self) -> str:
         """The sizes that its facts are at, where these are not those of all of them; or nothing."""
         return ""

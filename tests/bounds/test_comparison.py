@@ -950,12 +950,27 @@ def test_layouts_of_a_step_say_which_resource_makes_the_difference() -> None:
     times = [fact.value for fact in found.facts["time on nvlink"] if fact is not None]
     assert times == [answer.bound.times["nvlink"] for answer in (one, other)]
     assert [format_amount(time, "s") for time in times] == ["1.68 s", "798 ms"]
-    said = "op by op tp4 x dp2 takes the least: operations that wait for nvlink take 798 ms, and 1.68 s of tp8"
+    said = "op by op tp4 x dp2 takes the least: time on nvlink is 798 ms, and 1.68 s of tp8"
     assert said in " ".join(str(found).split())
     frame = found.to_pandas()
     assert frame["time_on_nvlink"].tolist() == times
+    assert "not alike" not in str(found)
     assert [line for line in found.explain().splitlines() if line in found.names] == ["tp8", "tp4 x dp2"]
     assert "layers.0-79.mlp.reduce_scatter gradient " in str(found)
+
+
+def test_layouts_whose_microbatches_were_chosen_for_them_are_told_apart_beside_the_verdict() -> None:
+    asked: dict[str, Any] = {"on": "h100:64", "batch_tokens": "512*4096", "sequence": 4096, "checkpoint": "full"}
+    layouts: list[dict[str, Any]] = [{"tensor": 8, "fsdp": 8}, {"tensor": 4, "data": 2, "fsdp": 8}]
+    alone = [roofline.train("llama-3-70b", **asked, **each) for each in layouts]
+    found = alone[0].compare(alone[1])
+    assert [answer.microbatches for answer in alone] == [1, 2]
+    head = " ".join(str(found).partition("a step at best")[0].split())
+    assert "not alike: microbatches 1 and 2, as none were given, and each has the fewest that fit" in head
+    nvlink = [format_amount(fact.value, "s") for fact in found.facts["time on nvlink"] if fact is not None]
+    assert f"time on nvlink is {nvlink[1]}, and {nvlink[0]} of" in head
+    same = [roofline.train("llama-3-70b", microbatches=2, **asked, **each) for each in layouts]
+    assert "not alike" not in str(same[0].compare(same[1]))
 
 
 def test_stages_that_wait_and_a_changed_chip_are_said_to_make_the_difference() -> None:

@@ -67,7 +67,7 @@ def test_one_line_says_once_who_leads_and_counts_many_answers() -> None:
     shown = [line for line in as_text(found.sections(), 120).splitlines() if line.strip()]
     alerts = [line for line in shown if "DOES NOT FIT on" in line]
     assert len(alerts) == sum(not fits for fits in found.fitting)
-    assert shown[1 : 2 + len(alerts)] == [*alerts, "  asked alone, each says what would do instead"]
+    assert shown[1 : 2 + len(alerts)] == [*alerts, "  ask about one alone, and its answer says what would fit instead"]
 
 
 def test_the_rate_of_a_format_stands_with_the_machine_where_models_have_others() -> None:

@@ -396,12 +396,13 @@ class SideBySide(Answer):
             remarks = (answer.idle_copies(), answer.off_its_unit())
             yield Sentences([f"{who}: {remark}" for remark in remarks if remark])
         if len(self.answers) > FEW and any(self.obstacles):
-            yield Sentences(["asked alone, each says what would do instead"], "quiet")
+            yield Sentences(["ask about one alone, and its answer says what would fit instead"], "quiet")
         yield from self.not_ranked()
         ranks = bool(self.ranked) and self.is_one_work
         verdicts = [*self.verdicts(), *self.cheapest(), *self._without_price()] if ranks else []
         alone = {answer.weights_alone() for answer in self.answers}
         verdicts += alone if len(alone) == 1 and "" not in alone else []
+        verdicts += self._unlike() if ranks else []
         if verdicts:
             yield Sentences(verdicts)
         yield from self.timed_in_part()
@@ -421,6 +422,14 @@ class SideBySide(Answer):
             yield from self.operation_sections()
         yield BLANK
         yield from self.assumption_sections(("fit", "alike"))
+
+    def _unlike(self) -> Iterator[str]:
+        """What differs between answers because it was chosen for some of them so that these fit."""
+        for name in dict.fromkeys(filter(None, (answer.made_to_fit() for answer in self.answers))):
+            values = dict.fromkeys(format_amount(fact.value) for fact in self.facts[name] if fact is not None)
+            if len(values) > 1:
+                chosen = "none were given, and each has the fewest that fit"
+                yield f"not alike: {name} {in_a_row([*values])}, as {chosen}; {spelled(name)} gives all the same"
 
     @property
     def program(self) -> Any:

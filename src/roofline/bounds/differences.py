@@ -5,7 +5,7 @@
 >>> [(fact.name, round(fact.value, 2)) for fact in resource_facts(b) if fact.is_shown][:2]
 [('time on tensor', 6.16), ('time on nvlink', 5.16)]
 >>> why_slower_in_turn((a, a.bound), (b, b.bound), "tensor too")
-'operations that wait for nvlink take 1.43 s, and 5.16 s of tensor too'
+'time on nvlink is 1.43 s, and 5.16 s of tensor too'
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ WAITING = "waiting for other stages"
 
 #: The share of a step from which on a resource's time is shown.
 LEAST_SHARE = 0.01
+
+#: The whole time on a resource is told for the operations that wait for it where it has this share of the difference.
+_EXPLAINS = 0.5
 
 
 def times_by_resource(answer: Comparable, step: Any) -> dict[str, float]:
@@ -53,13 +56,19 @@ def why_slower(first: tuple[Comparable, Any], other: tuple[Comparable, Any], nam
 
 
 def why_slower_in_turn(first: tuple[Comparable, Any], other: tuple[Comparable, Any], name: str) -> str:
-    """What decides between two times op by op: the operations that one resource binds; nothing where none does."""
+    """What decides between two times op by op: the operations that one resource binds; nothing where none does.
+
+    Where all the time on that resource explains it as well, that is told: a row of the comparison has the same.
+    """
     mine, theirs = (
         sums_by_name((str(part.bound_by), float(part.lower)) for part in step.ops) for _, step in (first, other)
     )
     what = max(theirs, key=lambda each: theirs[each] - mine.get(each, 0.0), default="")
     if not what or theirs[what] <= mine.get(what, 0.0) * (1 + EQUAL):
         return ""
+    less, more = (times_by_resource(*each).get(what, 0.0) for each in (first, other))
+    if more - less >= _EXPLAINS * (theirs[what] - mine.get(what, 0.0)):
+        return f"time on {what} is {_beside(less, more, name)}"
     return f"operations that wait for {what} take {_beside(mine.get(what, 0.0), theirs[what], name)}"
 
 

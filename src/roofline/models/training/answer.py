@@ -325,6 +325,9 @@ class Training(Measurable, Comparable):
         """The memory that the fullest chip needs."""
         return self.memory
 
+    def made_to_fit(self) -> str:
+        return "microbatches" if self.question.as_fits else ""
+
     def assumed(self) -> tuple[str, ...]:
         return self.bound.assumptions
 
