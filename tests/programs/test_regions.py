@@ -902,6 +902,23 @@ def test_elements_of_an_input_that_a_known_mask_fills_in_place_are_written_alone
     assert trace(filled_and_doubled, "fp32[10, 3]").bytes("minimal") == 4 * (6 * 3 + 10 * 3)
 
 
+@pytest.mark.parametrize("how", ["a mask of its own", "a mask that is given", "values where a mask is given"])
+def test_elements_that_a_mask_leaves_are_needed_however_many_it_may_take(how):
+    torch = pytest.importorskip("torch")
+    own = torch.arange(256).reshape(16, 16) * 7 % 5 < 2
+
+    def program(x, w, mask):
+        y = x @ w
+        if how == "values where a mask is given":
+            y.masked_scatter_(mask, torch.ones(2 * 256))
+        else:
+            y[:, own if how == "a mask of its own" else mask] = 0.5
+        return y.relu()
+
+    moved = trace(program, "fp32[2, 16, 8]", "fp32[8, 16]", "bool[16, 16]").bytes("minimal")
+    assert moved - 4 * (2 * 16 * 8 + 8 * 16 + 2 * 256) in (256, 0)  # the mask, if it is given
+
+
 @pytest.mark.parametrize("prompt", [1, 4, 6])
 def test_of_a_cache_the_rows_that_are_written_at_places_nobody_knows_are_not_read(prompt):
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")

@@ -255,21 +255,31 @@ def _is_part(op: Op, call: Call | None) -> bool:
 def _changed(op: Op, call: Call) -> tuple[Sequence[Stretches], bool]:
     """The bytes of a part that an operation writes in place, where they are known; whether it reads none of them."""
     out, boxes = call.results[0], _named_boxes(call)
-    is_new = call.name in ("copy", "fill", "zero") or is_replacing(call)
+    is_copy, is_new = call.name in ("copy", "fill", "zero"), is_replacing(call)
     if boxes:
-        return _places(out, tuple(boxes)), is_new
-    if call.name in ("copy", "fill", "zero") or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
+        return _places(out, tuple(boxes)), is_copy or is_new
+    is_new = is_copy or (is_new and _are_rows(call))
+    if is_copy or call.is_pointwise or op.writes[0].traffic_elements == out.elements:
         return _places(out, WHOLE), is_new
     return (), is_new
+
+
+def _indices_in(call: Call) -> list[TensorOperand]:
+    return [*operands_in((call.args[1 if call.name == "index_put" else 2],))]
+
+
+def _are_rows(call: Call) -> bool:
+    """Whether indices name so many rows or elements, whichever; how many a mask takes is not known."""
+    is_listed = call.name == "scatter" or call.name.startswith("index_")
+    return is_listed and not any(each.dtype in ("bool", "uint8") for each in _indices_in(call))
 
 
 def _somewhere(call: Call, asked: Mapping[Stretches, None]) -> Sequence[Stretches]:
     """Rows that unknown indices of a view replace, of those that are asked for: how many are left counts alone."""
     out, region = call.results[0], _asked_region(call.results[0], dict(asked))
-    named = [*operands_in((call.args[1 if call.name == "index_put" else 2],))]
-    is_listed = call.name == "scatter" or call.name.startswith("index_")
-    if not is_listed or not region or any(each.dtype in ("bool", "uint8") for each in named):
+    if not region:
         return ()
+    named = _indices_in(call)
     sizes: Sequence[Size] = named[0].shape
     if call.name != "scatter":
         sizes = regions.rows_of(out.shape, _indices_of(call)[0], prod(broadcast(*(each.shape for each in named))))
