@@ -902,6 +902,13 @@ def test_elements_of_an_input_that_a_known_mask_fills_in_place_are_written_alone
     assert trace(filled_and_doubled, "fp32[10, 3]").bytes("minimal") == 4 * (6 * 3 + 10 * 3)
 
 
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_rows_that_are_filled_with_one_value_are_written_whole(axis):
+    pytest.importorskip("torch")
+    moved = trace(lambda x, places: x.index_fill_(axis, places, 0.5), "fp32[64, 32]", "int64[4]").bytes("each-op")
+    assert moved == 4 * 4 * (32 if axis == 0 else 64) + 8 * 4
+
+
 @pytest.mark.parametrize("how", ["a mask of its own", "a mask that is given", "values where a mask is given"])
 def test_elements_that_a_mask_leaves_are_needed_however_many_it_may_take(how):
     torch = pytest.importorskip("torch")

@@ -152,6 +152,9 @@ def scattered(call: Call) -> Priced:
     """Write values where indices name; adding reads what was there and adds."""
     values = [value for value in call.args[1:] if is_operand(value)]
     amount = maximum(*(value.elements for value in values)) if values else call.results[0].elements
+    if call.name == "index_fill":  # rows of one value
+        target, axis, index = call.args[:3]
+        amount = _indexed(target, [*[None] * (axis % max(1, target.rank)), index])
     named = named_elements(call) if call.name.startswith("masked") else None
     amount = amount if named is None else int(named.sum())
     adds = call.name in ("scatter_add", "scatter_reduce", "index_add", "index_reduce") or bool(call.get("reduce"))
