@@ -19,7 +19,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from roofline.counts import parse_size
-from roofline.errors import InputError, LayoutError, OneSizeError, a_or_an
+from roofline.errors import InputError, LayoutError, OneSizeError, UnsplitError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.meanings import SAID_IN_PYTHON, attribute_meant
 from roofline.sections import (
@@ -848,7 +848,7 @@ def each_beside(
             answers = [ask(dict(one)) for one in asked_of]
         except LayoutError as wrong:
             name = next((each for each in WAYS if options.get(each) not in (None, 1)), None)
-            if len(machines) == 1 or name is None:
+            if len(machines) == 1 or name is None or isinstance(wrong, UnsplitError):
                 raise
             fit = f", or {spelled('fit')}, which lays it out on each" if options.get("fit") is False else ""
             raise wrong.worded(after=f"; or one for each machine, as in {spelled(name, '8,4')}{fit}") from None

@@ -140,6 +140,10 @@ class LayoutError(HardwareError):
     """Numbers of chips that do not split a model so, or whose product is not that of the machine."""
 
 
+class UnsplitError(LayoutError):
+    """What no number of chips splits: experts of a model without any, layers of an outline, or what is not modelled."""
+
+
 class OneSizeError(InputError):
     """What is worked out at one value of a size was asked at several."""
 

@@ -207,6 +207,12 @@ LAYOUTS_REFUSED = {
 }
 
 
+@pytest.mark.parametrize("words", ["llm 13B --pipeline 2", "llm llama-3-8b --expert 4"])
+def test_what_no_number_of_chips_splits_is_not_told_to_try_others(words: str, capsys: Capture) -> None:
+    assert main(f"{words} {TWO} --batch 8".split()) == 2
+    assert "or one for each machine" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("words", "said"), LAYOUTS_REFUSED.items())
 def test_a_layout_that_a_machine_lacks_says_how_each_has_its_own(words: str, said: str, capsys: Capture) -> None:
     assert main(words.split()) == 2

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from roofline.errors import LayoutError, SizeError
+from roofline.errors import SizeError, UnsplitError
 from roofline.frozen import replace
 from roofline.hardware.axes import MeshAxis
 from roofline.hardware.machine import Machine
@@ -120,7 +120,7 @@ class BlockSplitter:
             return block  # in copies of the model each is whole
         if rule is None:
             wrong = f"splitting {self.name} over chips is not modelled: it has {kind} layers ({block.name})"
-            raise LayoutError(wrong, hint=f"those that are: {', '.join(SPLITS)}")
+            raise UnsplitError(wrong, hint=f"those that are: {', '.join(SPLITS)}")
         local = rule(self, block)
         either_way = "context_parallel 1, kv_parallel 1"
         if getattr(block, "reads_kv_of", "") and (self.kv or self.context):
@@ -138,14 +138,14 @@ class BlockSplitter:
             self.gaps["each chip selects among its own keys: putting the choices together is not counted"] = None
         return collectives.ContextParallelAttention(local.name, local, self.context, self.algorithm)
 
-    def _not_shared(self, why: str, hint: str) -> LayoutError:
-        return LayoutError(f"sharing sequences of {self.name} over chips is not modelled: {why}", hint=hint)
+    def _not_shared(self, why: str, hint: str) -> UnsplitError:
+        return UnsplitError(f"sharing sequences of {self.name} over chips is not modelled: {why}", hint=hint)
 
     def refuse_sequence(self, why: str) -> None:
         """Refuse to split the hidden state between blocks by tokens."""
         if self.sequence:
             hint = either("--no-sequence-parallel leaves it out", "sequence_parallel=False leaves it out")
-            raise LayoutError(f"sequence parallelism of {self.name} is not modelled: {why}", hint=hint)
+            raise UnsplitError(f"sequence parallelism of {self.name} is not modelled: {why}", hint=hint)
 
     def divide_or_pad(self, what: str, size: int, ways: int | None = None) -> int:
         """The fullest chip's part of a size, which is padded where the chips do not divide it; a note says so."""
@@ -170,7 +170,7 @@ class BlockSplitter:
         """Attention whose keys and values are dealt out by sequence where several chips would hold them."""
         if getattr(block, "indexer", None) is not None:
             wrong = f"keys and values of {self.name} dealt out by sequence are not modelled: {block.name} selects some"
-            raise LayoutError(wrong, hint="kv_parallel 1")
+            raise UnsplitError(wrong, hint="kv_parallel 1")
         shared = int(product(axis.size for axis in self.kv))
         copies = max(self.ways // getattr(block, "kv_heads", 1), 1)
         if copies % shared:
@@ -269,7 +269,7 @@ def _experts(splitter: BlockSplitter, block: Any) -> Any:
 def _attention_of_experts(splitter: BlockSplitter, block: Any) -> Any:
     if splitter.expert > 1:
         wrong = f"experts of attention on chips of their own are not modelled, and {splitter.name} has them"
-        raise LayoutError(wrong, hint=either("--tensor splits each", "tensor= splits each"))
+        raise UnsplitError(wrong, hint=either("--tensor splits each", "tensor= splits each"))
     splitter.note("every chip routes all tokens")
     kv_heads = splitter.divide_or_pad("heads of keys and values", block.kv_heads)
     return replace(block, heads=kv_heads * block.top_k, kv_heads=kv_heads)
@@ -394,7 +394,7 @@ def has_experts(model: Model) -> bool:
 def check_experts(model: Model, chips: int) -> None:
     """Refuse to spread the experts of a model that has none."""
     if chips > 1 and not has_experts(model):
-        raise LayoutError(f"{model.name} has no experts to spread over {chips} chips", hint="leave expert out")
+        raise UnsplitError(f"{model.name} has no experts to spread over {chips} chips", hint="leave expert out")
 
 
 def _split(model: Model, splitter: BlockSplitter) -> Model:

@@ -36,7 +36,7 @@ from typing import Any
 
 from roofline.bounds.bound import Bound
 from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, LayoutError, SizeError
+from roofline.errors import InputError, LayoutError, SizeError, UnsplitError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.meanings import LISTS
@@ -150,7 +150,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
         try:
             answers.append((where, ask(**every, **fixed, **sizes, **dict(zip(names, layout, strict=True)))))
         except LayoutError as wrong:
-            if len(names) < 2:
+            if len(names) < 2 or isinstance(wrong, UnsplitError):
                 raise
             hint = f"{' and '.join(map(spelled, names))} go together, the first of each, then the second"
             raise wrong.worded(after=f"; {hint}") from None
@@ -297,12 +297,12 @@ def _stages(
     of_copy = ways.tensor * ways.context * ways.pipeline
     if model.in_outline and not is_one(of_copy):
         even = f"{spelled('pool', of_copy)} on {machine.key} shares it evenly, links left out"
-        raise LayoutError(
+        raise UnsplitError(
             f"{model.name}: a number of parameters has no layers, heads and columns to split over chips",
             hint=f"{even}; {spelled('fit', True)} counts memory; a config.json says what there is to split",
         )
     if not is_one(ways.fsdp):
-        raise LayoutError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
+        raise UnsplitError(f"fsdp {ways.fsdp} shares weights in training alone", hint="leave fsdp out")
     wanted = {name: size for name, size in ways.axes.items() if not is_one(size)}
     named = machine
     if machine.mesh is None or [axis.name for axis in machine.mesh] != list(wanted):
