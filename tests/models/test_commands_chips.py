@@ -256,3 +256,23 @@ def test_what_misses_a_labelled_capacity_by_little_says_that_it_is_the_label(
     far = run(capsys, "llm", "llama-3-70b", "--on", "h100")
     assert "hbm has 84.9 GB" in far
     assert "label" not in far
+
+
+def test_with_prefill_apart_the_page_shows_the_steps_of_both_servers() -> None:
+    asked = {"batch": 64, "prompt": 4000, "output": 512, "tensor": 16}
+    found = llm("deepseek-v3", on="h200:16", prefill_on="h200:8", **asked)
+    alone = llm("deepseek-v3", on="h200:8", tensor=8, prompt=4000, phase="prefill")
+    decode = llm("deepseek-v3", on="h200:16", tensor=16, batch=64, context=4000)
+    apart = found.further["disaggregation"]
+    assert apart.server.prefill.lower == apart.prefill_time == alone.prefill.lower
+    said = str(found)
+    assert "prefill (batch 64" not in said  # which no chip runs
+    server = said.partition("a prefill server  on 8 x NVIDIA H200 SXM\n\n")[2]
+    assert server.startswith("  prefill (batch 1, prompt 4000, tensor 8): at best 27.2 ms, compute-bound (tensor)\n")
+    assert "memory 86.1 GB: weights 85.1 GB" in server
+    assert found.memory.total == decode.memory.total
+    assert apart.to_dict()["prefill"]["memory"]["total"] == alone.memory.total
+    steps = found.explain()
+    assert alone.prefill.explain() in steps
+    assert decode.decode.explain() in steps
+    assert "hand-over: 281 MB of keys and values, 8 chips send a prompt, 50 GB/s of each chip = 703 µs" in steps

@@ -165,13 +165,26 @@ class Serving(Comparable):
         the front stands in place of the phases, where it was asked for.
         """
         if self.front is None:
-            yield from self._of_steps()
+            yield from (self if self.prefill_server is None else replace(self, prefill=None))._of_steps()
         else:
             lead = [line for each in self.worked_out for line in each.lead.splitlines()]
             head, blank, *rest = self.front.sections()
             yield from (head, blank, *((Sentences(lead), BLANK) if lead else ()), *rest)
         for each in self.worked_out:
             yield from () if (each.first or each.over) and self.front is None else each.sections()
+
+    @property
+    def prefill_server(self) -> Serving | None:
+        """The step of the chips that prefill, where these are others than those that decode."""
+        return self.further["disaggregation"].server if "disaggregation" in self.further else None
+
+    def _of_prefill_server(self) -> Iterator[Section]:
+        """The step of a prefill server, its memory and operations, as those of the chips that decode."""
+        server = self.prefill_server
+        if server is not None:
+            yield from (BLANK, sections.Headline("a prefill server", f"on {server.target}", level=2), BLANK)
+            yield from (*_phase_in_words("prefill", server.prefill, server), BLANK, *_memory_in_words(server, None))
+            yield from (BLANK, longest_operations(server.prefill, "prefill"))
 
     def _first_token(self) -> Iterator[str]:
         """When the first token is there and how long each one more takes, where both phases were asked for."""
@@ -225,6 +238,7 @@ class Serving(Comparable):
         for name, phase in self.phases.items() if tables_last else ():
             whose = [f"operations of {name}"] * (len(self.phases) > 1)
             yield from (BLANK, Sentences(whose, indent=4), longest_operations(phase, name))
+        yield from self._of_prefill_server()
         # what does not fit is said beside the memory
         said = without([item for phase in phases for item in phase.assumptions], ("fit", "doubt"))
         if self.expectation is not None:
@@ -407,9 +421,9 @@ class Serving(Comparable):
     def explain(self) -> str:
         """The arithmetic of each phase line by line, with the source of every figure used."""
         served = [] if self.expectation is None else self.expectation.lines()
-        return "\n\n".join(
-            [*(phase.explain() for phase in self.phases.values()), *["\n  ".join(served)] * bool(served)]
-        )
+        apart = self.further.get("disaggregation")
+        steps = list(self.phases.values()) if apart is None else [apart, self.decode]
+        return "\n\n".join([*(step.explain() for step in steps), *["\n  ".join(served)] * bool(served)])
 
     def advise(self, *, chips: Sequence[str] | None = None) -> Any:
         """What would make each phase faster and by how much; ``chips`` are others to compare with.
@@ -490,8 +504,9 @@ class Serving(Comparable):
 
     @property
     def memory(self) -> Footprint:
-        """What the larger of the two steps needs, part by part."""
-        found = [phase.footprint for phase in self.phases.values() if phase.footprint]
+        """What the larger of the two steps needs, part by part; of decode, where others prefill."""
+        phases = self.phases.values() if self.prefill_server is None else [self.decode]
+        found = [phase.footprint for phase in phases if phase.footprint]
         parts = {name: maximum(*(each.parts[name] for each in found)) for name in found[0].parts}
         return Footprint(parts, found[0].level, found[0].capacity)
 

@@ -31,6 +31,7 @@ from roofline.hardware.network import links_inside_out
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
+from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import format_amount, format_number, format_percent, parse
@@ -54,6 +55,7 @@ class Disaggregation(Answer):
         ``link``           bytes a second one way from one chip; ``links`` how many chips send at once
         ``copies``         copies of the model on a prefill server, each with prompts of its own
         ``misfits``        of servers whose memory does not hold what they do, what is lacking: then no rate is shown
+        ``server``         the step of a prefill server, a :class:`~roofline.models.serving.answer.Serving`
     """
 
     prompt: int
@@ -72,6 +74,7 @@ class Disaggregation(Answer):
     prefill_target: str
     decode_target: str
     misfits: tuple[str, ...] = ()
+    server: Serving | None = None
 
     @property
     def steps(self) -> int:
@@ -200,9 +203,22 @@ class Disaggregation(Answer):
             lines.append(f"{moved}: {time} over {self.links // self.copies} x {link}; prefill makes {rate}, {pace}")
         return paragraph("prefill and decode apart", lines)
 
+    def explain(self) -> str:
+        """The arithmetic of the prefill server's step and of the hand-over."""
+        sent = "no link is known" if self.link is None else f"{format_amount(self.link, 'B/s')} of each chip"
+        chips = f"{self.links // self.copies} chips send a prompt"
+        takes = "" if self.transfer_time is None else f" = {format_amount(self.transfer_time, 's')}"
+        moved = f"hand-over: {format_amount(self.cache_bytes, 'B')} of keys and values, {chips}, {sent}{takes}"
+        step = [] if self.server is None else [f"prefill server\n\n{self.server.explain()}"]
+        return "\n\n".join([*step, moved])
+
     def to_dict(self) -> dict[str, Any]:
         """The answer under stable keys, in SI units."""
-        prefill = {"target": self.prefill_target, "chips": self.prefill_chips, "batch": self.prefill_batch}
+        prefill: dict[str, Any] = {
+            "target": self.prefill_target, "chips": self.prefill_chips, "batch": self.prefill_batch
+        }  # fmt: skip
+        if self.server is not None:
+            prefill |= {"bound_by": self.server.prefill.bound_by, "memory": self.server.memory.amounts()}
         decode = {"target": self.decode_target, "chips": self.decode_chips, "batch": self.batch}
         return {
             "prompt": self.prompt,
@@ -282,7 +298,8 @@ def disaggregate(
     check_steps(output, "an output", "tokens")
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
-    first = step_bound(described, "prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
+    server = serve(described, phase="prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
+    first = server.prefill
     steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
     last = step_bound(described, "decode", batch=batch, context=prompt + output - 2, **{**options, **decode})
@@ -317,6 +334,7 @@ def disaggregate(
         prefill_target=first.target,
         decode_target=later.target,
         misfits=tuple(misfits),
+        server=server,
     )
 
 

@@ -33,7 +33,7 @@ from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
 from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
-from roofline.sections import BLANK, paragraph
+from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_one, is_zero
 from roofline.statements import Assumption
@@ -115,7 +115,8 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     answer = generation(asked.model, **sizes, **asked.arguments)
     apart = asked.wanted["prefill_on"] is not None
     lead = f"with prefill on the same chips: {answer.said}" if apart else answer.said
-    return FurtherAnswer("generation", answer, answer.details, lead, first=not apart)
+    whose = [Sentences(["with prefill on the same chips:"], indent=4)] * apart
+    return FurtherAnswer("generation", answer, lambda: (*whose, *answer.details()), lead, first=not apart)
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
