@@ -77,6 +77,14 @@ def test_the_seeds_compute_bound_list_is_covered() -> None:
     assert "the matrix unit" in changes("bf16[B, D] * bf16[D, F]", "h100", unit="vector", B=512, D=4096, F=4096)
 
 
+def test_sparse_weights_are_no_advice_where_the_peak_is_the_callers_own() -> None:
+    line = "bf16[8192, 8192] * bf16[8192, 8192]"
+    roof = "a higher roof"
+    for own, says in ({}, f"{roof}, as with 2:4 sparse weights"), ({"bf16": "2x"}, roof):
+        change = next(each for each in advise(bound(line, on="h100", set=own)) if "twice the bf16" in each.change)
+        assert change.reason == says
+
+
 @pytest.mark.parametrize("achievable", [False, True])
 def test_twice_the_peak_is_twice_as_fast_where_a_measured_fraction_of_it_is_taken(achievable: bool) -> None:
     answer = bound(flops=1e12, on="h100", achievable=achievable)

@@ -640,7 +640,7 @@ def test_a_hop_of_the_break_even_makes_both_cost_the_same() -> None:
     name, asked = "$ a million output tokens", {"tensor": 8, "batch": 64, "context": 8000, "weights": "fp8"}
     found = llm("llama-3.1-405b", on="b200:8,mi300x:8", price="5,2.2", **asked)
     said = " ".join(str(found).split())
-    way = "by direct, 253 hops"  # where no latency is known the fewest bytes are taken, in 506
+    way = "then by direct, in 253 hops"  # where no latency is known the fewest bytes are taken, in 506
     assert f"cheapest unless a hop there takes over 94 µs ({way}): ≥ $1.202 against $1.818 a million" in said
     assert "weights alone are fp8: activations='fp8' has products, keys and values in it too" in said
     assert not roofline.llm("llama-3-8b", on="h100", weights="int4").weights_alone()

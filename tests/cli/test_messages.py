@@ -500,6 +500,10 @@ def test_a_number_of_thousands_of_digits_is_one_short_error(line: str, capsys: p
             ["solve", "llama-3-8b", "--for", "batch", "--on", "h100"],
             "takes a stated time; give --time 5ms; `roofline llm llama-3-8b --on h100` says from which batch on a step",
         ),
+        (
+            ["solve", "llama-3-8b", "--for", "context", "--on", "h100", "batch=8"],
+            "give --time 5ms; `roofline llm llama-3-8b --on h100 --fit` says the longest context that memory holds",
+        ),
         (["trace", "llama-3-8b", "--on", "h100"], "llama-3-8b is a model, and this is about a program; roofline llm"),
         (
             ["plan", "llama-3-8b", "--on", "nvidia", *PLAN[2:], "--price", "table"],

@@ -101,6 +101,15 @@ def test_a_table_of_numbers_says_their_units(tmp_path: Path, capsys: pytest.Capt
     assert frame.attrs["units"] == {"lower": "s", "upper": "s", "memory": "B"}
 
 
+def test_accuracy_and_calibration_say_which_file_they_wrote(tmp_path: Path, capsys: Capture) -> None:
+    runs, table, own = "docs/examples/t4_runs.csv", tmp_path / "rows.csv", tmp_path / "mine.toml"
+    assert main(["accuracy", "t4", "-o", str(table)]) == 0
+    assert capsys.readouterr().out.endswith(f"\nwrote {table}\n")
+    assert main(["calibrate", runs, "--on", "t4", "-o", str(own), "--json"]) == 0
+    said = capsys.readouterr()
+    assert (said.err, said.out[0]) == (f"wrote {own}\n", "{")
+
+
 def test_a_sweep_says_what_it_is_of_and_its_csv_what_is_the_same_in_all_rows(tmp_path: Path, capsys: Capture) -> None:
     words = ["sweep", "llama-3-8b", "--on", "h200:2", "--batch", "1,512", "--context", "8000", "--kv", "fp8"]
     assert main(words) == 0

@@ -517,7 +517,8 @@ def _more_bandwidth(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]
 def _higher_peak(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """A platform with twice a peak of the unit that binds."""
     for use in peaks_that_bind(answer):
-        sparse = use.place == "matrix" and use.dtype != "fp64"
+        own = f"{use.resource}.{use.dtype}" in asked.machine.given  # it may be that of sparse weights already
+        sparse = use.place == "matrix" and use.dtype != "fp64" and not own
         yield _twice_the_peak(asked, use, "a higher roof" + ", as with 2:4 sparse weights" * sparse)
 
 

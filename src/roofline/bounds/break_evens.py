@@ -66,7 +66,7 @@ def _way(answer: Any) -> str:
     named = (part.op.options.get("algorithm") for part in step.ops if part.op.kind == "collective")
     names = dict.fromkeys(filter(None, named))
     hops = sum(use.amount for use in step.uses if use.quantity == "hops")
-    return f"by {in_a_row(list(names))}, {hops:,} hops" if names and is_number(hops) else ""
+    return f"then by {in_a_row(list(names))}, in {hops:,} hops" if names and is_number(hops) else ""
 
 
 def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:

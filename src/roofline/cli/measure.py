@@ -294,9 +294,7 @@ def calibrate_command(
 
     with working("fitting"):
         found = calibrate(file, on, library=library, start=start, model=model, **served)
-    if output is not None:
-        found.save(output)
-    show_answer(found, as_json)
+    _show_saved(found, output, as_json)
 
 
 @command_named("accuracy")
@@ -322,6 +320,13 @@ def accuracy_command(chip: str | None, runs: str | None, output: str | None, as_
 
     with working("reading runs"):
         found = accuracy(chip, runs=runs, **picked)
+    _show_saved(found, output, as_json)
+
+
+def _show_saved(found: Any, output: str | None, as_json: bool) -> None:
+    """Show an answer, written to a file before where one is named, and say so."""
     if output is not None:
         found.save(output)
     show_answer(found, as_json)
+    if output is not None:
+        wrote(output)

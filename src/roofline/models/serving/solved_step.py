@@ -89,8 +89,12 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     """
     described = load(model)
     if time is None:
-        asked = call("llm", described.name, on="h100")
-        hint = f"give {spelled('time', '5ms')}; {asked} says from which batch on a step is compute-bound"
+        if for_ in ("context", "prompt"):
+            held = call("llm", described.name, on="h100", fit=True)
+            says = f"{held} says the longest context that memory holds"
+        else:
+            says = f"{call('llm', described.name, on='h100')} says from which batch on a step is compute-bound"
+        hint = f"give {spelled('time', '5ms')}; {says}"
         raise InputError("of a model solve finds what takes a stated time", hint=hint)
     sizes = arguments.pop("sizes", None) or {}
     given = {name: value for name, value in {**arguments, **sizes}.items() if not _is_default(name, value)}

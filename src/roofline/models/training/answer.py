@@ -700,7 +700,7 @@ def _rate_in_words(found: Training) -> str:
     of = "" if other is None or other.runs_on is None else f" of the peak of {other.runs_on}"
     rate = float(found.tokens_per_second)
     a_chip = f", {format_number(rate / found.chips)} a chip" if found.chips > 1 else ""
-    each = f"{format_number(rate)} tokens/s{a_chip}, {format_count(int(found.tokens_per_day))} a day"
+    each = f"{format_number(rate)} tokens/s{a_chip}, {format_count(int(found.tokens_per_day))} tokens a day"
     return f"MFU {format_percent(found.mfu, 1)}{of}{again}, {how}: {each}"
 
 
