@@ -283,7 +283,7 @@ class ParetoFront(Answer):
         lines: dict[str, str] = {}
         for context, (first, last) in self._ends().items():
             after = f" after {context:,} tokens" * varies["context"]
-            for what, choice in (("fastest", first), (f"most tokens a second{of_each}", last)):
+            for what, choice in (("fastest", first), ("most tokens a second", last)):
                 rate = choice.tokens_per_second_per_chip * (1 if of_each else choice.chips)
                 named = f"batch {choice.batch:,}{f', tensor {choice.tensor}' * varies['tensor']}"
                 made = f"{format_amount(choice.time_per_token, 's')} a token, {format_number(rate)} tokens/s{of_each}"
