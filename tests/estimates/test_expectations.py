@@ -297,7 +297,7 @@ def test_an_error_is_not_said_of_what_lies_outside_the_measured() -> None:
     sizes = {"tensor": 4, "context": 4096, "estimate": True}
     inside, outside = (llm("llama-3-70b", on="h200:4", batch=batch, **sizes).expectation for batch in (32, 1))
     assert "; median error " in inside.time_per_token.in_words("a token")
-    said = "; outside what was measured: other batch; inside, the median error of fp8 steps is "
+    said = "; outside the measured batch; inside, median error of fp8 steps "
     assert said in outside.time_per_token.in_words("a token")
 
 

@@ -100,7 +100,7 @@ def test_an_interval_widens_with_each_doubling_outside_the_measured_sizes() -> N
     ratio = inside.high / inside.value
     assert [one.high / one.value / ratio for one in (once, twice)] == pytest.approx([each[1], each[1] ** 2])
     assert any(
-        "extrapolated" in text
+        "outside the sizes that were measured" in text
         for text in Estimator().expect(bound("bf16[64, 131072] @ bf16[131072, 8192]", on="h100")).assumptions
     )
 

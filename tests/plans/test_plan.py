@@ -246,9 +246,9 @@ def test_a_plan_by_floors_says_so_first_and_how_it_does_as_a_library_is_measured
     assert "was not asked for" not in str(easy)
 
 
-def test_what_is_extrapolated_is_said_once() -> None:
+def test_what_lies_outside_the_measured_sizes_is_said_once() -> None:
     found = plan("llama-3-8b", **{**TWO, "price": 2, "estimate": "vllm"})
-    outside = [said for said in found.assumptions if "extrapolated" in said]
+    outside = [said for said in found.assumptions if "outside the sizes" in said]
     assert len(outside) == 1
     assert "lm_head" in outside[0]
 

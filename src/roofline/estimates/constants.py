@@ -30,7 +30,7 @@ from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_percent, format_quantity, in_a_row
 from roofline.signatures import check_methods, takes
 from roofline.sizes import array_of, is_number
 
@@ -87,25 +87,25 @@ def kernel_in_words(kernel: str, path: str = "") -> str:
 
 
 def error_told(error: float | None, outside: Sequence[str], of: str = "", stand_in: Sequence[str] = ()) -> str:
-    """How far estimates of a kind were off, and whether this one lies outside what was measured.
+    """What was not measured of this one, its format and then its sizes, and how far estimates of the kind were off.
 
     ``stand_in`` are the format that was measured and the format that it stands for.
 
     >>> error_told(0.044, ()), error_told(0.044, ("batch",))
-    ('; median error 4.4%', '; outside what was measured: other batch; inside, the median error is 4.4%')
-    >>> error_told(0.03, (), "", ("fp8", "bf16"))
-    '; median error of fp8 steps 3%, none was measured for bf16'
+    ('; median error 4.4%', '; outside the measured batch; inside, median error 4.4%')
+    >>> error_told(0.03, ("kernels",), "", ("fp8", "bf16"))
+    '; none was measured for bf16; outside the measured number of kernels; inside, median error of fp8 steps 3%'
     >>> error_told(0.03, (), " of its main kernel", ("bf16", "fp8"))
-    '; median error of its main kernel in bf16 3%, none was measured for fp8'
+    '; none was measured for fp8; median error of its main kernel in bf16 3%'
     """
     if error is None:
         return ""
     if stand_in:
         of = f"{of} in {stand_in[0]}" if of else f" of {stand_in[0]} steps"
-    shown = format_percent(error) + (f", none was measured for {stand_in[1]}" if stand_in else "")
+    missing = f"; none was measured for {stand_in[1]}" if stand_in else ""
     if outside:
-        return f"; outside what was measured: other {in_words(outside)}; inside, the median error{of} is {shown}"
-    return f"; median error{of} {shown}"
+        missing += f"; outside the measured {in_a_row([in_words([name]) for name in outside])}; inside,"
+    return f"{missing}{'' if outside else ';'} median error{of} {format_percent(error)}"
 
 
 #: What is said of an interval of a format that no run was measured in.

@@ -417,7 +417,7 @@ def assumptions_of(expected: Sequence[Expectation]) -> tuple[Assumption, ...]:
     outside = dict.fromkeys(one.run.name for _, one in kernels if one.extrapolated)
     if outside:
         names = ", ".join(outside)
-        said[f"expected: extrapolated, outside the sizes that were measured, with a wider interval: {names}"] = None
+        said[f"expected: outside the sizes that were measured, with a wider interval: {names}"] = None
     return tuple(Assumption("estimate", text) for text in said)
 
 

@@ -383,7 +383,7 @@ def _said(shapes: ServedShapes, token: StepEstimate | None, counts_prefills: boo
     if token is not None and token.source.transferred_from:
         said.append(f"served: steps by constants of {token.basis}, {token.source.transferred_from}")
     if token is not None and token.extrapolated:
-        said.append(f"served: extrapolated, measured at other {in_words(token.extrapolated)}")
+        said.append(f"served: measured at other {in_words(token.extrapolated)}, so the interval is wider")
     return tuple(Assumption("estimate", text) for text in said)
 
 
