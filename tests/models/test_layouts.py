@@ -249,7 +249,7 @@ def test_a_table_of_batches_says_where_it_flips(capsys: Capture) -> None:
     flips = (
         "compute-bound at no batch: keys and values grow with it, 4 FLOP/B in attention against a ridge of 424 FLOP/B"
     )
-    flips += "; the matrices alone from 230"
+    flips += "; the matrices alone from batch 230"
     assert flips in " ".join(run(capsys, *words, "64").split())
     table = run(capsys, *words, "1:1024:*2")
     assert flips in " ".join(table.split())

@@ -919,7 +919,7 @@ def test_a_limit_of_the_network_is_said_of_the_layout_that_it_is_worked_out_for(
     alone = llm("deepseek-v3", on="h200:8", tensor=8, batch=1024, context=1000)
     assert "the network does not bind up to tensor 128" in " ".join(str(alone).split())
     copies = " ".join(str(llm("llama-3-70b", on="h100:8")).split())
-    assert "matrices alone from 2,361 in all, 296 on each copy" in copies
+    assert "matrices alone from batch 2,361 in all, 296 on each copy" in copies
 
 
 def test_a_limit_of_decoding_is_one_on_what_is_priced(capsys: pytest.CaptureFixture[str]) -> None:

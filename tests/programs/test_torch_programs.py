@@ -488,6 +488,27 @@ def test_rows_under_a_module_add_up_to_it(on):
     assert [row.cells[0] for row in table.rows].count("its own operations") == 1
 
 
+class Attends(nn.Module):
+    """A projection, attention and a residual in one forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return x + self.out(nn.functional.scaled_dot_product_attention(x, x, x))
+
+
+def test_attention_that_a_module_computes_itself_has_a_row_of_its_own():
+    program = trace(Attends(), torch.empty(8, 4, 128, 64))
+    [table] = [each for each in program.sections() if getattr(each, "name", "") == "modules"]
+    flops = {str(row.cells[0]): next(c.value for c in row.cells if isinstance(c, Amount) and c.unit == "FLOP")
+             for row in table.rows if row.cells[0] != "its own operations"}  # fmt: skip
+    assert flops["its own attention"] == 4 * 8 * 4 * 128 * 128 * 64  # two products for each of 8 x 4 heads
+    assert "its own operations" in [row.cells[0] for row in table.rows]
+    assert flops["Attends"] == flops["its own attention"] + flops["out"]
+
+
 def test_views_alone_and_a_module_without_others_have_no_row_of_their_own():
     program = trace(nn.Sequential(nn.Flatten(0, 1), nn.Linear(32, 8)), torch.empty(2, 16, 32))
     assert "its own operations" not in str(program)

@@ -34,8 +34,8 @@ GAP = 4
 
 _NO_ROOFS: Mapping[str, Bound] = MappingProxyType({})
 
-#: The row under a module for the operations of its own ``forward``, beside those of the modules in it.
-OWN_OPERATIONS = "its own operations"
+#: The rows under a module for its own ``forward``, beside the modules in it: attention, and all other operations.
+OWN_ATTENTION, OWN_OPERATIONS = "its own attention", "its own operations"
 
 #: Places in a program that a row names.
 MOST_PLACES = 3
@@ -57,7 +57,8 @@ def module_table(
     """
     timed = {who: _sums(ops, weights, roof) for who, roof in roofs.items() if not is_symbol(roof.op_by_op)}
     sums = next(iter(timed.values())) if timed else _sums(ops, weights, next(iter(roofs.values()), None))
-    sums = {path: module for path, module in sums.items() if not path.endswith(OWN_OPERATIONS) or module.costs}
+    own = OWN_ATTENTION, OWN_OPERATIONS
+    sums = {path: module for path, module in sums.items() if not path.endswith(own) or module.costs}
     alike = _alike(sums, modules)
     whole = sums[""].flops if sums else 0
     is_open = is_symbol(whole)
@@ -319,7 +320,8 @@ def parameters_of(op: Op, weights: Mapping[str, Size]) -> dict[str, Size]:
 
 def _paths(op: Op, parents: Collection[str]) -> list[str]:
     """The modules that an operation is in, the program first; last the row of its own of one that has others in it."""
-    own = f"{op.where}.{OWN_OPERATIONS}" if op.where else OWN_OPERATIONS
+    word = OWN_ATTENTION if op.kind == "attention" else OWN_OPERATIONS
+    own = f"{op.where}.{word}" if op.where else word
     return [*modules_above(op.where), *[own] * (op.where in parents)]
 
 

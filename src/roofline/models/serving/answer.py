@@ -589,7 +589,7 @@ class Serving(Comparable):
             alone += f": {link} takes longer than they do" if link else ""
         else:
             each = f" in all, {ceil_div(flips['matrices'], copies):,} on each copy" if copies > 1 else ""
-            alone = f"from {flips['matrices']:,}{each}"
+            alone = f"from batch {flips['matrices']:,}{each}"
         memory, full = "", None if is_array(self._phase.lower) else self.full_from()
         if full and self.memory.fits is True:
             decoding = replace(self, prefill=None).full_from() or full
