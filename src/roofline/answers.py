@@ -156,7 +156,7 @@ class Answer(ABC):
         ``attrs["units"]`` has the units. The columns of operations are the same in every answer. ``"facts"`` is the
         answer in one row, as one of several side by side: its times, what was expected and measured, rates and memory.
         A column of figures without any holds NaN, as do times of which the machine has no rate for a part: the column
-        ``incomplete`` of facts, and ``attrs["incomplete"]`` of every frame, say for what.
+        ``incomplete`` of facts, there where any is, and ``attrs["incomplete"]`` of every frame, say for what.
 
         >>> from roofline import bound
         >>> answer = bound("bf16[64, 8192] * bf16[8192, 8192]", on="h100")

@@ -828,13 +828,14 @@ class SideBySide(Answer):
         return plain_table(self._facts_as_data())
 
     def _facts_as_data(self) -> Table:
-        """A row an answer and a column a fact, whether it ``fits``, what is ``incomplete``; NaN: no such figure."""
+        """A row an answer, a column a fact, whether it ``fits``, and what is ``incomplete``; NaN: no such figure."""
         cells = {**self.works_as_data(), **{name: _as_cell(facts) for name, facts in self.facts.items()}}
         known = [each.needed() is not None and each.needed().fits is not None for each in self.answers]
         fits = [here if is_known or not here else None for here, is_known in zip(self.fitting, known, strict=True)]
         if any(each is not None for each in fits):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
-        cells["incomplete"] = ["; ".join(gaps) if self.incomplete else None for gaps in self._gaps]
+        if self.incomplete:
+            cells["incomplete"] = ["; ".join(gaps) for gaps in self._gaps]
         columns = [Column("on"), *(Column(name, meaning=_as_data(name)) for name in cells)]
         return Table(columns, list(map(Row, zip(self.machines, *cells.values(), strict=True))), "facts")
 
