@@ -480,7 +480,7 @@ WRONG = [
         ["--tpot", "9ms", "--prompt", "9", "--batch", "1:64"],
         "--tpot chooses among steps of decoding, and --prompt asks for prefill; leave --prompt out: --context is what",
     ),
-    (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of a prompt and of an answer"),
+    (["--prompt", "9", "--prefill-on", "h100"], "--prefill-on needs --output; tokens of an answer"),
     (["--prompt", "9", "--power", "lots"], "'lots'"),
     (["--prompt", "9", "--price", "-3"], "price is -3"),
     (["--prompt", "9", "--draft", "2", "--accept", "7"], "an acceptance of 7.0 is no probability"),

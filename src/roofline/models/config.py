@@ -403,7 +403,7 @@ MOST_NAMED = 8
 
 def refuse_unknown(asked: Sequence[Any]) -> None:
     """Refuse several names of which more than one is not known: all of them at once, of many the first few."""
-    names = dict.fromkeys(each for each in asked if isinstance(each, str)) if len(asked) > 1 else ()
+    names = dict.fromkeys(each for each in asked if isinstance(each, str) and not _is_line(each))
     unknown = list(islice((each for each in names if _stands_for(each) is None), MOST_NAMED))
     if len(unknown) > 1:
         of_hint: dict[str, list[str]] = {}
@@ -414,6 +414,10 @@ def refuse_unknown(asked: Sequence[Any]) -> None:
         raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{listed}")
 
 
+def _is_line(text: str) -> bool:
+    return "[" in text and "]" in text
+
+
 def _missing(text: str, *, listed: str = _LISTED) -> InputError:
     if len(text) > LONGEST_NAME:
         return InputError(f"no model {quoted(text)}", hint=_NOT_SHIPPED)
@@ -421,7 +425,7 @@ def _missing(text: str, *, listed: str = _LISTED) -> InputError:
         stem = os.path.basename(text).removesuffix(".json").lower()
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
-    if "[" in text and "]" in text:
+    if _is_line(text):
         return InputError(
             f"{quoted(text)} is a line, not a model", hint="a sweep is of one line, or of models: 'gpt2,qwen3-8b'"
         )
