@@ -170,7 +170,7 @@ def test_an_encoder_alone_is_read_as_one() -> None:
     umt5 = load({"model_type": "umt5", "vocab_size": 256384, **xxl, "architectures": ["UMT5EncoderModel"]})
     assert (t5.parameters, umt5.parameters) == (4_762_310_656, 5_680_910_336)
     alone = load({**small("t5"), "architectures": ["T5EncoderModel"]})
-    assert load({**small("t5"), "architectures": "a text on 'T5EncoderModel'"}).head  # no list of classes
+    assert load({**small("t5"), "architectures": "a text on 'T5EncoderModel'"}).head
     of_a_layer = 4 * 32 * 64 + 2 * 32 * 40
     flops = 2 * BATCH * PROMPT * 2 * of_a_layer + 2 * BATCH * 4 * PROMPT**2 * 2 * 2 * 16
     assert products(prefill(alone, batch=BATCH, prompt=PROMPT)) == flops
