@@ -77,6 +77,19 @@ def test_an_answer_beyond_what_the_model_was_trained_on() -> None:
         generation("llama-2-7b", on="a100", prompt=10, output=10, batch=[1, 2])  # type: ignore[arg-type]
 
 
+def test_answers_and_contexts_beyond_what_the_model_was_trained_on_are_said_in_every_answer() -> None:
+    ask = roofline.llm
+    says = "sequences of 4,500 tokens are longer than the 4,096 that llama-2-7b was trained on"
+    for on in ("h100", "h100,h200"):
+        assert says in " ".join(str(ask("llama-2-7b", on=on, prompt=4000, output=500)).split())
+        assert "longer than" not in str(ask("llama-2-7b", on=on, prompt=4000, output=96))
+    beside = " ".join(str(ask("llama-2-7b", on="h100,h200", context=2000, fit=True)).split())
+    assert "of the longest context: the model was trained on 4,096" in beside
+    short = str(ask("llama-3-8b", on="a100-40gb", batch=16, fit=True))
+    assert short.startswith("llama-3-8b (Meta-Llama-3.1-8B)  in memories of")
+    assert "was trained on" not in short
+
+
 # ---- speculative decoding
 
 

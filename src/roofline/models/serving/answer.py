@@ -447,8 +447,10 @@ class Serving(Comparable):
 
     def assumed(self) -> list[str]:
         """What both phases assume, and beside others why not fewer chips."""
-        fewer = self.further["fewest"].fewer if "fewest" in self.further else ""
-        return [*self.assumptions, *[fewer] * bool(fewer)]
+        fewest = self.further.get("fewest")
+        longest = fewest and fewest.longest and fewest.longest.beyond_training
+        said = [fewest and fewest.fewer, longest and f"of the longest context: {longest}"]
+        return [*self.assumptions, *filter(None, said)]
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -319,9 +319,14 @@ class LongestContext:
             return f"the context of {of} has no limit in memory {where}: what is kept does not grow with it"
         if not self.context:
             return f"no context of {of} fits {where}"
-        beyond = self.trained is not None and self.context >= self.trained
-        less = f"; {self.named} was trained on {self.trained:,}" if beyond else ""
+        less = f"; {self.beyond_training}" if self.beyond_training else ""
         return f"longest context of {of} {where}: {self.context:,} tokens{' each' * (self.batch > 1)}{less}"
+
+    @property
+    def beyond_training(self) -> str:
+        """What the model was trained on, where that is less; else nothing."""
+        beyond = self.trained is not None and self.context is not None and self.context >= self.trained
+        return f"{self.named} was trained on {self.trained:,}" if beyond else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Every fact under its name."""

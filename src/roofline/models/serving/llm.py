@@ -35,7 +35,7 @@ from roofline.models.serving.served_model import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes
-from roofline.sizes import Size, array_of, check, common_shape, is_array, is_one, is_zero
+from roofline.sizes import Size, array_of, check, common_shape, is_array, is_number, is_one, is_zero
 from roofline.statements import Assumption
 
 if TYPE_CHECKING:
@@ -489,6 +489,8 @@ def _answered(
         said = f"a context of {asked.model.usual_length:,} tokens, as neither a prompt nor a context was given"
         lines = (Assumption("model", said), *found.decode.assumptions)
         found = replace(found, decode=replace(found.decode, assumptions=lines))
+    if found.decode is not None and (longer := _beyond_training(asked)):
+        found = replace(found, decode=replace(found.decode, assumptions=(*found.decode.assumptions, *longer)))
     found = replace(found, worked_out=tuple(further_answers(asked, found)))
     if not is_front:
         return found
@@ -496,6 +498,14 @@ def _answered(
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
     flips = tuple(found.where_it_flips())
     return replace(found, front=replace(_front(asked, tpot), flips=flips, again=again, **each))
+
+
+def _beyond_training(asked: ServingQuestion) -> list[Assumption]:
+    """That answers end beyond the length that the model was trained on, where their prompts do not."""
+    prompt, output, trained = asked.sizes["prompt"], asked.wanted["output"], asked.model.context
+    if trained is None or not (is_number(prompt) and is_number(output)) or not prompt <= trained < prompt + output:
+        return []
+    return [Assumption("model", line) for line in asked.model.beyond_training(prompt + output)]
 
 
 def _at_batches(asked: ServingQuestion, answered: Callable[[ServingQuestion], Serving], batches: Any) -> Serving:
