@@ -51,6 +51,13 @@ def test_a_program_says_in_one_sentence_the_times_that_fusing_gives() -> None:
         assert "as eager kernels do" not in str(fused) + str(minimal)
         assert "policy='each-op,fused,minimal' compares" in said
         assert "compares" not in str(fused)
+    beside, policies = (
+        " ".join(str(roofline.trace(layers, "bf16[64, 1024]", **more)).partition("at worst")[0].split())
+        for more in ({"on": ["a100", "h100"]}, {"on": "a100", "policy": "each-op,fused"})
+    )
+    alone = roofline.trace(layers, "bf16[64, 1024]", on="h100", policy="fused")
+    assert f"h100: fused {format_quantity(float(alone.lower), 's')}, {alone.kind}" in beside
+    assert "as eager kernels do" not in policies
 
 
 def test_attention_that_is_written_out_says_what_one_kernel_gains() -> None:

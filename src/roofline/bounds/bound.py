@@ -606,7 +606,7 @@ class Bound(Measurable, Comparable):
         if not self.is_rate_only:
             yield from (_resources(self), BLANK)
         first, *others = bounds_in_words(self)
-        yield Sentences([first, *(unfused_in_words(self) if self.question is None else ()), *others])
+        yield Sentences([first, *(unfused_in_words({"": self}) if self.question is None else ()), *others])
         if in_full or len(self.ops) > 1:
             yield from (BLANK, *_operations(self, in_full))
         if self.question is None and is_number(self.op_by_op):
@@ -1131,11 +1131,12 @@ def fused_at_best(answer: Bound) -> str:
     return "; ".join(said)
 
 
-def unfused_in_words(answer: Bound) -> list[str]:
-    """What a time at best takes for granted of memory, where a compiler that fuses kernels may be below it."""
-    fused = fused_at_best(answer)
-    eager = "that is with every operation's reads and writes in memory, as eager kernels do; a compiler that fuses them"
-    return [f"{eager} (jax.jit, torch.compile) may take less: {fused}"] if fused else []
+def unfused_in_words(answers: Mapping[str, Bound]) -> list[str]:
+    """What times at best take for granted of memory, where a compiler that fuses kernels may be below one of them."""
+    fused = {who: fused_at_best(answer) for who, answer in answers.items()}
+    told = "; ".join(f"{who}: {times}".removeprefix(": ") for who, times in fused.items() if times)
+    eager = "at best has every operation's reads and writes in memory, as eager kernels do; a compiler that fuses them"
+    return [f"{eager} (jax.jit, torch.compile) may take less: {told}"] if told else []
 
 
 def operations_as_data(steps: Mapping[str, Bound]) -> Table | None:

@@ -39,7 +39,7 @@ from roofline.answers import (
     plain_data,
     plain_table,
 )
-from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place
+from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place, unfused_in_words
 from roofline.bounds.cost import BY_FORM
 from roofline.bounds.differences import resource_facts, why_slower, why_slower_in_turn
 from roofline.errors import InputError, suggest
@@ -403,6 +403,7 @@ class SideBySide(Answer):
         alone = {answer.weights_alone() for answer in self.answers}
         verdicts += alone if len(alone) == 1 and "" not in alone else []
         verdicts += self._unlike() if ranks else []
+        verdicts += self._unfused() if ranks else []
         if verdicts:
             yield Sentences(verdicts)
         yield from self.timed_in_part()
@@ -422,6 +423,12 @@ class SideBySide(Answer):
             yield from self.operation_sections()
         yield BLANK
         yield from self.assumption_sections(("fit", "alike"))
+
+    def _unfused(self) -> list[str]:
+        """What the times of one traced program take for granted of memory; nothing beside other byte policies."""
+        policies = {answer.request.get("policy", "each-op") for answer in self.answers} if self.program else set()
+        found = dict(zip(self.names, self.answers, strict=True))
+        return unfused_in_words(dict([*found.items()][:FEW])) if len(policies) == 1 else []
 
     def _unlike(self) -> Iterator[str]:
         """What differs between answers because it was chosen for some of them so that these fit."""

@@ -149,7 +149,7 @@ def time_at_best(answer: Bound) -> Iterator[Section]:
         yield from (BLANK, *([] if answer.footprint is None else answer.footprint.misfit()))
         at, gaps = ("at least", f"; {missing_in_words(answer.incomplete)}") if answer.incomplete else ("at best", "")
         time = f"{at} {format_amount(answer.lower, 's')}, {answer.kind} ({answer.bound_by})"
-        yield Sentences([f"{time}, on {answer.target}{gaps}", *unfused_in_words(answer)])
+        yield Sentences([f"{time}, on {answer.target}{gaps}", *unfused_in_words({"": answer})])
         yield from _expected(answer)
 
 
