@@ -114,7 +114,7 @@ def test_a_sweep_says_what_it_is_of_and_its_csv_what_is_the_same_in_all_rows(tmp
     words = ["sweep", "llama-3-8b", "--on", "h200:2", "--batch", "1,512", "--context", "8000", "--kv", "fp8"]
     assert main(words) == 0
     shown = capsys.readouterr().out
-    assert shown.splitlines()[0] == "llama-3-8b decode  on 2 x NVIDIA H200 SXM, kv fp8"
+    assert shown.splitlines()[0] == "llama-3-8b (Meta-Llama-3.1-8B) decode  on 2 x NVIDIA H200 SXM, kv fp8"
     assert "assumes  2 copies, each with its part of the batch" in shown
     assert main([*words, "-o", str(tmp_path / "x.csv")]) == 0
     rows = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))

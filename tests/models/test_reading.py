@@ -400,3 +400,20 @@ def test_of_many_unknown_models_the_first_are_named() -> None:
 def test_a_word_for_inputs_names_the_argument() -> None:
     with pytest.raises(InputError, match="there is no argument 'input'; did you mean 'inputs'"):
         roofline.trace(lambda x: x, input="bf16[8, 8]", on="h100")
+
+
+def test_titles_say_whose_configuration_stands_under_the_name_of_another_release() -> None:
+    found = {name: load(name).checkpoint for name in names()}
+    other = {name: checkpoint for name, checkpoint in found.items() if checkpoint}
+    sizes = {f"llama-3-{size.lower()}": f"Meta-Llama-3.1-{size}" for size in ("8B", "70B", "405B")}
+    same = {"llama-3.3-70b": "Meta-Llama-3.1-70B", "mistral-7b-v0.3": "Mistral-7B-Instruct-v0.3"}
+    assert other == {**sizes, **same}
+    asked = {"on": "h100:8", "tensor": 8, "context": 2048}
+    for found_of in (
+        roofline.llm("llama-3-70b", **asked),
+        roofline.llm("llama-3-70b", batch=[1, 2], front=True, **asked),
+        roofline.llm("llama-3-70b", on="h100", fit=True),
+        roofline.train("llama-3-70b", on="h100:64", batch_tokens="1M"),
+        roofline.sweep("llama-3-70b", batch=[1, 2], **asked),
+    ):
+        assert str(found_of).startswith("llama-3-70b (Meta-Llama-3.1-70B)")

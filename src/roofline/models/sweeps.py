@@ -313,7 +313,8 @@ class StepSweep(Columns):
     def about(self) -> Headline:
         """The model and the phase, and what is the same in all rows."""
         where = self.same_in_all
-        return Headline(self.subject, f"on {where}" if "on" in self._asked_in_all else where)
+        named = f"{', '.join(model.named for model in self.models)} {self.phase}"
+        return Headline(named, f"on {where}" if "on" in self._asked_in_all else where)
 
     def remarks(self) -> list[tuple[str, str]]:
         """The cheapest row, the fastest choice at each size; what is assumed of formats, copies and the model."""

@@ -190,7 +190,7 @@ class TokenBudget(Comparable):
         lines += [("or", said) for said in _with_attention(self)]
         assumed = [*self.assumed(), *price_source(self.machine, self.price, self.asked_price)]
         lines.append(("assumes", "; ".join(assumed)))
-        subject = f"{format_count(int(self.tokens))} tokens for {self.model.name}"
+        subject = f"{format_count(int(self.tokens))} tokens for {self.model.named}"
         return word_pairs(subject, self.machine.name, lines)
 
     def one_line(self) -> str:
