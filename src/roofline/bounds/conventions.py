@@ -132,8 +132,8 @@ class Conventions:
 
     policy: str = _convention("", "Which bytes count: {policies}; a list compares.", "work", metavar="POLICY[,…]")
     tile: Tile | None = _convention(
-        None, "Contractions load their operands again for every tile.", "work", form="tile", metavar="BM,BN,BK",
-        check=_tile,
+        None, "Contractions load operands again for every tile: rows, columns, depth.", "work", form="tile",
+        metavar="BM,BN,BK", check=_tile,
     )  # fmt: skip
     exact: bool = _convention(False, "Count 2D-1 rather than 2D FLOPs for a sum over D.", "work", form="flag")
     count_padding: bool = _convention(
