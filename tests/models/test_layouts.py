@@ -139,7 +139,7 @@ def test_several_machines_on_the_fewest_chips_each(capsys: Capture) -> None:
     words = ("llm", "llama-3-70b", "--on", ",".join(on), "--batch", "32", "--context", "8k", "--fit")
     text = " ".join(run(capsys, *words, "--price", ",".join(map(str, prices))).split())
     part, timed = sorted(costs)[:2]  # no hop of mi300x's links has a latency
-    hop = r"mi300x is the cheapest unless a hop there takes over [\d.]+ µs .by direct, [0-9]+ hops."
+    hop = r"mi300x is the cheapest unless a hop there takes over [\d.]+ µs .then by direct, in [0-9]+ hops."
     said = re.search(f"{hop}: (.*?) of b200", text)
     assert said
     assert said[1] == f"≥ ${part:.4g} against ${timed:.4g} a million output tokens"
