@@ -914,7 +914,7 @@ def test_what_looks_like_a_number_and_is_none_is_refused(value: Any) -> None:
 
 def test_a_frame_is_no_tile_and_a_form_no_function() -> None:
     frame = pytest.importorskip("pandas").DataFrame({"B": [8]})
-    with pytest.raises(InputError, match="tile is B 0 8, and takes three sizes"):
+    with pytest.raises(InputError, match=r"a tile is three sizes, not +B 0 +8; bm, bn, bk"):
         roofline.sweep("llama-2-7b", on="h100", batch=[8, 16], context=64, tile=frame)
     form: Any = sympy.Lambda(sympy.Symbol("x"), 1)
     with pytest.raises(InputError, match="and takes a function of 2 arguments"):

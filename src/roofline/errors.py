@@ -252,7 +252,7 @@ def quoted(value: Any) -> str:
     "'abababababababababababababa…abababababababababababababab'"
     """
     try:
-        return _VALUES.repr(value)
+        return " ".join(_VALUES.repr(value).splitlines())
     except ValueError:  # Python writes no number of thousands of digits
         return "a number of too many digits"
     except Exception:  # of a value whose own methods raise what they like

@@ -235,7 +235,7 @@ def test_times_and_costs_by_a_stated_overlap_are_no_floors_side_by_side(capsys: 
     line = ["llm", "llama-3-8b", "--batch", "16", "--prompt", "2k", "--output", "500", "--price", "2", "--on"]
     assert main([*line, "h100,h200", "--overlap", "0.5"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "h200 has the lowest estimate; h100 comes next" in shown
+    assert "h200 has the lowest estimate of whole answers; h100 comes next" in shown
     assert "a million answers, by the stated overlap and overhead ($0.008" in shown
     for row in ("whole answers, estimated", "their tokens/s, estimated", "$ a million answers, estimated"):
         assert f" {row} " in shown

@@ -496,7 +496,7 @@ def test_a_measured_machine_makes_its_own_constants(here: str, tmp_path: Path) -
     """The made-up library takes a call and the FLOPs at its best rate; large products are expected so."""
     mine = tmp_path / "mine.toml"
     words = [here, "--on", f"{here}#this", "-o", str(mine), "--json"]
-    data = json.loads(CliRunner().invoke(calibrate_command, words, catch_exceptions=False).output)
+    data = json.loads(CliRunner().invoke(calibrate_command, words, catch_exceptions=False).stdout)
     assert [(one["constants"]["kernel"], one["constants"]["dtype"]) for one in data["fitted"]] == [
         ("contraction", "fp32")
     ]

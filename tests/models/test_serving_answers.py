@@ -274,7 +274,7 @@ def test_servers_that_do_not_fit_have_no_rates() -> None:
     assert (fits.misfits, "tokens/s" in str(fits)) == ((), True)
     full = disaggregate("deepseek-v3", prefill=eight, decode={"on": "h200:16"}, **asked)
     assert full.misfits == ("DOES NOT FIT: decode needs 673 GB, hbm has 141 GB",)
-    assert "decode needs 673 GB, hbm has 141 GB\n  no rates: a server does not fit its memory\n" in str(full)
+    assert "decode needs 673 GB, hbm has 141 GB\n    no rates: a server does not fit its memory\n" in str(full)
     assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers"))
     with pytest.raises(
         InputError, match="needs prompt= and output=; tokens of a prompt and of an answer, as in prompt="
