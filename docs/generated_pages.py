@@ -320,8 +320,7 @@ def source_pages() -> dict[str, str]:
         text += ["chosen, and all other chips: [](../sources.md). A wrong one:"]
         text += ["[what to do](../../machines.md#a-figure-that-is-wrong).", ""]
         for machine in machines:
-            text += [f"## {_chip_heading(machine)}", "", "| source | taken from it | it also says |", "|---|---|---|"]
-            text += [*_source_rows(machine), "", _verdicts(machine), ""]
+            text += [f"## {_chip_heading(machine)}", "", *_source_table(machine), "", _verdicts(machine), ""]
         found[page] = "\n".join(text) + "\n"
     return {"sources": "\n".join([*lines, "", *_below(found)]) + "\n"} | found
 
@@ -356,8 +355,8 @@ def _verdicts(machine: Machine) -> str:
     return " ".join(lines).replace("_", r"\_")
 
 
-def _source_rows(machine: Machine) -> Iterator[str]:
-    """A row for each source: the figures that are taken from it, and what it says besides."""
+def _source_table(machine: Machine) -> list[str]:
+    """A row for each source: the figures that are taken from it, and what it says besides, where any source does."""
     from roofline.hardware.machine import figure_unit
     from roofline.quantity import format_quantity
 
@@ -375,9 +374,11 @@ def _source_rows(machine: Machine) -> Iterator[str]:
             if other.of == path:
                 said = f"{shown} {format_quantity(other.figure.value, figure_unit(path))}{_not_used(other)}"
                 sources.setdefault(other.figure.source, ([], []))[1].append(said)
+    rows = [["source", "taken from it", "it also says"], ["---"] * 3]
     for source, (taken, besides) in sources.items():
-        place = _PLACE.sub(_linked, _cell(source))
-        yield f"| {place} | {_cell(', '.join(taken))} | {_cell(', '.join(besides))} |"
+        rows.append([_PLACE.sub(_linked, _cell(source)), _cell(", ".join(taken)), _cell(", ".join(besides))])
+    columns = 3 if any(besides for _, besides in sources.values()) else 2
+    return [f"| {' | '.join(row[:columns])} |" for row in rows]
 
 
 def _linked(found: re.Match[str]) -> str:

@@ -575,14 +575,25 @@ def test_the_pages_of_sources_have_every_figure_and_every_conflict():
     of_b200 = pages["sources/nvidia-blackwell"].partition("(b200)\n")[2].partition("\n## ")[0]
     assert "hbm.bandwidth 8 TB/s" in of_b200
     for machine in chips():
-        rows = text.partition(f"({machine.key})\n")[2].partition("\n## ")[0].splitlines()[3:]
-        cells = [row.strip("|").rsplit(" | ", 2) for row in rows if row.startswith("| ")]
-        taken, besides = (", ".join(filter(None, column)) for column in list(zip(*cells, strict=True))[1:])
+        head, _, *rows = text.partition(f"({machine.key})\n\n")[2].partition("\n## ")[0].splitlines()
+        cells = [row.strip("|").rsplit(" | ", head.count(" | ")) for row in rows if row.startswith("| ")]
+        columns = [", ".join(filter(str.strip, column)) for column in list(zip(*cells, strict=True))[1:]]
+        assert all(columns), machine.key  # a column in which nothing stands is left out
+        taken, besides = [*columns, ""][:2]
         parts = (*machine.memories, *machine.links)
         figures = sum(len(unit.peaks) for unit in machine.units) + sum(bool(each.bandwidth) for each in parts)
         assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", taken)) == figures, machine.key
         said = [each.of for each in machine.alternates if f"{each.of} " in taken]
         assert len(re.findall(r"\w\.\w+ [\d.]+ \w+/s", besides)) == len(said), machine.key
+
+
+def test_the_address_of_a_source_is_whole():
+    texts = (path.read_text(encoding="utf-8") for path in Path(catalog.__file__).with_name("catalog").glob("*.toml"))
+    named = [found for text in texts for found in re.findall(r"https?://[^\"\n]*", text)]
+    assert len(named) > 100
+    # what follows an address is a sentence, no further part of the address
+    broken = re.compile(r"https?://\S*\(|https?://\S+ (?!\(|[a-z]+\W? )\S*[./_-]\w")
+    assert [text for text in named if broken.match(text)] == []
 
 
 @pytest.mark.parametrize("name", ["nvlink", "xgmi", "ici", "link"])
