@@ -336,7 +336,8 @@ def groups(records: Sequence[KernelConstants]) -> list[str]:
             kernel = r.kernel.replace("_", " ")
             path = f"{r.dtype} {r.path}".replace("any ", "").strip()
             rows.append((library, kernel, path, f"{error['n_test']:g}", *figures, *baselines))
-        lines += folded(f"{chip}: {len(rows)} group{'s' if len(rows) > 1 else ''}", table(head, rows))
+        where = "any chip" if chip == "any" else chip
+        lines += folded(f"{where}: {len(rows)} group{'s' if len(rows) > 1 else ''}", table(head, rows))
     return lines
 
 
