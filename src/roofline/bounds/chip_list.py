@@ -355,6 +355,9 @@ def _show(value: float | None, unit: str) -> str:
 class ChipList(Answer, list[Machine]):
     """Chips as a list that says a line for each, or stands them side by side where they were named one by one.
 
+    ``beside`` says which. ``dtype`` is the format of the peaks shown, ``order`` the figure that they are ordered by;
+    ``said`` are the chips that a filter could not judge.
+
     >>> large = chips("amd", sort="memory")[:2]
     >>> large, [machine.key for machine in large]
     (<ChipList: 2 chips: mi455x, mi350x>, ['mi455x', 'mi350x'])
@@ -363,6 +366,10 @@ class ChipList(Answer, list[Machine]):
     """
 
     __slots__ = ("beside", "dtype", "order", "said")
+    dtype: str
+    order: str | None
+    beside: bool
+    said: tuple[str, ...]
 
     def __init__(
         self, machines: Iterable[Machine] = (), dtype: str = "bf16", order: str | None = None, *, beside: bool = False,

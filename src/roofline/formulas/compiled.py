@@ -172,10 +172,14 @@ class Compiled:
 class Evaluated(Columns):
     """The columns of a compiled form at some sizes, each worked out once, when it is looked up first.
 
-    ``shape`` is that to which the sizes broadcast; ``invalid`` counts rows that are NaN, by the reason.
+    ``shape`` is that to which the sizes broadcast, ``rows_all`` its number of rows; ``invalid`` counts rows that are
+    NaN, by the reason.
     """
 
     __slots__ = ("_checked", "_cores", "_done", "_given", "function", "rows_all", "shape")
+    function: Compiled
+    shape: tuple[int, ...]
+    rows_all: int
 
     def __init__(
         self, function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...], rows: int, cores: int,

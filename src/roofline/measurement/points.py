@@ -198,9 +198,13 @@ class MeasuredPoints(Answer, list[MeasuredPoint]):
     """Points under the roof of one machine: a list that shows itself as a table.
 
     Where they are of a ``profile`` they are its longest runs, and what has no rule is listed beside them.
+    ``library`` is the one whose kernels are expected, empty where none was asked for.
     """
 
     __slots__ = ("library", "machine", "profile")
+    machine: Machine
+    profile: Profile | None
+    library: str
 
     def __init__(
         self, points: Iterable[MeasuredPoint], machine: Machine, profile: Profile | None = None, library: str = ""
