@@ -463,7 +463,10 @@ def _words_that_stay(entry: nodes.Element) -> list[str]:
 
 
 _BREAKS = re.compile(r"(?<=[._/,=:|])(?=[A-Za-z])|(?<=[a-z])(?=[A-Z][a-z])")
-_CODE = re.compile(r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>', re.DOTALL)
+_CODE = re.compile(
+    r'<code class="(?:[^"]* )?(?:long|xref)\b[^"]*">.*?</code>|<span class="sig-prename\b[^"]*">.*?</span></span>',
+    re.DOTALL,
+)
 
 
 def names_that_break(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

@@ -372,6 +372,17 @@ def test_an_example_in_python_ends_with_its_last_line() -> None:
     assert (tree[0].astext(), tree[0].rawsource) == (">>> 1\n1", ">>> 1\n1")
 
 
+def test_names_of_modules_break_behind_their_dots_alone() -> None:
+    """On a phone a signature's module goes on below between its words, and its name stands whole."""
+    from docs.console_examples import names_that_break
+
+    name = '<span class="sig-name descname"><span class="pre">Plan.best_one</span></span>'
+    module = '<span class="sig-prename descclassname"><span class="pre">roofline.plans.</span></span>'
+    context = {"body": module + name}
+    names_that_break(None, "", "", context, None)
+    assert context["body"] == module.replace("roofline.", "roofline.<wbr>") + name
+
+
 def test_addresses_of_sources_are_links(generated: ModuleType) -> None:
     page = generated.source_pages()["sources/nvidia-hopper"]
     assert "](https://glennklockwood.com/garden/processors/h100)" in page
