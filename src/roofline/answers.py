@@ -319,7 +319,7 @@ class Fact(NamedTuple):
     facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
     of 80%, where these are far fewer; a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
     ``is_usual``: it is left out where all say so. ``form`` is that of the time behind it, and ``dollars_of`` what a
-    million of costs so many dollars.
+    million of costs so many dollars, ``time_of`` what its time is of, where answers hold several steps.
     """
 
     name: str
@@ -335,6 +335,7 @@ class Fact(NamedTuple):
     is_usual: bool = False
     form: str = "lower"
     dollars_of: str = ""
+    time_of: str = ""
 
 
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:

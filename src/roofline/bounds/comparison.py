@@ -598,8 +598,9 @@ class SideBySide(Answer):
     @property
     def _what_ranks(self) -> str:
         """The time that ranks them: the floor, or what a stated form of it is; of what, where steps differ."""
-        form = {"lower": "floor", "estimate": "estimate"}.get(self._said_of(self.headline).form, "time")
-        return f"{form} of {self.headline.removesuffix(' at best')}" if len(self.answers[0].steps()) > 1 else form
+        ranked = self._said_of(self.headline)
+        form = {"lower": "floor", "estimate": "estimate"}.get(ranked.form, "time")
+        return f"{form} of {ranked.time_of}" if ranked.time_of and len(self.answers[0].steps()) > 1 else form
 
     @property
     def _leaders(self) -> tuple[str, ...]:

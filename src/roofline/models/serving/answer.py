@@ -369,14 +369,15 @@ class Serving(Comparable):
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
             at = OF_FORM.get(whole.form, " at best")
-            yield Fact(f"whole answers{at}", whole.total, "s", "less", timed=True, form=whole.form)
+            of = "whole answers"
+            yield Fact(f"{of}{at}", whole.total, "s", "less", timed=True, form=whole.form, time_of=of)
             expected = whole.expectation
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
             yield from expected_facts("whole answers, expected", expected and expected.value, asked)
             yield Fact(f"their tokens/s{at}", whole.tokens_per_second, "token/s", "more", timed=True)
         for name, phase in self.phases.items():
-            each = "a token at best" if name == "decode" else "first tokens at best"
-            yield Fact(each, phase.lower, "s", "less", timed=True)
+            each = "a token" if name == "decode" else "first tokens"
+            yield Fact(f"{each} at best", phase.lower, "s", "less", timed=True, time_of=each)
             yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)
             if phase.measured is not None:
                 yield Fact(f"{name}, measured", phase.measured, "s", "less")
