@@ -297,6 +297,8 @@ def format_quantity(value: Any, unit: str, digits: int = 3) -> str:
     ('0 s', '1 MB', '5 µs')
     >>> format_quantity(9000, "s"), format_quantity(1.234e40, "FLOP"), format_quantity(3.5, "USD/h")
     ('2.5 h', '1.23e+40 FLOP', '$3.50/h')
+    >>> format_quantity(1, "hops"), format_quantity(7, "hops")
+    ('1 hop', '7 hops')
     """
     number = _finite(value)
     if number is None:
@@ -311,7 +313,7 @@ def format_quantity(value: Any, unit: str, digits: int = 3) -> str:
         return f"{_significant(number, digits)} {unit}".rstrip()
     if unit == "s":
         return _format_time(number, digits)
-    return _with_prefix(number, unit, digits, _DECIMAL)
+    return _with_prefix(number, "hop" if (number, unit) == (1, "hops") else unit, digits, _DECIMAL)
 
 
 def _format_time(number: float, digits: int) -> str:

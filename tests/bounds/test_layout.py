@@ -16,6 +16,7 @@ def test_tiles_pad_an_array() -> None:
     """The example of XLA's own page on tiled layouts: 3 x 5 in tiles of 2 x 2 takes 4 x 6."""
     found = layout("f32[3,5]{1,0:T(2,2)}")
     assert (found.elements, found.tiled_elements, found.bytes, found.global_bytes) == (15, 24, 96, 60)
+    assert str(found).startswith("f32[3,5]{1,0:T(2,2)}  on one chip\n")
 
 
 def test_no_padding_where_tiles_divide() -> None:

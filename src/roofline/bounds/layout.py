@@ -174,7 +174,8 @@ class TensorLayout(Comparable):
             over = ", ".join(self.layout.unreduced)
             lines.append(("partial sums", f"{_count(self.partial)} of every element, over {over}"))
         mesh = ",".join(f"{axis}={'[…]' if is_array(size) else size}" for axis, size in self.mesh.items())
-        return word_pairs(self.text, f"mesh {mesh}", [*lines, *named("assumes", self.assumptions)])
+        where = f"mesh {mesh}" if mesh else "one chip"
+        return word_pairs(self.text, where, [*lines, *named("assumes", self.assumptions)])
 
     def one_line(self) -> str:
         """What each chip holds, and all chips together."""
