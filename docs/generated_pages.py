@@ -209,7 +209,7 @@ def json_pages() -> dict[str, str]:
     found = {}
     for page, (title, held) in JSON_PAGES.items():
         text = [f"# JSON: {title}", "", f"*For whoever reads the JSON of {title} by a program.* What the signs mean"]
-        text += ["says [](../json.md).", ""]
+        text += ["stands on the page [](../json.md).", ""]
         for name in (f"roofline/{each}/1" for each in held):
             part = schemas[name]
             lines.append(f"| {part['says']} | [`{name}`](json/{page}.md#{_anchor(name)}) |")
@@ -220,7 +220,7 @@ def json_pages() -> dict[str, str]:
                 text += [f"{part['says'].rstrip('.')}.", "", *_key_table(part, page, home)]
         found[f"json/{page}"] = text + _parts(page, home)
     found["json/shared"] = ["# JSON: parts of several answers", "", "*For whoever follows a key to what is inside it.*"]
-    found["json/shared"] += ["What the signs mean says [](../json.md).", "", *_parts("shared", home)]
+    found["json/shared"] += ["What the signs mean stands on the page [](../json.md).", "", *_parts("shared", home)]
     found["json"] = [*lines, "", *_below(found)]
     return {name: "\n".join(text) + "\n" for name, text in found.items()}
 
