@@ -95,6 +95,12 @@ window.faults = () => {
     const ratio = contrast(e, behind(e));
     if (ratio < (isLarge ? 3 : 4.5)) say("too little contrast", e, `${ratio.toFixed(2)} ${said}`);
     if (size < 10.9) say("small letters", e, `${size.toFixed(1)} px ${said}`);
+    for (const word of e.closest("dt, td code") ? text.data.matchAll(/[A-Za-z]{2,}/g) : []) {
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const [first, ...more] = range.getClientRects();
+      if (more.some((box) => box.top > first.top + 2)) say("a word cut between its letters", e, word[0]);
+    }
     range.selectNodeContents(text);
     const isFixed = upwards(e).some((x) => ["fixed", "sticky"].includes(style(x).position));
     const frames = upwards(e).filter((x) => style(x).overflowY !== "visible").map((x) => x.getBoundingClientRect());

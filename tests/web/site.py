@@ -1,8 +1,9 @@
 """Every page of the built documentation held against what a reader needs: ``python -m tests.web.site FOLDER [PAGE …]``.
 
 Each page is opened at five widths in both themes. A line for each fault: a page that scrolls sideways, what is cut or
-lies over other text, text with too little contrast, small letters, targets too close for a finger, a picture without
-words, a link to nowhere, a name given twice, a heading that skips a level. A fault at several sizes is one line.
+lies over other text, a name cut between its letters, text with too little contrast, small letters, targets too close
+for a finger, a picture without words, a link to nowhere, a name given twice, a heading that skips a level. A fault at
+several sizes is one line.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ FAULTS = {
     "scrolls sideways": "<div style='overflow: auto'><div style='width: 900px'>wide</div></div>",
     "cut": "<div style='overflow: hidden; white-space: nowrap'>" + "words " * 99 + "</div>",
     "too little contrast": "<p style='color: #aaa'>faint</p>",
+    "a word cut between its letters": "<dl><dt style='width: 3em; overflow-wrap: anywhere'>a.disaggregation</dt></dl>",
     "small letters": "<p style='font-size: 9px'>small</p>",
     "lies over other text": "<p>one</p><p style='margin-top: -34px'>two</p>",
     "too close for a finger": "<a href='#a'>a</a><br><a href='#b'>b</a>",
@@ -27,6 +28,7 @@ FAULTS = {
     "a link without words": "<a href='#a'></a>",
 }
 FINE = """<h2>b</h2><p id="a">A sentence with <a href="#a">a link</a> in it, and <button>a button</button>.</p>
+<dl><dt style="width: 4em; overflow-wrap: anywhere">two words.<wbr>serving</dt></dl>
 <div style="overflow: auto; color: #fff; background: #333">light on dark</div>
 <div style="position: fixed; left: -300px; width: 200px">a drawer beside the window</div>"""
 
