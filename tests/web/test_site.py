@@ -79,3 +79,17 @@ def test_an_option_of_a_table_stands_on_one_line(tab: Tab) -> None:
         tab.page.set_content(body)
         lines = "new Set([...document.querySelector('td code').getClientRects()].map((box) => box.top)).size"
         assert tab.page.evaluate(lines) == 1
+
+
+def test_words_of_a_table_stand_whole_on_the_smallest_phone(tab: Tab) -> None:
+    """Where its columns have room for them; the long sentences of one take none from the others."""
+    css = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
+    row = f"<tr><td><code>assumptions[]</code></td><td>algorithms</td><td>{'words ' * 99}</td></tr>"
+    head = "<tr><th>key</th><th>unit</th><th>what it is</th></tr>"
+    table = f'<table class="whole-words docutils">{head}{row}</table>'
+    tab.page.set_content(f'<style>{css}</style><article><div class="table-wrapper">{table}</div></article>')
+    tab.page.add_script_tag(path=FINDER)
+    for width in (320, 360):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        faults = {fault for fault, *_ in tab.page.evaluate("faults()")}
+        assert not {"a word cut between its letters", "scrolls sideways"} & faults
