@@ -238,7 +238,7 @@ class ServerTimes:
         return np.minimum(step, self.step + self.stall / self.chunks) if self.chunks else step
 
     def chain(self, rate: float) -> BirthDeathChain:
-        """The chain of sequences that decode: in time where prompts go beside, in time left where they stop it."""
+        """The chain of sequences that decode, in the time that prompts leave to decode where they stop it."""
         n = np.arange(1, self.most + 1)
         if self.chunks or self.apart:
             steps = self.prolonged(rate)[1:].copy()

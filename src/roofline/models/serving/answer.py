@@ -76,7 +76,7 @@ class FurtherAnswer:
     again: Callable[[Any], FurtherAnswer] | None = None
 
     def expected(self, found: Serving) -> FurtherAnswer:
-        """It by what to expect of the step, where that is known and it follows from it."""
+        """The same worked out of the step's expected time, where it follows from it and that time is known."""
         return self.again(found) if self.again is not None and found.is_expected else self
 
 
