@@ -108,7 +108,7 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     assert f"256 tokens to prompts of 64, batch 8: {format_quantity(whole.total, 's')}, the first token" in said
     modules = tab.text("section[aria-label='Time by module']")
     assert f"which is one operation after the other. At best {format_quantity(least, 's')}" in modules
-    assert "weights are most of it below batch = 52, keys and values from there on" in tab.text(".answer")
+    assert "mostly weights below batch = 52, mostly keys and values from there on" in tab.text(".answer")
     assert "mlp takes most" in tab.text("section[aria-label='Time by module']")
     box = tab.page.get_by_label("W_hbm, exactly")
     box.fill("8T")

@@ -187,7 +187,7 @@ def test_the_page_shows_the_answer_and_says_nothing_to_the_console(tab: Tab, of_
     fresh = serve_bound("llama-3-70b", "decode", batch=200, context=8192, set={"hbm": 8e12}, **LAYOUT)
     assert tab.text("#lower") == format_quantity(fresh.lower, "s")
     assert "moved: batch 64 → 200, W_hbm 4.8 TB/s → 8 TB/s" in shown
-    assert "weights are most of it below batch = 52" in shown
+    assert "mostly weights below batch = 52" in shown
     assert "self_attn" in shown
     names = tab.page.evaluate("[...document.querySelectorAll('[id]')].map((each) => each.id)")
     assert len(set(names)) == len(names)

@@ -81,7 +81,7 @@ export function passing(): string[] {
     while (high < size.most && largest(high) === first) [low, high] = [high, Math.min(2 * high, size.most)];
     if (largest(high) === first) return [];
     const from = firstWhere(low, high, (x) => largest(x) !== first);
-    return [`${it.terms[at].resource}: ${first} are most of it below ${size.name} = ${count(from)}, ${largest(from)} from there on`];
+    return [`${it.terms[at].resource}: mostly ${first} below ${size.name} = ${count(from)}, mostly ${largest(from)} from there on`];
   });
 }
 
