@@ -30,7 +30,7 @@ demo: $(VENV)/ready  ## install, run the lines of docs/demo.txt, write charts to
 	@printf '\ncharts: '; ls $(OUT) | tr '\n' ' '; echo
 
 test: $(VENV)/ready-dev  ## everything CI checks: style, types, import contracts, docs, tests with doctests
-	@$(MAKE) --no-print-directory --jobs=2 lint $(HALVES) docs-check types
+	@$(MAKE) --no-print-directory --jobs=3 $(HALVES) docs-check types lint
 
 test-long: $(VENV)/ready-dev  ## the tests with more random examples, fresh ones each time, and every case of the long lists
 	ROOFLINE_LONG=1 $(BIN)/python -m pytest --quiet --numprocesses=auto --dist=worksteal
