@@ -12,6 +12,7 @@ import pytest
 from tests.fuzz import calls, lines, running
 from tests.fuzz.inputs import GIVEN, KINDS, Input, make
 from tests.fuzz.running import alone, run_input
+from tests.models.tiny import TINY
 from tests.strategies import LONG
 
 
@@ -151,3 +152,21 @@ def test_indices_of_no_kind_are_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "g.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
     made = Input("graph", ["trace", "g.onnx", "--on", "v5e", "--json"], {"g.onnx": (tmp_path / "g.onnx").read_bytes()})
     assert run_input(0, made, str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("made", [
+    Input("option", ["calibrate", "runs.csv", "--on", "h100"], {"runs.csv": b"m,n,k,dtype,us,library\n" + b"".join(
+        b"%d,4096,4096,bf16,%d,%s\n" % (64 * row, 20 + row, b"inf" if row == 5 else b"vllm") for row in range(1, 9)
+    )}),
+    Input("configuration", ["train", "c.json", "--on", "h100:8", "--batch-tokens", "65536", "--json"], {
+        "c.json": json.dumps({**TINY["laguna"], "num_attention_heads_per_layer": [4, 2, float("nan")]}).encode()
+    }),
+], ids=["a library called inf", "no number of heads"])  # fmt: skip
+def test_words_and_lists_that_hold_no_number_are_no_defect(made: Input, tmp_path: Path) -> None:
+    assert run_input(0, made, str(tmp_path)) is None
+
+
+def test_a_length_of_thousands_of_digits_is_too_long(tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    words = ["POST", "/token/file?name=x", "host=127.0.0.1:1", f"content-length={'9' * 5000}"]
+    assert run_input(0, Input("request", words, {"body": b"{}"}), str(tmp_path)) is None

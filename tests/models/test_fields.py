@@ -64,6 +64,7 @@ def test_layers_are_not_made_by_the_billion(kind: str, field: str) -> None:
     ("more", "said"),
     [
         ({"layer_types": [{}, "full_attention"]}, "layer_types of .* lists {}; a list of words or numbers"),
+        ({"layer_types": [float("nan"), "full_attention"]}, "layer_types of .* lists nan; a list of words or numbers"),
         ({"model_type": "qwen3_moe", "mlp_only_layers": [[0]]}, r"mlp_only_layers of .* lists \[0\]"),
         ({"max_position_embeddings": "4096"}, "max_position_embeddings of .* is '4096'"),
         ({"max_position_embeddings": [4096]}, "max_position_embeddings"),

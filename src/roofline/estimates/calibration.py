@@ -25,7 +25,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.estimates.constants import (
     KERNELS,
     LEFT_OUT,
@@ -264,7 +264,7 @@ def calibrate(
             estimator = estimators.setdefault(named, Estimator(named))
             kept = plausible(members, machine, estimator, rejected)
             if len(kept) < LEAST_ROWS:
-                kind = f"{kernel_in_words(key[0], key[2])} in {key[1]} of {key[3]}"
+                kind = f"{kernel_in_words(key[0], key[2])} in {key[1]} of {quoted(key[3])}"
                 if kept:
                     rejected[f"fewer than {LEAST_ROWS} of a kind: {kind}"] += [one.where for one in kept]
                 continue

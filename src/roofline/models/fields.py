@@ -12,6 +12,7 @@ roofline.errors.InputError: toy has no vocab_size; a llama configuration needs i
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -110,9 +111,9 @@ class Fields:
             return None
         if not isinstance(value, list):
             raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is a list")
-        inner = None if nested else next((each for each in value if isinstance(each, list | dict)), None)
-        if inner is not None:
-            raise InputError(f"{field} of {self.name} lists {quoted(inner)}", hint="a list of words or numbers")
+        odd = () if nested else [each for each in value if isinstance(each, list | dict) or not _is_finite(each)]
+        if odd:
+            raise InputError(f"{field} of {self.name} lists {quoted(odd[0])}", hint="a list of words or numbers")
         if length is not None and len(value) < length:
             wrong = f"{field} of {self.name} lists {len(value)} layers and num_hidden_layers says {length}"
             raise InputError(wrong, hint="the two contradict each other")
@@ -229,6 +230,10 @@ def divide_evenly(fields: Fields, total: int, parts: int, what: str) -> int:
     if total % parts:
         raise InputError(f"{fields.name}: {what.format(total=total, parts=parts)}", hint="check the configuration")
     return total // parts
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _section(value: Any, name: str) -> Fields:

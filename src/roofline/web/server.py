@@ -216,7 +216,8 @@ class Explorer:
         """The body of a request, which may be neither too long nor too slow."""
         too_long = Refused(413, f"the request is too long: at most {most:,} bytes")
         declared = request.headers.get("content-length", "0")
-        if declared.isdecimal() and int(declared) > most:
+        digits = declared.lstrip("0")
+        if declared.isdecimal() and (len(digits) > len(str(most)) or int(digits or 0) > most):
             raise too_long
         parts: list[bytes] = []
 

@@ -396,11 +396,12 @@ def _minimax_m3(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
 
 def _laguna(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
     """Gates of attention, numbers of heads by layer, parts of heads that are rotated by kind of layer."""
-    heads = fields.listed("num_attention_heads_per_layer", shape.layers) or [shape.heads] * shape.layers
+    name = "num_attention_heads_per_layer"
+    heads = fields.listed(name, shape.layers)
     gate = "head" if fields.get("gating", True) in (True, "per-head") else "full"
     return {
         **decoder.rotary_by_kind(fields, shape, kind, number),
-        "heads": shape.heads if number < 0 else heads[number],
+        "heads": fields.with_values(**{name: heads[number]}).size(name) if heads and number >= 0 else shape.heads,
         "gate": gate,
     }
 

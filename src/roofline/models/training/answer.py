@@ -237,7 +237,9 @@ class Training(Measurable, Comparable):
             total, capacity = stage.memory.total, stage.memory.capacity
             if capacity is None or any(is_array(v) or is_symbol(v) for v in (total, stage.fixed, self.chips)):
                 return None
-            if capacity <= stage.fixed:
+            if (
+                not math.isfinite(total) or not capacity > stage.fixed
+            ):  # amounts beyond all floats, and their difference
                 return None
             fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.layout.fsdp, capacity - stage.fixed)))
         others = int(self.chips // self.layout.fsdp)
