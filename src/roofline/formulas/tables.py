@@ -318,9 +318,10 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
         if self.about is not None:
             yield from (self.about, BLANK)
-        slips = [line for _, line in self.remarks() if kind_of(line) == "doubt"]
+        remarks = self.remarks()
+        slips = [line for _, line in remarks if kind_of(line) == "doubt"]
         yield from caveats(slips)
-        said = [(name, line) for name, line in self.remarks() if line not in slips]
+        said = [(name, line) for name, line in remarks if line not in slips]
         answers = (Sentences([f"{name}  {line}"], REMARKS[name], indent=0) for name, line in said if name in ANSWERS)
         first: list[Section] = [*answers, *self.first()]
         if first:
