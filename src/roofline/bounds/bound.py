@@ -1091,10 +1091,10 @@ def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
 
     Beside other answers, which ``who`` tells apart, also the times at best; of one answer these stand at the head.
     """
-    fused = _under(answer, "fused")
-    if fused is None:
+    with_fusing = _with_fusing(answer)
+    if not with_fusing:
         return
-    said, at_best = [], fused_at_best(answer)
+    said, at_best, fused = [], _shorter(answer, with_fusing), with_fusing["fused"]
     if float(fused.op_by_op) < (1 - _GAIN) * float(answer.op_by_op):
         apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise") / float(answer.op_by_op)
         before, after = (format_amount(float(time), "s") for time in (answer.op_by_op, fused.op_by_op))
@@ -1106,12 +1106,11 @@ def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
         yield Sentences([f"{who}{'; '.join([*said, spelled('policy', 'each-op,fused,minimal')])} compares"])
 
 
-def _under(answer: Bound, policy: str) -> Bound | None:
-    """An answer of several operations that each read and write memory, under another policy; else None."""
+def _with_fusing(answer: Bound) -> dict[str, Bound]:
+    """An answer of several operations that each read and write memory, under policies that fuse them; else none."""
     if len(answer.ops) < 2 or answer.request.get("policy", "each-op") != "each-op" or not is_number(answer.op_by_op):
-        return None
-    found: Bound = capability("Bound.with_policy")(answer, policy)
-    return found
+        return {}
+    return {policy: capability("Bound.with_policy")(answer, policy) for policy in ("fused", "minimal")}
 
 
 def fused_at_best(answer: Bound) -> str:
@@ -1122,10 +1121,13 @@ def fused_at_best(answer: Bound) -> str:
     >>> fused_at_best(bound(line, on="h100")), fused_at_best(bound(line, on="h100", policy="fused"))
     ('fused 1.43 µs, memory-bound (hbm)', '')
     """
+    return _shorter(answer, _with_fusing(answer))
+
+
+def _shorter(answer: Bound, with_fusing: Mapping[str, Bound]) -> str:
     said, least = [], float(answer.lower) if is_number(answer.lower) else 0.0
-    for policy in ("fused", "minimal"):
-        found = _under(answer, policy)
-        if found is not None and float(found.lower) < (1 - _GAIN) * least:
+    for policy, found in with_fusing.items():
+        if float(found.lower) < (1 - _GAIN) * least:
             least = float(found.lower)
             said.append(f"{policy} {format_amount(least, 's')}, {found.kind} ({found.bound_by})")
     return "; ".join(said)
