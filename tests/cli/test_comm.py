@@ -425,6 +425,24 @@ def test_bytes_per_chip_are_what_each_chip_holds_before(
     assert said in " ".join(run(capsys, *words).split())
 
 
+def test_sizes_are_told_of_each_chip_where_they_are_asked_so(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = comm("allgather", bytes="16MB", on="h100:16")
+    part = comm("allgather", bytes_per_chip="1MB", on="h100:16")
+    assert (part.crossing, part.subject) == (whole.crossing, "AllGather over X (bytes on each chip)")
+    assert f"latency-bound below {format_amount(whole.crossing / 16, 'B')} on each chip" in " ".join(str(part).split())
+    several = run(capsys, "comm", "allgather", "--bytes-per-chip", "1MB", "--on", "h100:16,h100:32")
+    rows = {line[:36].strip(): line[36:].split() for line in several.splitlines()}
+    assert rows["latency-bound below, on each chip"] == ["106", "kB", "53", "kB"]
+    assert rows["all chips send over nvlink"] == ["224", "MB", "896", "MB"]  # 16·14 MB, 32·28 MB
+    assert rows["all chips send over nic"] == ["16", "MB", "96", "MB"]
+
+
+def test_several_collectives_are_one_word(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--bytes", "1GB"], ["1GB"]):
+        assert main(["comm", "alltoall", "allgather", *words, "--on", "h100:8"]) == 2
+        assert "several collectives are written as one word; as in alltoall,allgather" in capsys.readouterr().err
+
+
 def test_bytes_are_of_the_array_or_of_each_chip(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comm", "allgather", "--bytes", "1GB", "--bytes-per-chip", "1MB", "--on", "h100:8"]) == 2
     assert "bytes are given twice: of the array, and of each chip" in capsys.readouterr().err

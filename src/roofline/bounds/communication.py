@@ -219,7 +219,7 @@ class Communication(Comparable):
     array below which it is latency-bound, where that is known. ``regimes`` says which algorithm is the fastest from
     which number of bytes on, of those that the network can do; ``chips`` is how many take part,
     ``density`` the share of an AllToAll that is sent, ``reducing`` the links whose switches do their part of it.
-    ``exchange`` are the tokens of a dispatch or combine.
+    ``exchange`` are the tokens of a dispatch or combine. Sizes are told of each chip where ``by_bytes_per_chip``.
     """
 
     bound: Bound
@@ -235,6 +235,7 @@ class Communication(Comparable):
     reducing: tuple[str, ...] = ()
     by_bytes: bool = False
     exchange: TokenExchange | None = None
+    by_bytes_per_chip: bool = False
 
     def beside(self, measured: float | str) -> Communication:
         """The collective beside what it takes in reality: seconds, text with a unit, or the ``busbw`` of nccl-tests.
@@ -354,8 +355,14 @@ class Communication(Comparable):
         """The collective, and whether its bytes are of all chips together or on each one."""
         if not self.by_bytes or self.exchange is not None:
             return self._named
-        where = " (bytes in all)" if self.kind in STARTS_FROM_PARTS else ""
-        return f"{self._named} (bytes on each chip)" if self.kind in _STARTS_FROM_COPIES else f"{self._named}{where}"
+        if self._sized_by_part or self.kind in _STARTS_FROM_COPIES:
+            return f"{self._named} (bytes on each chip)"
+        return f"{self._named} (bytes in all)" if self.kind in STARTS_FROM_PARTS else self._named
+
+    @property
+    def _sized_by_part(self) -> bool:
+        """Whether sizes are told of the part that each chip holds, as it was asked, and not of the whole array."""
+        return self.by_bytes_per_chip and self.kind in STARTS_FROM_PARTS
 
     @property
     def _named(self) -> str:
@@ -378,13 +385,16 @@ class Communication(Comparable):
         for link, amount in carried.items():
             yield Fact(f"{link} carries", amount, "B")
         if _over_switches(self):
-            yield Fact("all chips send", self.sent_by_all, "B")
+            for link, amount in carried.items():
+                over = f" over {link}" * self.row.tiers_differ
+                yield Fact(f"all chips send{over}", amount * self.chips, "B")
         yield Fact("hops", self.row.hops, "", "less")
         if self.exchange is not None:
             return
         yield Fact("algbw", self.algorithm_bandwidth, "B/s", "more", timed=True)
         yield Fact("busbw", self.bus_bandwidth, "B/s", "more", timed=True)
-        yield Fact("latency-bound below", self.crossing, "B")
+        below = ("latency-bound below, on each chip", self.crossing_per_chip)
+        yield Fact(*below if self._sized_by_part else ("latency-bound below", self.crossing), "B")
 
     def plain_table(self, table: str | None = None) -> tuple[list[str], list[list[Any]], dict[str, str]]:
         """A row an algorithm, with its ``time`` and n½, ``latency_bound_below``; over arrays, at each of their entries.
@@ -451,9 +461,10 @@ class Communication(Comparable):
         yield from (BLANK, assumes(self.assumed()), incomplete(bound.incomplete))
 
     def amount_in_words(self, nbytes: Size) -> str:
-        """An array of so many bytes; of tokens, those that each chip has then."""
+        """An array of so many bytes, or each chip's part as it was asked; of tokens, those that each chip has then."""
         if self.exchange is None:
-            return format_amount(nbytes, "B")
+            part = self._sized_by_part
+            return f"{format_amount(nbytes / self.chips, 'B')} on each chip" if part else format_amount(nbytes, "B")
         return f"{format_amount(nbytes / self.nbytes * self.exchange.tokens)} tokens a chip"
 
     def one_line(self) -> str:
@@ -851,7 +862,7 @@ def comm(
     by_size = regimes(kind, over, laid.machine, density=density, dtype=dtype)
     return Communication(
         answer, kind, axes, chosen, op.dims["bytes"], tuple(rows), crossing, by_size, op.dims["chips"], density,
-        reducing_links(kind, over, dtype), by_bytes, exchange,
+        reducing_links(kind, over, dtype), by_bytes, exchange, bytes_per_chip is not None,
     )  # fmt: skip
 
 

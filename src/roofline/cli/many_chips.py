@@ -114,6 +114,9 @@ def comm_command(
     named = NAMED.fullmatch(joined)
     if named and bytes is None and is_list(named[2]):
         joined, bytes = named[1], named[2]
+    one_word = ",".join(word for word in expressions if not word[:1].isdigit())
+    if not named and NAMED.fullmatch(one_word):
+        raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
