@@ -9,8 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline
+from roofline.bounds.footprint import Footprint
 from roofline.errors import QuantityError
-from roofline.quantity import UNITS, agree, format_number, format_quantity, format_times, kind_of, parse
+from roofline.quantity import (
+    UNITS,
+    agree,
+    format_apart,
+    format_change,
+    format_number,
+    format_quantity,
+    format_times,
+    kind_of,
+    parse,
+)
 from tests.strategies import for_each
 
 READS = [
@@ -266,3 +277,16 @@ def test_verbs_agree_with_their_number():
     assert agree(0, several) == agree(2, several) == several
     assert agree(1, several) == "does not divide or compute so, or has no constants"
     assert agree(1, "miss a limit under load or are no better") == "misses a limit under load or is no better"
+
+
+@given(st.floats(1e3, 1e13), st.floats(1e-8, 1))
+def test_two_amounts_against_each_other_never_read_alike(amount: float, more: float) -> None:
+    one, other = format_apart(amount, amount * (1 + more), "B")
+    assert parse(one, "B") < parse(other, "B")
+    needs = Footprint({"weight": amount * (1 + more)}, "hbm", amount).needs_in_words()
+    assert needs.startswith(f"needs {other}, hbm has {one}")
+
+
+def test_a_change_that_nobody_would_see_is_said_to_be_none() -> None:
+    assert format_change(1e-3, 1.0000001e-3, "s") == "1 ms as before"
+    assert format_change(1e-3, 1.004e-3, "s") == "1 ms → 1.004 ms"

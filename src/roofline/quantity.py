@@ -378,6 +378,26 @@ def format_range(low: float, high: float, unit: str, digits: int = 3) -> str:
     return f"{number if most.endswith(f' {word}') else least}–{most}"
 
 
+def format_apart(one: Any, other: Any, unit: str, most: int = 12) -> tuple[str, str]:
+    """Write two amounts that are set against each other, with as many digits up to ``most`` as tell them apart.
+
+    >>> format_apart(42.31e9, 42.29e9, "B"), format_apart(144e9, 84.9e9, "B"), format_apart(1e9, 1e9, "B")
+    (('42.31 GB', '42.29 GB'), ('144 GB', '84.9 GB'), ('1 GB', '1 GB'))
+    """
+    written = [(format_amount(one, unit, digits), format_amount(other, unit, digits)) for digits in range(3, most + 1)]
+    return next((pair for pair in written if pair[0] != pair[1]), written[0])
+
+
+def format_change(before: Any, after: Any, unit: str) -> str:
+    """Write what an amount was and what it becomes; that it stays where four digits do not tell the two apart.
+
+    >>> format_change(15.72, 15.68, "s"), format_change(3.16, 1.39, "s"), format_change(15.72, 15.7201, "s")
+    ('15.72 s → 15.68 s', '3.16 s → 1.39 s', '15.7 s as before')
+    """
+    was, becomes = format_apart(before, after, unit, most=4)
+    return f"{was} as before" if was == becomes else f"{was} → {becomes}"
+
+
 def format_percent(fraction: Any, decimals: int | None = None) -> str:
     """Write a share: two digits below a tenth, whole per cents above; an array as its range.
 

@@ -60,7 +60,7 @@ from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, find_link, main_level
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Step
-from roofline.quantity import format_amount, format_number, format_percent, format_quantity, format_times
+from roofline.quantity import format_amount, format_change, format_number, format_percent, format_quantity, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures, incomplete
 from roofline.signatures import spelled, takes
 from roofline.sizes import LARGEST
@@ -136,8 +136,8 @@ class Advice(BeforeAndAfter):
         return None if options is None else said
 
     def __repr__(self) -> str:
-        before, after = format_quantity(self.before.lower, "s"), format_quantity(self.after.lower, "s")
-        return f"<Advice: {self.change}: {before} → {after}, {format_times(self.gain)}>"
+        change = format_change(self.before.lower, self.after.lower, "s")
+        return f"<Advice: {self.change}: {change}, {format_times(self.gain)}>"
 
 
 class AdviceList(tuple[Advice, ...], Comparable):
@@ -219,8 +219,7 @@ def advice_table(advice: Sequence[Advice]) -> Table:
     change, why = (Column(name, wrap="anywhere") for name in ("change", "why"))
     rows = []
     for index, item in enumerate(advice):
-        before, after = format_quantity(item.before.lower, "s"), format_quantity(item.after.lower, "s")
-        time = Amount(item.after.lower, "s", f"{before} → {after}")
+        time = Amount(item.after.lower, "s", format_change(item.before.lower, item.after.lower, "s"))
         label = "faster" if index == 0 else ""
         rows.append(Row((label, item.change, time, Amount(item.gain, "", format_times(item.gain)), item.reason)))
     return Table((Column(meaning="advice"), change, *figures("at best", "faster"), why), rows, "advice", headed=False)

@@ -27,7 +27,7 @@ from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.rate import main_level
-from roofline.quantity import EQUAL, format_amount, format_number, format_percent, parse
+from roofline.quantity import EQUAL, format_amount, format_change, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -1054,9 +1054,9 @@ def fusing_in_words(answer: Bound, who: str = "") -> Iterator[Section]:
     main, alone = main_level(answer.machine).name, capability("Bound.scores_on_chip")(answer)
     share = 0.0 if alone is None else 1 - float(alone.bytes[main]) / float(answer.bytes[main])
     if share > _MUCH:
-        now, then = (format_amount(float(each.lower), "s") for each in (answer, alone))
+        change = format_change(float(answer.lower), float(alone.lower), "s")
         makes_again = len({part.op.phase for part in answer.ops}) > 1  # then arithmetic is added
-        gain = "; the backward pass makes them again" if makes_again else f": {now} → {then} at best"
+        gain = "; the backward pass makes them again" if makes_again else f": {change} at best"
         said = f"{format_percent(share)} of the bytes are scores and probabilities of attention"
         yield Sentences([f"{who}{said}, which one kernel for all of attention keeps on the chip{gain}"])
     yield from _joining_in_words(answer, who)
@@ -1082,7 +1082,7 @@ def _idle_policy(answer: Bound) -> str:
     said = f"{spelled('policy', chosen)} changes nothing here against each-op: {_WHY_IDLE[chosen]}"
     if minimal.total_bytes >= answer.total_bytes:
         return said
-    less = " → ".join(format_amount(float(each.total_bytes), "B") for each in (answer, minimal))
+    less = format_change(float(answer.total_bytes), float(minimal.total_bytes), "B")
     return f"{said}; {spelled('policy', 'minimal')} keeps all intermediates on chip: {less}"
 
 
@@ -1097,9 +1097,9 @@ def _joining_in_words(answer: Bound, who: str) -> Iterator[Section]:
     said, at_best, fused = [], _shorter(answer, with_fusing), with_fusing["fused"]
     if float(fused.op_by_op) < (1 - _GAIN) * float(answer.op_by_op):
         apart = sum(float(part.lower) for part in answer.ops if part.op.kind == "elementwise") / float(answer.op_by_op)
-        before, after = (format_amount(float(time), "s") for time in (answer.op_by_op, fused.op_by_op))
+        change = format_change(float(answer.op_by_op), float(fused.op_by_op), "s")
         share = f"{format_percent(apart)} is elementwise work in kernels of its own"
-        said.append(f"{share}, which fused joins to the operations before it: {before} → {after}, one after the other")
+        said.append(f"{share}, which fused joins to the operations before it: {change}, one after the other")
     if who and at_best:
         said.append(f"{format_amount(float(answer.lower), 's')} at best, {at_best}")
     if said or at_best:

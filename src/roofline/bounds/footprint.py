@@ -16,7 +16,7 @@ from typing import Any
 
 from roofline.answers import Fact, with_formulas
 from roofline.frozen import dataclass, replace
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, format_apart
 from roofline.sections import BLANK, Section, Sentences
 from roofline.signatures import check_methods
 from roofline.sizes import Size, is_array, is_number, is_symbol, maximum, of_largest, undominated
@@ -103,7 +103,7 @@ class Footprint:
 
     def against_capacity(self) -> str:
         """How much it is, and how much the level has."""
-        needs, has = format_amount(self.total, "B"), format_amount(self.capacity, "B")
+        needs, has = format_apart(self.total, self.capacity, "B")
         return f"{needs}, {self.level} has {has}" + " by the vendor's label" * self.rests_on_label
 
     @property
@@ -123,8 +123,9 @@ class Footprint:
         'needs 2 GB of memory at once (weight 2 GB, activation 1 MB); hbm has 80 GB'
         """
         parts = ", ".join(f"{role} {format_amount(size, 'B')}" for role, size in self.parts.items())
-        there = "" if self.capacity is None else f"; {self.level} has {format_amount(self.capacity, 'B')}"
-        return f"needs {format_amount(self.total, 'B')} of memory at once ({parts}){there}"
+        whole, capacity = format_apart(self.total, self.total if self.capacity is None else self.capacity, "B")
+        there = "" if self.capacity is None else f"; {self.level} has {capacity}"
+        return f"needs {whole} of memory at once ({parts}){there}"
 
     def to_dict(self) -> dict[str, Any]:
         """What is needed, part by part, and what there is, under the keys that every answer has it under.

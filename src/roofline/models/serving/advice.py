@@ -41,7 +41,7 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import CHIPS, Parallelism, pool
 from roofline.models.serving.bound import full_from, serve_bound, step_bound
-from roofline.quantity import format_amount, format_percent, format_times
+from roofline.quantity import format_amount, format_change, format_percent, format_times
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Table, paragraph
 from roofline.signatures import spelled, takes
 from roofline.sizes import check, sums_by_name
@@ -236,7 +236,7 @@ def changes_table(lines: Iterable[tuple[str, float, float, float, str]]) -> Tabl
     columns = (Column("change", wrap="words"), *figured, Column("why", wrap="words"))
     rows = []
     for change, gain, before, after, reason in lines:
-        step = Amount(after, "s", f"{format_amount(before, 's')} → {format_amount(after, 's')}")
+        step = Amount(after, "s", format_change(before, after, "s"))
         rows.append(Row((change, Amount(gain, "", format_times(gain)), step, reason)))
     return Table(columns, rows, "advice", indent=4, gap=4)
 

@@ -54,7 +54,7 @@ from roofline.models.serving.advice import ChangeList, changes_table, native_for
 from roofline.models.training.answer import Training
 from roofline.models.training.question import microbatches_that_fit
 from roofline.models.training.recomputation import CHECKPOINT_POLICIES
-from roofline.quantity import format_number, format_percent, format_quantity
+from roofline.quantity import format_change, format_number, format_percent, format_quantity
 from roofline.sections import Headline, Section, paragraph
 from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product, sums_by_name
 
@@ -121,8 +121,7 @@ class Mix:
         best = f"fsdp {self.fsdp:,}, tensor {self.tensor:,}"
         if self.lower >= self.now:
             return f"no other mix of fsdp and tensor that fits has a lower floor than {best}"
-        change = f"{format_quantity(self.now, 's')} → {format_quantity(self.lower, 's')}"
-        return f"best mix {best}: {change}, bound by {self.bound_by}"
+        return f"best mix {best}: {format_change(self.now, self.lower, 's')}, bound by {self.bound_by}"
 
 
 def best_mix(found: Training) -> Mix | None:
@@ -358,9 +357,9 @@ class TrainingAdvice:
     @property
     def effect(self) -> str:
         """What the change does to the step, in words; where the step does not fit, also to its memory."""
-        old, new = (format_quantity(float(_taken(each)), "s") for each in (self.before, self.after))
+        change = format_change(float(_taken(self.before)), float(_taken(self.after)), "s")
         each = "" if self.after.chips == self.before.chips else " a chip"
-        return ", ".join(filter(None, [f"{old} → {new}", f"{format_number(self.gain, 3)}x{each}", self.reason]))
+        return ", ".join(filter(None, [change, f"{format_number(self.gain, 3)}x{each}", self.reason]))
 
     def __str__(self) -> str:
         return f"{self.change}: {self.effect}"

@@ -710,8 +710,8 @@ def _misfit_in_words(found: Training, to_fit: Sequence[Any]) -> list[Section]:
     """That it does not fit, with what would; of a step that was measured, that it ran in another way than asked."""
     needed, said = found.memory, ""
     if found.measured is not None and needed.fits is False:
-        needs, has = format_amount(needed.total, "B"), f"{needed.level} has {format_amount(needed.capacity, 'B')}"
-        line = f"DOES NOT FIT as asked: by this layout and checkpoint policy it would need {needs}, {has}"
+        line = "DOES NOT FIT as asked: by this layout and checkpoint policy it would need "
+        line += needed.against_capacity()
         given = f"{spelled('microbatches')}, {spelled('checkpoint')} and the layout as they were"
         said = f"{line}; it ran, so give {given}"
     elif found.fits is False:
