@@ -210,6 +210,7 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
     roofline train llama-3-8b --fsdp 16 --sequence 4096 --batch-tokens '32*4096'
     """
     known = {name for parameter in command.params for name in parameter.opts}
+    forms = {name: each.make_metavar(click.Context(command)) for each in command.params for name in each.opts}
     valued = {name for each in command.params if not getattr(each, "is_flag", False) for name in each.opts}
     line = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else (word,))]
     names = [word.lower().replace("_", "-") if word.startswith("--") else "" for word in line]
@@ -229,10 +230,24 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
             counted[line[at]] = at
         elif value.startswith("-") or line[at] not in valued or not meaning.option:
             return ""
+        if line[at] in names or not _reads_as(forms[line[at]], value):
+            return ""
     if counted and not _of_sequences(line, counted):
         return ""
     found = f"roofline {shlex.join([*line, *added])}"
     return found if len(found) <= _LONGEST_LINE else ""
+
+
+def _reads_as(form: str, value: str) -> bool:
+    """Whether a value may be one of an option of this form, as far as a number and a format are told by their looks.
+
+    >>> _reads_as("TOKENS", "4k"), _reads_as("TOKENS", "fp8"), _reads_as("DTYPE[,…]", "fp8"), _reads_as("N[,N…]", "n")
+    (True, False, True, False)
+    """
+    kind = form.partition("[")[0]
+    if kind == "DTYPE":
+        return all(map(is_dtype, value.split(",")))
+    return kind not in ("N", "TOKENS") or value[:1].isdecimal()
 
 
 def _of_sequences(line: list[str], counted: dict[str, int]) -> bool:
