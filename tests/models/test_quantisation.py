@@ -351,3 +351,22 @@ def test_sparse_weights_are_told() -> None:
     ):
         found = load({**config, "quantization_config": {"quant_method": "compressed-tensors", **section}})
         assert any("2:4 sparse" in gap for gap in found.gaps) is told
+
+
+@pytest.mark.parametrize(
+    ("weights", "scales"),
+    [
+        ({"num_bits": 8, "type": "float", "strategy": "channel"}, 300 * 2),
+        ({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}, 3 * 4 * 2),
+        ({"num_bits": 8, "type": "float", "strategy": "group", "group_size": 32}, 300 * 16),
+        ({"num_bits": 8, "type": "float"}, 2),
+        ({"num_bits": 4, "type": "int", "group_size": -1}, 300 * 2),
+        ({"num_bits": 4, "type": "int", "group_size": 128, "strategy": "group"}, 300 * 4 * 2),
+    ],
+)
+def test_scales_of_compressed_tensors_follow_the_strategy(weights: dict[str, Any], scales: int) -> None:
+    """A scale for each row, block, group or whole matrix of 300 x 512 weights."""
+    groups = {"a": {"targets": ["Linear"], "weights": weights}}
+    found = read_quantisation({"quant_method": "compressed-tensors", "config_groups": groups}).default
+    assert found is not None
+    assert found.nbytes((300, 512)) == 300 * 512 * weights["num_bits"] // 8 + scales

@@ -318,15 +318,32 @@ def _group(group: Section) -> Storage:
     weights, inputs = group.get("weights") or {}, group.get("input_activations")
     bits, kind, size = weights.get("num_bits"), weights.get("type"), weights.get("group_size") or 0
     narrow = None if not inputs else f"{'fp' if inputs.get('type') == 'float' else 'int'}{inputs.get('num_bits')}"
+    if (bits, kind, size) == (8, "float", 32):
+        return Storage("mxfp8", compute=narrow or "")
     if (bits, kind) == (8, "float"):
-        return Storage("fp8_e4m3", "fp32", (0, 0), narrow or "")
+        return Storage("fp8_e4m3", "bf16", _sharing_a_scale(weights), narrow or "")
     if (bits, kind) == (4, "float"):
         return Storage("mxfp4" if size == 32 else "nvfp4", compute=narrow or "")
     if kind == "int" and bits in (2, 4, 8):
         zero = "" if weights.get("symmetric", True) else f"int{bits}"
-        return Storage(f"int{bits}", "bf16", (1, size), narrow or "", zero)
+        return Storage(f"int{bits}", "bf16", _sharing_a_scale(weights), narrow or "", zero)
     wrong = f"weights of {bits} bits of type {quoted(kind)} are not understood"
     raise InputError(wrong, hint="8 or 4 float, 8, 4 or 2 int")
+
+
+def _sharing_a_scale(weights: Section) -> tuple[int, int]:
+    """Rows and columns of one scale, as compressed-tensors' ``QuantizationArgs`` read a strategy, or a group without.
+
+    >>> [_sharing_a_scale(each) for each in ({}, {"group_size": -1}, {"strategy": "block", "block_structure": [8, 4]})]
+    [(0, 0), (1, 0), (8, 4)]
+    """
+    size = weights.get("group_size") or 0
+    usual = "group" if size > 0 else "channel" if size else "tensor"
+    rows, columns = weights.get("block_structure") or (0, 0)
+    shared = {"tensor": (0, 0), "channel": (1, 0), "group": (1, size), "block": (rows, columns)}
+    strategy = weights.get("strategy") or usual
+    _check_known(strategy, shared, "a strategy of compressed-tensors")
+    return shared[strategy]
 
 
 _ALGORITHMS = {
