@@ -22,7 +22,8 @@ from roofline.cli.command import not_default
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
-from roofline.hardware.catalog import behind_colon, user_file
+from roofline.hardware.catalog import behind_colon, system_names, user_file
+from roofline.hardware.targets import names
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
@@ -392,16 +393,30 @@ def one_expression(expressions: Sequence[str]) -> str | None:
     return expressions[0] if expressions else None
 
 
+def is_machine(word: str) -> bool:
+    """Whether a word names a shipped chip or system, or several, with or without their number.
+
+    >>> is_machine("H100:8,a100"), is_machine("dgx-h100"), is_machine("llama-3-8b"), is_machine("B:8")
+    (True, True, False, False)
+    """
+    known = {*names(), *system_names()}
+    return all(one.partition(":")[0].lower() in known for one in word.split(","))
+
+
 def _meant_by(words: Sequence[str]) -> str:
     """What words that are no expression were meant for, where that can be told.
 
     >>> _meant_by(["bf16[B, D] * bf16[D, F]", "on", "h100"]), _meant_by(["x = relu(y)", "B", "=", "64"])
     ('an option begins with two dashes: --on h100', 'a size is one word without spaces: B=64')
+    >>> _meant_by(["allreduce", "h100:8"])
+    'the machine is an option: --on h100:8'
     """
     for word, after in zip(words, [*words[1:], ""], strict=True):
         name = word.lstrip("-–—")
         if name in ("on", "for", "over", "set") and after:
             return f"an option begins with two dashes: --{name} {after}"
+        if is_machine(word):
+            return f"the machine is an option: --on {word}"
         if re.fullmatch(r"[^\W\d]\w*[:=]?", word) and (after.lstrip(":=").isdigit() or after in ("=", ":")):
             return "a size is one word without spaces: B=64"
         if re.fullmatch(r"[^\W\d]\w*:\d+", word):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roofline.cli.option_values import is_machine
 from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
@@ -335,4 +336,7 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
     extra = words[words.index("on") + 1 :] if "on" in words else []
     if extra and "--on" in known:
         return f"an option begins with two dashes: --on {extra[0]}"
-    return ""
+    machines = [word for word in words if is_machine(word)] if "--on" in known else []
+    if "--on" in words:
+        return f"several machines are one word: --on {','.join(machines)}" if len(machines) > 1 else ""
+    return f"the machine is an option: --on {machines[0]}" if machines else ""
