@@ -213,7 +213,7 @@ def get(name: str) -> DType:
     plain = name if name in DTYPES or name in ALIASES else name.lower()
     found = DTYPES.get(ALIASES.get(plain, plain)) or _grouped(plain)
     if found is None:
-        several = "one format at a time; sweep takes several of a model's weights and kv" if "," in name else ""
+        several = "one format at a time; a model's weights, activations and kv take several" * ("," in name)
         hint = several or two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")
         raise DTypeError(f"unknown dtype {name!r}", hint=hint)
     return found

@@ -76,6 +76,10 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "--warm", "--over", "vmem"], "--warm and --over exclude each other"),
     (["comm", "AllReduce_X(bf16[B])", "--on", "v5e:4", "--wrap", "--no-wrap", "B=8"], "--wrap is given 2 times"),
     (["llm", "llama-13b", "--on", "a100", "--batch", "1", "--batch", "8"], "--batch is given 2 times; give it once"),
+    (
+        ["llm", "llama-13b", "--on", "a100", "--weights", "fp16", "--weights", "int4"],
+        "--weights is given 2 times; several stand in one word: --weights DTYPE[,…]",
+    ),
     (["bound", MATMUL, "--on", "v5e", "Q=3"], "size Q stands nowhere in the expression; sizes are: B, D, F"),
     (["bound", MATMUL, *SIZES], "no machine to run on; name one: --on h100"),
     (["bound", MATMUL, "--on", "h10", *SIZES], "unknown chip 'h10'; did you mean 'h100'?"),

@@ -60,6 +60,7 @@ MESSAGES = [
     ),
     ([*LLM, "--dtype", "fp8", "--tp", "2"], "roofline llm llama-3-8b --on h100 --weights fp8 --tensor 2 --activations"),
     ([*LLM, "--kv-cache-dtype", "fp8"], "is --kv.\n  in our words: roofline llm llama-3-8b --on h100 --kv fp8\n"),
+    (["plan", "llama-3-8b", "--weights", "fp8"], "roofline plan llama-3-8b --formats fp8\n"),
     ([*LLM, "--isl", "fp8"], "No such option '--isl'; a prompt is --prompt.\n"),  # no line, as it would not run
     ([*LLM, "--isl", "8", "--prompt", "9"], "No such option '--isl'; a prompt is --prompt.\n"),
     ([*LLM, "--kv-dtype", "x"], "No such option '--kv-dtype'; the format of keys and values is --kv.\n"),

@@ -557,7 +557,9 @@ def check_once(command: click.Command, words: Sequence[str]) -> None:
         words = list(dict.fromkeys(option.opts[0] for option in options))
         if len(words) > 1:
             raise InputError(f"{' and '.join(words)} exclude each other", hint="give one of them")
-        raise InputError(f"{words[0]} is given {len(options)} times", hint=_ONCE.get(name, "give it once"))
+        takes_list = "…" in (options[0].metavar or "")
+        hint = f"several stand in one word: {words[0]} {options[0].metavar}" if takes_list else "give it once"
+        raise InputError(f"{words[0]} is given {len(options)} times", hint=_ONCE.get(name, hint))
 
 
 def _is_switch(command: click.Command, option: click.Option) -> bool:

@@ -52,6 +52,7 @@ _FORMATS = _Meant(
     "formats are --weights, --activations (of products, and of keys and values) and --kv, as in --weights int4", "--kv"
 )  # fmt: skip
 _TRAINED = _Meant("formats are --weights, --gradients, --moments and --master", "--gradients")
+_CHOICE = _named("formats to choose from are", "--formats", " bf16,fp8")
 _TYPED = ("each tensor names its own format, as in fp8[B, D]", "words")
 _STAGES = _named("pipeline parallelism is", "--pipeline")
 _APART = (
@@ -99,8 +100,8 @@ _ANSWERS: tuple[tuple[str, *tuple[tuple[str, ...], ...]], ...] = (
     ("params model-params parameters num-params num-parameters model-size", _OUTLINE),
     ("tree layers breakdown operations ops", _named("the parameters of each part are", "--parts")),
     ("gpus num-gpus n-gpus ngpus num-chips devices num-devices nodes world-size", _MANY),
-    ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _TYPED),
-    ("weight-dtype weights-dtype", _FORMATS, _TRAINED),
+    ("dtype precision quantization quant quantize bits nbits", _FORMATS, _TRAINED, _CHOICE, _TYPED),
+    ("weights weight-dtype weights-dtype", _FORMATS, _TRAINED, _CHOICE),
     ("tp tensor-parallel tensor-parallel-size tp-size", _named("tensor parallelism is", "--tensor")),
     ("pp pipeline-parallel pipeline-parallel-size pp-size stages", _STAGES),
     ("dp data-parallel data-parallel-size dp-size replicas", _named("data parallelism is", "--data")),
