@@ -62,7 +62,7 @@ def test_training_steps_draw_the_time_of_operations_and_side_by_side_what_they_t
     assert [(bar.row, bar.x1) for bar in both] == [
         (row, pytest.approx(end)) for row, step in enumerate(steps) for end in (step.lower, step.upper)
     ]
-    name = "8 x NVIDIA H100 SXM5 80GB"
+    name = "h100:8"
     assert [bar.label for bar in both[1::2]] == [
         f"{name} tensor 1, fsdp 8, does not fit: and at worst",
         f"{name} tensor 8, does not fit: and at worst",

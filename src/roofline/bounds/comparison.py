@@ -4,7 +4,7 @@
 >>> line = dict(B=64, D=8192, F=8192)
 >>> found = compare(*(bound("bf16[B, D] * bf16[D, F]", on=chip, **line) for chip in ("a100", "h100")))
 >>> found.fastest, [round(times, 2) for times in found.times_the_best]
-('NVIDIA H100 SXM5 80GB', [1.64, 1.0])
+('h100', [1.64, 1.0])
 >>> round(found.ratio("at best"), 2), round(found.change("attainable"), 2)
 (1.64, -0.39)
 
@@ -1074,10 +1074,9 @@ def _names_apart(answers: Sequence[Any]) -> list[str]:
     >>> from roofline import llm
     >>> one, other = (llm("llama-3-8b", on="h100", batch=batch, context=8192) for batch in (8, 64))
     >>> _names_apart([one, other]), _names_apart([one, llm("llama-3-70b", on="h200", batch=8, context=8192)])
-    (['NVIDIA H100 SXM5 80GB batch 8', 'NVIDIA H100 SXM5 80GB batch 64'], \
-['llama-3-8b on NVIDIA H100 SXM5 80GB', 'llama-3-70b on NVIDIA H200 SXM'])
+    (['h100 batch 8', 'h100 batch 64'], ['llama-3-8b on h100', 'llama-3-70b on h200'])
     """
-    machines = told_apart(list(map(_machine, answers)), [answer.target for answer in answers])
+    machines = told_apart([_machine(answer) or "" for answer in answers])
     subjects = [answer.subject for answer in answers]
     heads = machines
     if len(set(subjects)) > 1:
