@@ -13,7 +13,7 @@ from roofline.models import load, serve
 from roofline.models.serving import step_bound
 from roofline.plans.load import LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
-from roofline.plans.replicas import FORMATS, estimator_of, replicas, unloaded
+from roofline.plans.replicas import FORMATS, estimator_of, replicas, step_options, unloaded
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
 
@@ -176,6 +176,21 @@ def test_stages_of_a_pipeline_that_only_prefill_compute_as_much_as_all_their_chi
     assert [found[way].prefilling.together for way in ((4, 2), (2, 4))] == [4, 9]
     assert [found[way].prefilling.largest_rate for way in ((4, 2), (2, 4))] == pytest.approx([whole] * 2, rel=0.01)
     assert found[4, 2].most == found[8, 1].most
+
+
+def test_as_many_sequences_fit_as_the_fullest_stage_of_a_pipeline_holds() -> None:
+    """Gemma 4's layers that see everything lie unevenly on stages: that with the most weights has few of them."""
+    asked = PlanQuestion(load("gemma-4-26b-a4b-nvfp4"), Load(4, 100_000, 1000), Limits(), ("h200",), (4,))
+    replica = next(each for each in replicas(asked) if each.pipeline == 4 and each.formats == "stored")
+    times = unloaded(asked, replica)
+    sizes = {"context": asked.load.peak_context - 1, **step_options(asked, replica)}
+    full, over = (
+        step_bound(asked.model, "decode", on=asked.machine(replica.target), batch=times.most + more, **sizes).footprint
+        for more in (0, 1 + times.most // 50)
+    )
+    assert full is not None
+    assert over is not None
+    assert full.total <= times.capacity < over.total
 
 
 def _expected_pass(asked: PlanQuestion, batch: int, prompts: int) -> float:

@@ -405,15 +405,20 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     def kept(part: Model) -> float:
         return float(part.cache_bytes(load.peak_context, dtype=kv)) if part.kv_memory == "main" else 0.0
 
-    # the stage with the most
-    held = max(stages, key=lambda part: part.weight_bytes(weights) + kept(part))
+    capacity = level.capacity.value * asked.memory_share
+
+    def room_for(part: Model) -> tuple[float, float]:
+        beside, each = capacity - float(part.weight_bytes(weights)), kept(part)
+        return min(beside, 0.0), beside / each if each else math.inf
+
+    # the stage that has room for the fewest sequences, or lacks the most
+    held = min(stages, key=room_for)
     sequence = kept(held)
     parts = {"weights": float(held.weight_bytes(weights)), "kv": sequence}
     draft = None if not replica.draft else DraftSteps.of(asked, replica, machine)
     if draft is not None:
         sequence += draft.sequence
         parts |= {"draft": draft.weights, "kv": sequence}
-    capacity = level.capacity.value * asked.memory_share
     rough = UnloadedReplica(asked, replica, Footprint(parts, level.name, level.capacity.value), capacity, sequence, 0)
     if sum(parts.values()) > capacity:
         return rough
