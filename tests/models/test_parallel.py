@@ -15,6 +15,7 @@ from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.hardware import chip
 from roofline.models import decode, load, prefill, serve_bound, serve_table
+from roofline.models.blocks.encoder import with_source
 from roofline.models.description import Block, Layer, Model
 from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import Parallelism, name_axes
@@ -88,6 +89,22 @@ def test_a_layer_has_two_collectives_of_the_hidden_state() -> None:
     ]
     assert {op.dims["bytes"] for op in ops} == {8 * 8192 * 2}
     assert str(machine.mesh) == "Mesh(tensor=8 nvlink switch)"
+
+
+T5: dict[str, Any] = {
+    "model_type": "t5", "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": 100,
+    "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("llama-3-8b", {64}), (T5, {64, 48})])
+def test_chips_look_up_an_even_share_of_the_tokens(name: Any, tokens: set[int]) -> None:
+    """A token's row of the table lies on one of the chips that split the vocabulary, those of an encoder too."""
+    whole = load(name) if len(tokens) == 1 else with_source(load(name), 48)
+    local, _ = local_model(whole, chip("h100:4"), tensor=4)
+    for model, ways in ((whole, 1), (local, 4)):
+        tables = [op.reads[0] for op in prefill(model, batch=1, prompt=64) if op.kind == "embedding"]
+        assert {table.touched for table in tables} == {count // ways * model.width for count in tokens}
 
 
 def reduced(model: Model) -> int:

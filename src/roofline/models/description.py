@@ -205,7 +205,7 @@ class Model(Answer):
         ``name``         the name it was loaded under
         ``family``       the ``model_type`` it was read by
         ``width``        size of the hidden state
-        ``vocabulary``   rows of the embedding table and of the output head
+        ``vocabulary``   rows of the embedding table and of the output head; ``splits`` chips have so many each
         ``layers``       the layers in order
         ``before``       blocks between the gather and the first layer (further tables, a norm)
         ``after``        blocks after the last layer, for every token
@@ -258,6 +258,7 @@ class Model(Answer):
     adapters: ServedAdapters | None = None
     kv_block: int = 1
     kv_memory: str = "main"
+    splits: int = 1
 
     def __new__(cls, *given: Any, **named: Any) -> Any:
         """Refuse a call by other names than those of its fields, which a reader of configurations fills."""

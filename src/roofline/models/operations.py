@@ -202,11 +202,12 @@ def check_options(options: Iterable[str], *takers: Callable[..., Any], also: Ite
 
 
 def _gather(model: Model, step: ForwardPass, of: StorageOf, out: Tensor) -> Op:
-    """Look up the new tokens: only their rows of the table move."""
+    """Look up the new tokens: only their rows of the table move, of a part of it an even share of them."""
     whole = Weight(model.embedding_name, (model.vocabulary, model.width), "embedding")
     table = Tensor(f"{whole.name}.weight", whole.shape, of(whole.name, whole).dtype, "weight")
     tokens = Tensor("tokens", (step.own, step.new), "int32", "index")
-    return replace(embedding(model.embedding_name, (table, tokens), (out,)), where=model.embedding_name)
+    found = embedding(model.embedding_name, (table, tokens), (out,), parts=model.splits)
+    return replace(found, where=model.embedding_name)
 
 
 def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:

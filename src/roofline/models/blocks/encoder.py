@@ -299,8 +299,9 @@ class SoundConvolutions(Block):
 class Encoder(Block):
     """Layers that read ``source`` tokens of each sequence in prefill, and leave what they made for cross-attention.
 
-    Words are looked up in the decoder's table of ``rows``, or in its ``own``; sounds come as ``frames`` of ``bins``
-    numbers a token. ``longest`` is the most that it can read, where that is limited.
+    Words are looked up in the decoder's table of ``rows``, of which ``splits`` chips have as many each, or in its
+    ``own``; sounds come as ``frames`` of ``bins`` numbers a token. ``longest`` is the most that it can read, where that
+    is limited.
     """
 
     width: int
@@ -313,6 +314,7 @@ class Encoder(Block):
     longest: int | None = None
     own: bool = False
     frames: int = 2
+    splits: int = 1
 
     @property
     def table(self) -> Weight:
@@ -363,7 +365,8 @@ class Encoder(Block):
             part, table = builder.inside(reading, "", 1, stream), self.table
             tokens = Tensor("source tokens", (reading.own, reading.new), "int32", "index")
             part.enter("")
-            part.add(embedding("", (part.read_weight(table)[0][0], tokens), (stream,)), table.name)
+            read = (part.read_weight(table)[0][0], tokens)
+            part.add(embedding("", read, (stream,), parts=self.splits), table.name)
             builder.ops += part.ops
         for where, count, blocks in self._groups():
             part = builder.inside(reading, where, count, stream)

@@ -290,7 +290,7 @@ def _encoder(splitter: BlockSplitter, block: Any) -> Any:
     layers = {layer: Layer(splitter.split_blocks(layer.blocks)) for layer in dict.fromkeys(block.layers)}
     looked_up = (splitter.reduce_after("embed_tokens"),) if block.rows else ()
     return replace(
-        block, rows=ceil_div(block.rows, splitter.ways), before=(*looked_up, *block.before),
+        block, rows=ceil_div(block.rows, splitter.ways), splits=splitter.ways, before=(*looked_up, *block.before),
         layers=tuple(layers[layer] for layer in block.layers),
     )  # fmt: skip
 
@@ -414,6 +414,7 @@ def _split(model: Model, splitter: BlockSplitter) -> Model:
         local = replace(
             local,
             vocabulary=ceil_div(model.vocabulary, splitter.ways),
+            splits=splitter.ways,
             before=(*first, *before),
             after=(*model.after, *gather),
             adapters=adapters,
