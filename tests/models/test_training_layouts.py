@@ -10,6 +10,7 @@ import pytest
 from roofline.cli import main
 from roofline.models import load
 from roofline.models.training import train
+from tests.models.tiny import TINY
 
 MOE: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "checkpoint": "none"}
 
@@ -53,6 +54,19 @@ def test_states_are_shared_by_what_each_chip_holds() -> None:
     held = sum(found.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
     assert found.ways["expert"] == 8
     assert held == pytest.approx(16 * ((model.parameters - experts) / 64 + experts / 8 / 8))
+
+
+@pytest.mark.parametrize(
+    "layout", [{"fsdp": 1, "data": 8}, {"zero": 1}, {"zero": 2}, {"zero": 3}, {"zero": 3, "lora": 8}]
+)
+def test_chips_send_a_tied_table_once(layout: dict[str, Any]) -> None:
+    """A head tied to the table is one weight with it: one gradient is exchanged, and one copy is gathered."""
+    config = {**TINY["llama"], "vocab_size": 1024}
+    sizes: dict[str, Any] = {"on": "h100:8", "batch_tokens": 2**13, "sequence": 256}
+    apart, tied = (train(load({**config, "tie_word_embeddings": each}), **sizes, **layout) for each in (False, True))
+    # the last norm stands beside them
+    assert sent(apart, "other weights") == pytest.approx(2 * sent(tied, "other weights"), rel=2e-3)
+    assert tied.memory.total < apart.memory.total
 
 
 @pytest.mark.parametrize(

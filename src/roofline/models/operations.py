@@ -217,7 +217,11 @@ def _head(model: Model, step: ForwardPass, of: StorageOf, x: Tensor) -> Op:
     bias = (Weight(f"{name}.bias", (model.vocabulary,), "bias"),) if model.head_bias else ()
     builder.enter("", (Weight(name, (model.vocabulary, model.width), "head"), *bias))
     builder.linear(name, x, step.tokens)
-    return builder.ops[0]
+    (op,) = builder.ops
+    if not model.tied:
+        return op
+    same = {op.reads[1].ident: f"{model.embedding_name}.weight"}
+    return replace(op, options={**op.options, "same": same})
 
 
 def _step(

@@ -212,9 +212,9 @@ def layer_weights(
 ) -> dict[str, tuple[Size, Size]]:
     """Weights by group of layers: elements of one layer, and how many layers there are; ``experts`` alone or without.
 
-    Weights that the layers of a group share are one by themselves. Of experts' weights those that are touched are
-    read, which tells them from others. ``trained`` leaves the others out; ``in_bytes`` counts the bytes of each in its
-    own format.
+    Weights that the layers of a group share are one by themselves, and so are a table and the head tied to it. Of
+    experts' weights those that are touched are read, which tells them from others. ``trained`` leaves the others out;
+    ``in_bytes`` counts the bytes of each in its own format.
     """
     seen: dict[str, dict[str, Tensor]] = {}
     repeats: dict[str, Size] = {}
@@ -225,8 +225,9 @@ def layer_weights(
             routed = bool(group) and tensor.touched is not None
             if trained is not None and tensor.ident not in trained:
                 continue
-            if tensor.role == "weight" and tensor.ident not in known and experts in (None, routed):
-                known.add(tensor.ident)
+            ident = op.options.get("same", {}).get(tensor.ident, tensor.ident)
+            if tensor.role == "weight" and ident not in known and experts in (None, routed):
+                known.add(ident)
                 shared = tensor.needed is not None
                 place = f"{group}, shared" if shared else group
                 seen.setdefault(place, {})[tensor.ident] = tensor
