@@ -157,3 +157,11 @@ def test_unfused_work_of_two_statements_is_the_sum(b: int, d: int, f: int, machi
     if None not in (first, second, both):
         assert both.upper == pytest.approx(first.upper + second.upper, rel=1e-12)
         assert sum(both.bytes.values()) == sum(first.bytes.values()) + sum(second.bytes.values())
+
+
+@pytest.mark.parametrize("policy", ["each-op", "fused", "minimal", "streamed"])
+def test_a_result_read_again_moves_as_much_in_arrays_as_in_numbers(policy: str) -> None:
+    line = "h = bf16[B, D] + bf16[B, D]; layer_norm(h); h"
+    rows = bound(line, on="h100", policy=policy, B=np.array([3, 500]), D=np.array([7, 800]))
+    alone = [bound(line, on="h100", policy=policy, B=b, D=d).lower for b, d in ((3, 7), (500, 800))]
+    assert rows.lower.tolist() == alone

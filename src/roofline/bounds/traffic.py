@@ -164,7 +164,7 @@ def _moving_what_is_read(ops: Sequence[Op], consumers: Mapping[str, Sequence[int
         only = op.writes[0] if op.kind in _MOVING and len(op.writes) == 1 else None
         only = None if only is not None and "[" in only.ident else only  # a part goes by other names where it is read
         users = [] if only is None else [found[user] for user in consumers.get(only.ident, ())]
-        given = [only.given] if only is not None and only.given else []
+        given = [] if only is None or only.given is None or is_zero(only.given) else [only.given]
         if only is None or only.role in _KEPT or not (users or given):
             continue
         seen = [(user, t) for user in users for t in user.reads if t.ident == only.ident]
