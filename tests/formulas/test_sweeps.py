@@ -87,6 +87,14 @@ def test_a_power_of_a_size_is_a_product_of_as_many(power: int) -> None:
     assert out.tolist() == [size**power / 8 for size in sizes]
 
 
+def test_windows_that_share_a_stride_are_exact_on_every_step() -> None:
+    """Places of windows are floor((X − 2)/3) + 1, and gaps floor((X − 1)/3): neither is made of a shared X/3."""
+    X = np.arange(2, 500)
+    form = roofline.formula("pool(bf16[1, X, 2, 1], window=2, stride=3)", on="h100")
+    places = (X - 2) // 3 + 1
+    assert (form(X=X, W_hbm=1.0)["time.hbm"] == 2 * (4 * places + places)).all()
+
+
 def test_blocks_take_the_fastest_way_row_by_row() -> None:
     function = step_function("deepseek-v3", "prefill", on="h200:8", tensor=8, past=1)
     sizes = {"batch": np.arange(1, 101)[:, None], "prompt": np.arange(1, 201)[None, :], "past": 900}

@@ -459,11 +459,29 @@ def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) ->
             fixed, free = part.as_independent(*varying, as_Add=False)
             if fixed != 1:
                 return named(fixed) * inside(free)
-        if isinstance(part, sympy.ceiling | sympy.floor):  # one division: its factors stay together
-            return part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying})
+        if isinstance(part, sympy.ceiling | sympy.floor):
+            return _one_division(part.xreplace({symbol: named(symbol) for symbol in part.free_symbols - varying}))
         return _rebuilt(part, [inside(each) for each in part.args])
 
     return inside(form)
+
+
+def _one_division(form: Any) -> Any:
+    """Write each ceiling and floor as a function of what it divides and by what: others share neither quotient.
+
+    >>> from roofline.sizes import symbol
+    >>> import sympy
+    >>> _one_division(sympy.floor((symbol("X") - 2) / 3))
+    floor(X - 2, 3)
+    """
+    import sympy
+
+    if form.is_Atom:
+        return form
+    if isinstance(form, sympy.ceiling | sympy.floor):
+        name = "ceil" if isinstance(form, sympy.ceiling) else "floor"
+        return sympy.Function(name, integer=True)(*map(_one_division, form.args[0].as_numer_denom()))
+    return _rebuilt(form, [_one_division(each) for each in form.args])
 
 
 def _rebuilt(part: Any, args: Sequence[Any]) -> Any:

@@ -149,9 +149,11 @@ def _exact() -> Any:
             return str(super()._print_Mul(form))  # type: ignore[misc]
 
         def _one_fraction(self, form: Any) -> str:
-            top, bottom = form.as_numer_denom()
+            return self._quotient(*form.as_numer_denom())
+
+        def _quotient(self, top: Any, bottom: Any) -> str:
             if bottom == 1:
-                return str(self._print(form))  # type: ignore[attr-defined]
+                return str(self._print(top))  # type: ignore[attr-defined]
             above, below = (self.parenthesize(part, PRECEDENCE["Pow"]) for part in (top, bottom))  # type: ignore[attr-defined]
             return f"{above}/{below}"
 
@@ -250,8 +252,10 @@ def _numpy() -> Any:
         def _print_Min(self, form: Any) -> str:
             return self._pairwise("minimum", form.args)
 
-        def _print_Function(self, form: Any) -> str:  # those of two parts that stand for Max and Min
+        def _print_Function(self, form: Any) -> str:  # those of two parts that stand for Max, Min, ceiling and floor
             name = form.func.__name__
+            if name in ("ceil", "floor"):
+                return f"numpy.{name}({self._quotient(*form.args)})"
             return (
                 self._pairwise(name, form.args)
                 if name in ("maximum", "minimum")
