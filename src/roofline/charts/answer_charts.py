@@ -20,7 +20,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.comparison import SideBySide
 from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart, with_the_rest
 from roofline.charts.chart import Chart, charts_of
-from roofline.charts.heat_maps import with_heat_maps
+from roofline.charts.heat_maps import HeatMap, with_heat_maps
 from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
 from roofline.charts.roofline_charts import program_roofline, roofline_chart, rows_roofline, why_no_rate
@@ -60,16 +60,21 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         size = next(iter(getattr(answer, "sizes", ())), "n")
         hint = _INSTEAD.get(what, either(files, methods)).replace("{size}", size)
         raise InputError(f"there is no picture of {_called(answer)}", hint=hint)
-    if kind in _HEAT_MAPS:
-        kind = next((name for name in found if name.endswith("-map")), kind)
-    if kind is not None and kind not in found:
-        hint = suggest(kind, found, what="pictures")
-        if (kind in _HEAT_MAPS or kind.endswith("-map")) and isinstance(answer, Columns):
+    shown = kind_meant(kind, found)
+    if shown not in found:
+        hint = suggest(shown, found, what="pictures")
+        if (kind in _HEAT_MAPS or shown.endswith("-map")) and isinstance(answer, Columns):
             over = "a heat map is of a table over two sizes on one machine, or over a size and chips"
             hint = f"{over}; pictures here are: {', '.join(found)}"
         what = "a table" if isinstance(answer, Columns) else _called(answer)
         raise InputError(f"no picture {kind!r} of {what}", hint=hint)
-    return found[kind or next(iter(found))]().with_theme(theme)
+    return found[shown]().with_theme(theme)
+
+
+def kind_meant(kind: str | None, found: Mapping[str, Picture]) -> str:
+    """The kind of picture that is asked for: the usual one, the first heat map, or the one of that name."""
+    maps = (name for name, picture in found.items() if isinstance(picture, HeatMap))
+    return next(maps, kind) if kind in _HEAT_MAPS else kind or next(iter(found))
 
 
 def _has_table(answer: Any) -> bool:

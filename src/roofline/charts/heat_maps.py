@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -113,14 +113,22 @@ class _Plane:
         return str(value) if name == "on" else f"{name} = {_written(value)}"
 
 
-def draws_one_of(kind: str, columns: Iterable[str]) -> bool:
-    """Whether a picture of a table draws one of some columns: a map the one it is named for, a curve its own.
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """The picture of a column over two sizes; of the fastest rows it has no column."""
 
-    >>> draws_one_of("upper-map", ["upper"]), draws_one_of("time", ["upper"]), draws_one_of("time", ["lower"])
-    (True, False, True)
-    """
-    usual = KINDS.get(_CURVES.get(kind, kind), ((), ""))[0]
-    return any(name in usual or kind == _map_of(name) for name in columns)
+    plane: _Plane
+    column: str
+    what: str
+
+    def __call__(self) -> Chart:
+        """Draw it."""
+        return _heat_map(self.plane, self.column, self.what)
+
+
+def columns_drawn(kind: str, picture: Callable[[], Chart]) -> Sequence[str]:
+    """The columns of a table that a picture may draw: a map its own, a curve those that the map in its place may."""
+    return (picture.column,) if isinstance(picture, HeatMap) else KINDS[_CURVES[kind]][0]
 
 
 def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) -> dict[str, Callable[[], Chart]]:
@@ -128,16 +136,13 @@ def with_heat_maps(table: Columns, curves: Mapping[str, Callable[[], Chart]]) ->
     plane = _plane(table)
     if plane is None:
         fastest = _plane_of_fastest(table)
-        return (
-            dict(curves)
-            if fastest is None
-            else {**curves, "fastest-map": partial(_heat_map, fastest, "", fastest.called)}
-        )
+        return {**curves} if fastest is None else {**curves, "fastest-map": HeatMap(fastest, "", fastest.called)}
     drawn = {kind: (_column(table, kind), what) for kind, (_, what) in KINDS.items()}
     taken = [column for column, _ in drawn.values()]
     others = [name for name in table.columns if name not in (*plane.sizes, *taken, *YES_NO)]
-    drawn |= {_map_of(name): (name, _called(name).capitalize()) for name in others if _is_number(table, name)}
-    maps = {kind: partial(_heat_map, plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
+    named = {f"{re.sub('[_.]', '-', name)}-map": name for name in others if _is_number(table, name)}
+    drawn |= {kind: (name, _called(name).capitalize()) for kind, name in named.items()}
+    maps = {kind: HeatMap(plane, *each) for kind, each in drawn.items() if _is_told(table, each[0])}
     return {**maps, **curves} if plane.is_dense else {**curves, **maps}
 
 
@@ -266,11 +271,6 @@ def _values_of(table: Columns, name: str) -> tuple[tuple[Any, ...], Any]:
     codes, first, places = np.unique(column.codes.reshape(-1), return_index=True, return_inverse=True)
     order = np.argsort(first)
     return tuple(column.names[at] for at in codes[order]), np.argsort(order)[places.reshape(-1)]
-
-
-def _map_of(name: str) -> str:
-    """The kind of the map that is named for a column."""
-    return f"{re.sub('[_.]', '-', name)}-map"
 
 
 def _column(table: Columns, kind: str) -> str:

@@ -132,14 +132,15 @@ def _is_drawn(output: str | None) -> bool:
 
 def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any:
     """The picture of a table; an option that adds columns of which it draws none is refused."""
-    from roofline.charts.answer_charts import pictures
-    from roofline.charts.heat_maps import draws_one_of
+    from roofline.charts.answer_charts import kind_meant, pictures
+    from roofline.charts.heat_maps import columns_drawn
 
-    picture, kinds = found.plot(kind), list(pictures(found))
-    shown = kind if kind in kinds else next((each for each in kinds if kind and each.endswith("-map")), kinds[0])
+    picture, kinds = found.plot(kind), pictures(found)
+    shown = kind_meant(kind, kinds)
+    drawn = columns_drawn(shown, kinds[shown])
     if any(line.label.startswith("expected: ") for line in picture.lines):
         added = {**added, "estimate": ()}  # beside curves stands what is expected
-    idle = next((name for name, columns in added.items() if columns and not draws_one_of(shown, columns)), None)
+    idle = next((name for name, columns in added.items() if columns and not {*columns} & {*drawn}), None)
     if idle is not None:
         hint = "leave it out, or write a table; over two sizes a column has a map of its name, as in --kind upper-map"
         raise InputError(f"--{idle} adds nothing that the picture {shown} draws", hint=hint)

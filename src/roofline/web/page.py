@@ -234,6 +234,7 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
     Those that cannot be drawn are left out.
     """
     from roofline.charts.answer_charts import pictures
+    from roofline.charts.heat_maps import HeatMap
 
     if _is_chart(answer):
         return [{**answer.thinned().to_dict(), "step": ""}]
@@ -244,7 +245,10 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
         beside = zip(answer.names, answer.answers, strict=True)
         found = [{**chart, "on": name} for name, each in beside for chart in _drawn(each, None)]
     phases: Sequence[str] = list(getattr(answer, "phases", ())) or [""]
-    for kind in _shown_kinds(answer, list(kinds)):
+    first = next(iter(kinds), "")
+    maps = {first} if isinstance(kinds.get(first), HeatMap) else set()
+    shown = [kind for kind in kinds if kind in {*_SHOWN_PICTURES, *maps}]
+    for kind in shown if shown or isinstance(answer, SideBySide) else kinds.keys() & {"time"}:
         picture = kinds[kind]
         by_phase = kind == "roofline" and phases != [""]
         for phase in phases if by_phase else [""]:
@@ -252,12 +256,6 @@ def _drawn(answer: Any, draw: Callable[[], Any] | None) -> list[dict[str, Any]]:
                 chart = picture(phase=phase) if by_phase else picture()  # type: ignore[call-arg]
                 found.append({**chart.thinned().to_dict(), "step": phase})
     return found
-
-
-def _shown_kinds(answer: Any, kinds: Sequence[str]) -> list[str]:
-    """The kinds of an answer's pictures that its page has."""
-    shown = [kind for kind in kinds if kind in _SHOWN_PICTURES or (kind == kinds[0] and kind.endswith("-map"))]
-    return shown if shown or isinstance(answer, SideBySide) else [kind for kind in kinds if kind == "time"]
 
 
 #: What is said where a formula's conditions do not hold: it is of other sizes, or no step runs.
