@@ -157,12 +157,10 @@ def under_the_roof(answer: Bound, most: int | None = 15, advice: Sequence[Sectio
     """A program's bound: the resources, then the operations that take longest, alike ones together.
 
     With open sizes which takes longest is not known, and the resources stand alone. What the program is, and that it
-    does not fit, stands above.
+    does not fit, stands above, and what to expect.
     """
-    _headline, _blank, *rest = replace(answer, ops=(), footprint=None, program=None).sections(advice)
-    for said in _expected(answer):  # stands above
-        at = rest.index(said)
-        del rest[at : at + 2]
+    below = replace(answer, ops=(), footprint=None, program=None, expectation=None)
+    _headline, _blank, *rest = below.sections(advice)
     yield from rest
     if is_symbol(answer.op_by_op):
         return

@@ -355,7 +355,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     """
     params = eqn.params
     if params.get("length") is None:
-        raise InputError(f"{context.source}: a scan without a length cannot be counted", hint="give it a length")
+        raise InputError(f"{context.place}a scan without a length cannot be counted", hint="give it a length")
     length, (shared, moving) = size_of(params["length"]), scanned(params)
     carried = shared + moving
     consts, state, rows = operands[:shared], operands[shared:carried], operands[carried:]
@@ -366,7 +366,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     stacks = [walker.tensor(value_of(var.aval)) for var in eqn.outvars[len(state) :]]
     anew = any(t is not None and t.dims for t in consts) or _begins_apart(walker, state, body.invars[shared:carried])
     begun = len(walker.ops)
-    for name, times in _steps(length, anew, walker, f"{context.source}: a scan"):
+    for name, times in _steps(length, anew, walker, f"{context.place}a scan"):
         seen = [
             None if row is None else walker.part(row, name or "0:", (times, *value.shape), value.shape)
             for row, value in zip(rows, slices, strict=True)
@@ -387,7 +387,7 @@ def _steps(times: Size, apart: bool, walker: JaxprWalker, loop: str) -> list[tup
     """All steps of a loop at once, or the first apart from the others, which is said."""
     if not apart or not (is_symbol(times) or times > 1):
         return [("", times)]
-    said = f"{loop.removeprefix(': ')} of {times} steps stands as its first and {times - 1} more"
+    said = f"{loop} of {times} steps stands as its first and {times - 1} more"
     walker.assume(f"{said}: the first reads what is outside the loop")
     return [("0", 1), ("1:", times - 1)]
 
@@ -449,7 +449,7 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     carried = body_program.invars[len(body_program.invars) - len(state) :]
     apart = _begins_apart(walker, state, carried)
     begun = len(walker.ops)
-    for name, times in _steps(trips, apart, walker, f"{context.source}: a while loop"):
+    for name, times in _steps(trips, apart, walker, f"{context.place}a while loop"):
         if name != "0":
             state = _loop_state(walker, state)
         body = _inside(context, times, state, name)
@@ -459,7 +459,7 @@ def while_loop(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: 
     checked = context._replace(repeat=context.repeat * (trips + 1))
     walker.inline(params["cond_jaxpr"], [*operands[:first], *state], checked)
     if counted is None:
-        walker.assume(f"{context.source}: a while loop runs {trips} times, as stated")
+        walker.assume(f"{context.place}a while loop runs {trips} times, as stated")
     return state
 
 
@@ -529,8 +529,7 @@ def cond(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
     ops, results = max(tried, key=lambda found: branch_cost(found[0]))
     walker.ops += ops
     if len({branch_cost(found[0]) for found in tried}) > 1:
-        line = f"{context.source}: " if context.source else ""
-        walker.assume(f"{line}of a cond's {len(tried)} branches the largest is counted")
+        walker.assume(f"{context.place}of a cond's {len(tried)} branches the largest is counted")
     return results
 
 

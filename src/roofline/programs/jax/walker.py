@@ -43,6 +43,11 @@ class JaxprContext(NamedTuple):
     axes: Mapping[str, int] = {}
     steps: LoopSteps | None = None
 
+    @property
+    def place(self) -> str:
+        """The line of the program ahead of what is said of it, where it is known."""
+        return f"{self.source}: " if self.source else ""
+
 
 Region = Callable[["JaxprWalker", Any, list[Operand], JaxprContext], "list[Operand]"]
 
