@@ -87,12 +87,13 @@ def measured_chart(
     )
 
 
-Ceilings = Sequence[tuple[str, str, float]]
+Ceiling = tuple[str, str, tuple[int, int], float]
+Ceilings = Sequence[Ceiling]
 Slopes = Sequence[tuple[str, float]]
 
 
-def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[tuple[str, str, float]]:
-    """Dtype, what reached it, FLOP/s: of registers the fastest unit's, then the library's."""
+def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[Ceiling]:
+    """Dtype, what reached it, dash and colour, FLOP/s: of registers the fastest unit's, then the library's."""
     for dtype in dtypes or DTYPES:
         units = [measured.ceiling(f"{name} {dtype}", threads) for name in ("tile", "register")]
         peaks = [unit for unit in units if unit is not None and unit.threads == threads]
@@ -101,17 +102,17 @@ def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Ite
             raise InputError(f"no ceiling was measured in {dtype}", hint=f"drawn by default: {', '.join(DTYPES)}")
         if peaks:
             best = max(peaks, key=lambda unit: unit.value)
-            yield dtype, best.name.split()[0] + "s", best.value
+            yield dtype, best.name.split()[0] + "s", (0, NEUTRAL), best.value
         if library is not None:
             on = "" if library.threads == threads else f", {threads_text(library.threads)}"
-            yield dtype, f"library{on}", library.value
+            yield dtype, f"library{on}", (1, LIBRARY), library.value
 
 
 def _sheet(sheet: Machine, dtypes: Sequence[str]) -> tuple[Slopes, Ceilings]:
     roof = machine_roof(sheet, dtypes=list(dict.fromkeys(dtypes)))
     return (
         [(slope.level, slope.bandwidth) for slope in roof.slopes],
-        [(ceiling.dtype, "data sheet", ceiling.peak) for ceiling in roof.ceilings],
+        [(ceiling.dtype, "data sheet", (2, NEUTRAL), ceiling.peak) for ceiling in roof.ceilings],
     )
 
 
@@ -129,9 +130,8 @@ def _lines(
         text = f"{name} {format_quantity(bandwidth, 'B/s')}" + (", data sheet" if of else "")
         series = NEUTRAL if of else number
         yield slope_line(name, bandwidth, (low, end), series, 2 if of else 0, text)
-    for dtype, what, peak in ceilings:
+    for dtype, what, (dash, series), peak in ceilings:
         start = max(low, peak / steepest)
-        dash, series = (2, NEUTRAL) if of else (1, LIBRARY) if what.startswith("library") else (0, NEUTRAL)
         text = f"{dtype} {what} {format_quantity(peak, 'FLOP/s')}"
         yield ceiling_line(f"{dtype} {what}", peak, (start, high), series, dash, text)
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from roofline.bounds.bound import Bound, OpBound
+from roofline.bounds.bound import Bound, OpBound, is_in_model
 from roofline.bounds.ridges import Zones
 from roofline.charts.chart import Chart, draws, joined, machines_said, ordered_notes
 from roofline.charts.roofs import (
@@ -590,4 +590,5 @@ def _counted_names(members: Sequence[OpBound]) -> str:
     names = [part.op.name for part in members]
     counts = Counter(names)
     text = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
-    return f"gradients of {text}" if all(part.op.where.endswith(" gradient") for part in members) else text
+    are_gradients = all(part.op.phase == "backward" and is_in_model(part.op) for part in members)
+    return f"gradients of {text}" if are_gradients else text

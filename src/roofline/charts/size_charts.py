@@ -449,11 +449,11 @@ def _over_size(
     )
 
 
-#: Columns of steps as pictures: title, axis, unit.
+#: Columns of steps as pictures: title, axis; where no expected time is drawn beside, the figure is that at best.
 _OF_STEPS = {
-    "lower": ("Time", "time of a step at best"),
-    "throughput": ("Throughput", "tokens a second of each chip at best"),
-    "tokens_per_second": ("Throughput", "tokens a second at best"),
+    "lower": ("Time", "time of a step"),
+    "throughput": ("Throughput", "tokens a second of each chip"),
+    "tokens_per_second": ("Throughput", "tokens a second"),
 }
 
 
@@ -491,6 +491,7 @@ def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light")
     unfit = sum(each is not None and not each for each in fits)
     lacks = "fit the memory or run" if "does not run" in dict(table.notes) else "fit the memory"
     shown, axis = _OF_STEPS[column]
+    axis += " at best" * (not has_expected)
     found = _curves_of_points(
         curves, over, axis, UNITS[column], f"{shown} of {table.subject} over {over}",
         ", ".join(filter(None, [table.same_in_all, *same])),
@@ -499,7 +500,7 @@ def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light")
     said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
     kind = "time" if column == "lower" else "throughput"
     found = replace(found, kind=kind, notes=(*said, *found.notes, *table.incomplete))
-    return _with_expected_steps(found, expected) if "expected" in kept else found
+    return _with_expected_steps(found, expected) if has_expected else found
 
 
 def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[float, float]]]) -> Chart:
@@ -510,7 +511,7 @@ def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[flo
             x, y = zip(*points, strict=True)
             more.append(Line(f"expected: {line.label}", x, y, "resource", line.series, line.dash, "expected"))
     values = [value for line in (*chart.lines, *more) for value in line.y]
-    y_axis = rising_axis(values, chart.y.scale, chart.y.label.removesuffix(" at best"), chart.y.unit)
+    y_axis = rising_axis(values, chart.y.scale, chart.y.label, chart.y.unit)
     return replace(chart, marks=(*chart.marks, *more), y=y_axis)
 
 

@@ -118,7 +118,8 @@ def backward(ops: Sequence[Op], chosen: Recomputation, gradients: GradientFormat
         for op in reversed(group):
             rule = RULES.get(op.kind, _twice)
             is_above = (op.group, op.where) in above
-            for each in rule(replace(op, reads=_named(op.reads, renewed), phase="backward"), gradients):
+            for each in rule(replace(op, phase="backward"), gradients):
+                each = replace(each, reads=_named(each.reads, renewed))
                 if is_above and each.role != "weight gradient":  # the first layer needs no gradient of its input
                     each = replace(each, repeat=each.repeat - 1)
                 found += [] if is_zero(each.repeat) else [each]
@@ -131,11 +132,9 @@ def _named(tensors: Sequence[Tensor], renewed: set[str]) -> tuple[Tensor, ...]:
 
 def _gradient(tensor: Tensor, dtype: str = "") -> Tensor:
     role = "gradient" if tensor.role == "weight" else tensor.role
-    ident = f"{tensor.ident.removesuffix(' again')} gradient"
     # of a weight that layers share, each adds to one gradient
-    return replace(
-        tensor, ident=ident, role=role, dtype=dtype if role == "gradient" else tensor.dtype, given=tensor.needed
-    )
+    dtype = dtype if role == "gradient" else tensor.dtype
+    return replace(tensor, ident=f"{tensor.ident} gradient", role=role, dtype=dtype, given=tensor.needed)
 
 
 def _product(op: Op, gradients: GradientFormat) -> list[Op]:
