@@ -6,8 +6,9 @@ that a chip reports is of its other half, by an interval that the chip's own row
 on either side: by as much as one chip takes longer than the others tell, these take less than it tells.
 
 Within a generation no chip of the main data has a sister there. DeepBench has: single-precision products of cuBLAS on
-two Maxwell chips with the same cores. Each is estimated by its sister's constants as they are. Its two Pascal chips are
-left out, because the 1080 Ti of that set runs above the clock that its peak is stated for.
+two Maxwell chips with the same cores. Each is estimated by its sister's constants as they are; the peak is that of the
+clock that a board reaches, which of a GeForce is beyond the stated one. Its two Pascal chips are left out, because the
+1080 Ti of that set runs further above the clock that its peak is stated for.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from benchmarks.estimates.shared_constants import chosen_policy
 from roofline.estimates.constants import KERNELS
 from roofline.estimates.fitting import Errors, Rows, fit
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer, of_its_own
+from roofline.estimates.transfer import OTHER, OUTSIDE, SAME, Transfer, boost, of_its_own
 
-#: Chips of DeepBench that have the same cores.
+#: Chips of DeepBench that have the same cores, and the names of their boards.
 SISTERS = (("DB_M40", "DB_TitanX"),)
+BOARDS = {"DB_M40": "Tesla M40", "DB_TitanX": "GeForce GTX TITAN X"}
 #: Share of outer rows that a widened interval holds.
 WITHIN = 0.8
 DEEPBENCH = "baidu-research/DeepBench (Apache-2.0)"
@@ -165,7 +167,7 @@ def _deepbench(path: Path) -> dict[str, Rows]:
         first = rows[0]
         figures = ChipFigures(
             float(first["n_sm"]),
-            float(first["peak_tflops"]) * 1e12,
+            float(first["peak_tflops"]) * 1e12 * boost(BOARDS[name]),
             float(first["bw_gbs"]) * 1e9,
             float(first["l2_mib"]) * 2**20,
         )

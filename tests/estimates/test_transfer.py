@@ -193,6 +193,24 @@ def test_a_chip_with_less_of_everything_is_expected_no_faster(library: str) -> N
         assert (less >= more * (1 - 1e-9)).all()
 
 
+#: The best of bf16 products of 4,096 to 10,240 on a side in PyTorch, TFLOP/s: zzc0721/torch-performance-test-data.
+BEST_PRODUCTS = {
+    "rtx-4090": 165, "rtx-4070-super": 75, "rtx-3090": 76.6, "rtx-3070": 41.4, "rtx-5070": 67.2, "rtx-a6000": 123,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("on", "best"), BEST_PRODUCTS.items())
+def test_a_board_reaches_what_its_power_and_boost_allow(on: str, best: float) -> None:
+    size = np.array([4096.0, 8192.0, 10240.0])
+    times = estimated(bound("bf16[M, K] @ bf16[K, N]", on=on, sizes=dict.fromkeys("MNK", size))).estimate
+    assert (2 * size**3 / times).max() / 1e12 == pytest.approx(best, rel=0.1)
+
+
+def test_only_a_geforce_board_goes_beyond_its_stated_clock() -> None:
+    held = {on: clock_held(chip(on)) for on in ("rtx-4090", "rtx-6000-ada", "l20", "rtx-3090", "a40")}
+    assert [on for on, share in held.items() if share is not None and share > 1] == ["rtx-4090", "rtx-3090"]
+
+
 def test_a_chip_of_unknown_watts_keeps_the_share_of_its_sister() -> None:
     assert clock_held(chip("gh200")) is None
     large = "bf16[8192, 8192] @ bf16[8192, 8192]"
