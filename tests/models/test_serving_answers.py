@@ -274,8 +274,14 @@ def test_servers_that_do_not_fit_have_no_rates() -> None:
     assert (fits.misfits, "tokens/s" in str(fits)) == ((), True)
     full = disaggregate("deepseek-v3", prefill=eight, decode={"on": "h200:16"}, **asked)
     assert full.misfits == ("DOES NOT FIT: decode needs 673 GB, hbm has 141 GB",)
-    assert "decode needs 673 GB, hbm has 141 GB\n    no rates: a server does not fit its memory\n" in str(full)
-    assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers"))
+    why = "no rates: a server does not fit its memory, and times are those with room enough"
+    assert f"decode needs 673 GB, hbm has 141 GB\n    {why}\n" in str(full)
+    assert repr(full) == "<Disaggregation: DOES NOT FIT: decode needs 673 GB, hbm has 141 GB>"
+    assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers", "keeps pace"))
+    for chip, enough, tensor in (("h200", "h200:8", 8), ("v5e", "v5e:8x8", 64)):  # what is said to fit does
+        (said,) = disaggregate("deepseek-v3", prefill={"on": chip}, decode=decode, **asked).misfits
+        assert said.endswith(f" · would fit: prefill_on='{enough}'")
+        assert not disaggregate("deepseek-v3", prefill={"on": enough, "tensor": tensor}, decode=decode, **asked).misfits
     with pytest.raises(
         InputError, match="needs prompt= and output=; tokens of a prompt and of an answer, as in prompt="
     ):

@@ -27,6 +27,7 @@ from roofline.bounds.cost import check_amounts
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
+from roofline.hardware.mesh import with_chips
 from roofline.hardware.network import links_inside_out
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import check_one_layout, chips_in_all
@@ -154,7 +155,9 @@ class Disaggregation(Answer):
         return None if self.link is None else self.transfer_rate <= self.link * self.links
 
     def one_line(self) -> str:
-        """How many servers of each kind."""
+        """How many servers of each kind, or which of them does not fit."""
+        if self.misfits:
+            return f"Disaggregation: {'; '.join(self.misfits)}"
         first, other = self.rounded
         return f"Disaggregation: {first} prefill on {self.prefill_target} to {other} decode on {self.decode_target}"
 
@@ -190,7 +193,8 @@ class Disaggregation(Answer):
             f"and as many begin; their keys and values free {freed}"
         )
         if self.misfits:
-            lines = [*self.misfits, "no rates: a server does not fit its memory", *lines]
+            why = "a server does not fit its memory, and times are those with room enough"
+            lines = [*self.misfits, f"no rates: {why}", *lines]
         else:
             lines = [*times, *lines, *ratios]
         moved = f"a prompt hands over {format_amount(self.cache_bytes, 'B')} of keys and values"
@@ -199,8 +203,8 @@ class Disaggregation(Answer):
         else:
             pace = "it keeps pace" if self.keeps_pace else "it does not keep pace"
             time, link = format_amount(self.transfer_time, "s"), format_amount(self.link, "B/s")
-            rate = format_amount(self.transfer_rate, "B/s")
-            lines.append(f"{moved}: {time} over {self.links // self.copies} x {link}; prefill makes {rate}, {pace}")
+            makes = f"; prefill makes {format_amount(self.transfer_rate, 'B/s')}, {pace}" * (not self.misfits)
+            lines.append(f"{moved}: {time} over {self.links // self.copies} x {link}{makes}")
         return paragraph("prefill and decode apart", lines)
 
     def explain(self) -> str:
@@ -303,10 +307,12 @@ def disaggregate(
     steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
     last = step_bound(described, "decode", batch=batch, context=prompt + output - 2, **{**options, **decode})
-    held = {"prefill": first.footprint, "decode": last.footprint}
+    near = server.nearest()
+    larger = with_chips(first.machine, near.split) if near is not None and near.split else None
+    enough = f" · would fit: {spelled('prefill_on', larger.target)}" if larger is not None else ""
     misfits = (
-        f"DOES NOT FIT: {name} {each.needs_in_words()}"
-        for name, each in held.items()
+        f"DOES NOT FIT: {name} {each.needs_in_words()}{instead}"
+        for name, each, instead in (("prefill", first.footprint, enough), ("decode", last.footprint, ""))
         if each is not None and each.fits is False
     )
     rate = link_bandwidth(sender) if link is None else float(parse(link, "B/s"))
