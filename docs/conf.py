@@ -56,6 +56,7 @@ html_css_files = ["pages.css"]
 html_js_files = ["frames.js"]
 html_extra_path = ["_build/made"]
 html_copy_source = False
+html_domain_indices = False  # the reference lists its modules itself
 html_show_sphinx = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"

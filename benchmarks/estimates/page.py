@@ -74,15 +74,17 @@ WITHIN = {"contraction": 8, "prefill_attention": 8, "decode_attention": 10}
 BLOCKS = "block scales"
 #: Goal of training steps, in percent.
 TRAINING = 10
-#: Why a kind misses its goal on a chip, where it is known.
+#: Why a kind misses its goal on a chip, point by point, where it is known.
 REASONS = {
     ("products, bf16", "b60"): (
         "tested on the first half: a third of its rows take what the host needs to start a kernel, 28 to 38 µs, which "
-        "no shape tells; depths of 12,288 take 1.3 times as long, likely because such rows start in the same of twelve "
-        "memory channels: a constant for them gives 5.7 for 5.9, and no other chip has rows that ask for it; with all "
-        "constants its own 6.4; waves are not it: on one part of that half by the other 1, 2, 4, 8 and 16 tiles a core "
-        "give 7.2, 6.9, 6.5, 6.5 and 6.6, tiles of 256 x 256 or of 8 rows too 6.3; nor do rows near in size share what "
-        "is left (correlation 0.2)"
+        "no shape tells",
+        "depths of 12,288 take 1.3 times as long, likely because such rows start in the same of twelve memory "
+        "channels: a constant for them gives 5.7 for 5.9, and no other chip has rows that ask for it",
+        "with all constants its own 6.4",
+        "waves are not it: on one part of that half by the other 1, 2, 4, 8 and 16 tiles a core give 7.2, 6.9, 6.5, "
+        "6.5 and 6.6, tiles of 256 x 256 or of 8 rows too 6.3",
+        "rows near in size do not share what is left (correlation 0.2)",
     )
 }
 
@@ -124,8 +126,8 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
                     f"{name} {percent(median(r.error['mdape'] for r in mine if r.library == name))}"
                     for name in dict.fromkeys(r.library for r in mine)
                 )
-                why = REASONS.get((kind.name, chip), "the reason is not known")
-                lines.append(f"- {kind.name} on {chip}: {percent(error)} against {aim:g} ({each}); {why}.")
+                lines.append(f"- {kind.name} on {chip}: {percent(error)} against {aim:g} ({each}):")
+                lines += [f"  - {why}" for why in REASONS.get((kind.name, chip), ["the reason is not known"])]
     for one in (r for r in records if r.kernel == "training_step" and 100 * r.error["mdape"] > TRAINING + 0.05):
         lines.append(f"- training steps: {percent(one.error['mdape'])} against {TRAINING}; so few sources tell little.")
     return lines or ["- none"]
