@@ -149,6 +149,15 @@ def test_what_changes_nothing_is_no_gap() -> None:
     assert first == (48 + 48 + 64) + 2 * (24 + 24 + 64)
 
 
+@pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gemma4_text", "qwen3_next", "llama4_text", "bamba", "lfm3"])
+def test_fields_of_a_kind_of_layer_that_no_layer_is_of_are_no_gaps(name: str) -> None:
+    """A model that lists its layers, all of which see everything, has no windows, chunks or states."""
+    fields = TINY[name]
+    found = load({**fields, "layer_types": ["full_attention"] * fields["num_hidden_layers"]}, name=name)
+    assert found.gaps == ()
+    assert not found.cache_bytes(0)
+
+
 def test_the_head_may_say_fewer_words_than_are_read() -> None:
     model = load(TINY["apertus1p5_text"])
     assert (model.vocabulary, model.parameters_by_module()["lm_head"]) == (80, 80 * 64)

@@ -94,6 +94,22 @@ def own_keys(fields: Fields) -> Fields:
     return fields
 
 
+#: Fields of layers of a kind, by our word for it: they say nothing of a model that lists its layers and has none of it.
+_OF_KIND = {
+    "full": ("global_head_dim", "num_global_key_value_heads", "attention_k_eq_v"),
+    "sliding": ("sliding_window",),
+    "chunked": ("attention_chunk_size",),
+    "linear": (
+        "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+        "linear_conv_kernel_dim",
+    ),
+    "recurrent": (
+        "mamba_n_heads", "mamba_n_groups", "mamba_d_head", "mamba_d_state", "mamba_d_conv", "mamba_expand",
+        "mamba_dt_rank", "conv_L_cache",
+    ),
+}  # fmt: skip
+
+
 def layer_types(
     fields: Fields, layers: int, known: Mapping[str, str] = FULL_OR_SLIDING,
     usual: Callable[[int], str] = lambda number: "full",
@@ -109,7 +125,9 @@ def layer_types(
     unknown = next((kind for kind in listed if kind not in known), None)
     if unknown is not None:
         raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))
-    return [known[kind] for kind in listed[:layers]]
+    kinds = [known[kind] for kind in listed[:layers]]
+    fields.ignore(*(name for kind, names in _OF_KIND.items() if kind not in kinds for name in names))
+    return kinds
 
 
 def expert_layers(fields: Fields, layers: int) -> list[bool]:
