@@ -208,3 +208,27 @@ def test_the_largest_size_of_a_time_is_one_that_plans_can_split() -> None:
     assert found.pick is not None
     times = [bound(line, B=found.pick + more, **where).lower for more in (0, 20, 40, 2000)]
     assert times[0] <= 3e-3 < min(times[1:])
+
+
+def test_with_the_rate_found_the_time_holds_where_bytes_are_rounded_up() -> None:
+    line, where, time = "fp32[B, F] * bf16[F] -> mxfp8[B]", {"on": "trn2", "B": 1, "F": 197}, 3.9466666666666665e-10
+    found = solve(line, "hbm", time=time, **where)
+    assert bound(line, set={"hbm": found.value}, **where).lower <= time * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown", "where", "time", "step"),
+    [
+        ("pool(bf16[4, X, 8, 64], window=3, stride=2)", "X", {}, 1e-7, 1),
+        ("conv(bf16[64, X, 64, 64], bf16[3, 3, 64, O], stride=2)", "X", {"O": 32}, 1e-3, 1),
+        ("attention(bf16[4, 128, N, 64], bf16[4, 128, 6, 64], bf16[4, 128, 6, 64])", "N", {}, 1e-5, 6),
+    ],
+)
+def test_sizes_that_cannot_be_asked_are_passed_over(
+    line: str, unknown: str, where: dict[str, int], time: float, step: int
+) -> None:
+    found = solve(line, unknown, time=time, on="l40s", sizes=where)
+    assert found.pick is not None
+    assert found.pick % step == 0
+    times = [bound(line, on="l40s", sizes={**where, unknown: found.pick + more}).lower for more in (0, step)]
+    assert times[0] <= time < times[1]

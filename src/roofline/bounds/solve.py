@@ -988,6 +988,8 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
     value, form = allowed[last]
     valid = _valid((each for name, each in times.items() if name != last), unknown.x, form, t)
     if unknown.unit:
+        if unknown.floor(value) > time * (1 + 1e-9):  # bytes are rounded up, which the form leaves out
+            return by_rates(unknown, time, said)
         return TimeSolution(**said, value=value, bound_by=last, form=form, valid=valid, answer=unknown.at(value))
     multiple, ways = unknown.multiple, unknown.ways
     pick = int(value * (1 + 1e-12) // multiple) * multiple
@@ -1026,14 +1028,20 @@ def _allowed_by_each(
 def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: int = 1) -> TimeSolution:
     """The largest whole number within the time, by halving; ceilings make the floor rise in steps.
 
-    Also looked at are the numbers that plans can split ``ways``: they may take less than those in between.
+    Also looked at are the numbers that plans can split ``ways``: they may take less than those in between. The first
+    number is the least that can be asked: a window does not fit less.
     """
 
     def largest(step: int) -> int:
-        low, high = 0, 1
+        first = next((n for n in range(1, MOST_TRIED) if unknown.floor(n * step) < math.inf), 0)
+        if not first or unknown.floor(first * step) > time:
+            return 0
+        if unknown.floor((first + 1) * step) == math.inf:  # as heads of queries are multiples of those of keys
+            first, step = 1, first * step
+        low = high = first
         while high * step <= FARTHEST and unknown.floor(high * step) <= time:
             low, high = high, 2 * high
-        return (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step if low else 0
+        return (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step
 
     pick = max(map(largest, {unknown.multiple, max(ways, unknown.multiple)}))
     if pick == 0:
