@@ -114,13 +114,13 @@ class Tensor:
     """One tensor an operation reads or writes.
 
     ``ident`` says which tensor it is: the same ident written by one operation and read by another is an
-    intermediate. ``role`` is one of activation, weight, kv, gradient, index, state, raw. ``touched`` counts the
-    elements that move where that is not all of them (the rows of a lookup); of an ``average`` of them the bytes are not
-    rounded. ``storage`` names the memory it lies in where that is another tensor's: a weight before and after its
-    update. ``stored`` counts the elements in memory, where padding makes them more than there are. ``given`` counts
-    those that a program gives back of what it wrote, where that is a part of them; ``needed`` those of what
-    it reads that a floor counts, where others were read before or no result depends on them. ``level`` is the memory
-    that its bytes move at: ``main``, or ``host`` for what stays in the host's memory.
+    intermediate. A part of one goes by its name with a bracket. ``role`` is one of activation, weight, kv, gradient,
+    index, state, raw. ``touched`` counts the elements that move where that is not all of them (the rows of a lookup);
+    of an ``average`` of them the bytes are not rounded. ``storage`` names the memory it lies in where that is another
+    tensor's: a weight before and after its update. ``stored`` counts the elements in memory, where padding makes them
+    more than there are. ``given`` counts those that a program gives back of what it wrote, where that is a part of
+    them; ``needed`` those of what it reads that a floor counts, where others were read before or no result depends on
+    them. ``level`` is the memory that its bytes move at: ``main``, or ``host`` for what stays in the host's memory.
     """
 
     ident: str
@@ -135,6 +135,20 @@ class Tensor:
     given: Size | None = None
     needed: Size | None = None
     level: str = "main"
+
+    @property
+    def base(self) -> str:
+        """The name of the whole tensor, of one that is a part of it."""
+        return self.ident.partition("[")[0]
+
+    @property
+    def updates(self) -> str:
+        """The tensor of which this is a part that is written in place; empty for any other."""
+        return self.ident.rpartition("[+")[0]
+
+    def updated(self, by: object, **changes: Any) -> Tensor:
+        """A part of it that is written in place, under a name of its own."""
+        return replace(self, ident=f"{self.ident}[+{by}]", **changes)
 
     @property
     def elements(self) -> Size:

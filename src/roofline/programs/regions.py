@@ -732,7 +732,7 @@ def needed_at_most(ops: Sequence[Op], amounts: Mapping[str, Size]) -> tuple[Op, 
     held: dict[str, dict[str, tuple[Size, Size]]] = {}
     for op in ops:
         for tensor in op.reads:
-            base = tensor.ident.partition("[")[0]
+            base = tensor.base
             if base in amounts:
                 moved = _moved(tensor)
                 before = held.setdefault(base, {}).setdefault(tensor.ident, (moved, op.repeat))
@@ -815,7 +815,7 @@ def picked_together(ops: Sequence[Op], amounts: Mapping[str, Size], names: Colle
     """
     found = list(ops)
     for base, together in amounts.items():
-        reads = [(at, t) for at, op in enumerate(ops) for t in op.reads if t.ident.partition("[")[0] == base]
+        reads = [(at, t) for at, op in enumerate(ops) for t in op.reads if t.base == base]
         if len(reads) < 2 or not all(ops[at].name in names for at, _ in reads):
             continue
         most = sum(_moved(t, whole=True) * ops[at].repeat for at, t in reads)

@@ -23,7 +23,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from roofline import dtypes
-from roofline.frozen import NamedTuple, dataclass, field, replace
+from roofline.frozen import NamedTuple, dataclass, field
 from roofline.ops import pricing
 from roofline.programs.rule_table import CallOfTensors, Priced, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
@@ -83,10 +83,8 @@ class Call(CallOfTensors):
     def into(self, place: int, amount: Size) -> tuple[Tensor, ...]:
         """An operand of which so many elements are written in place; the result is that operand."""
         self.alias(0, place)
-        return tuple(
-            replace(t, ident=f"{t.ident}[+{self.writes[0].ident}]", touched=minimum(amount, t.elements))
-            for t in self.read(place)
-        )
+        by = self.writes[0].ident
+        return tuple(t.updated(by, touched=minimum(amount, t.elements)) for t in self.read(place))
 
 
 Rule: TypeAlias = Callable[[Call], Priced]

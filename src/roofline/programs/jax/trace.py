@@ -375,7 +375,7 @@ def scan(walker: JaxprWalker, eqn: Any, operands: list[Operand], context: JaxprC
         state = _loop_state(walker, state) if looped else state
         before, step = len(walker.ops), _inside(context, times, [*state, *seen], name)
         found = walker.inline(params["jaxpr"], [*consts, *state, *seen], step)
-        fresh = {t.ident for op in walker.ops[before:] for t in map(walker.settle, op.writes)}
+        fresh = {t.ident: t.updates for op in walker.ops[before:] for t in map(walker.settle, op.writes)}
         for stack, made in zip(stacks, found[len(state) :], strict=True):
             walker.stack(made, stack, fresh, step)
         state = _carry(walker, state, found[: len(state)], looped)

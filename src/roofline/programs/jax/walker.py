@@ -185,7 +185,7 @@ class JaxprWalker:
         repeat = op.repeat * context.repeat
         self.ops.append(replace(op, where=context.scope, repeat=repeat, phase=phase, options=options))
         self.written |= {tensor.ident for tensor in op.writes}
-        self.updated |= {tensor.ident.partition("[+")[0] for tensor in op.writes if "[+" in tensor.ident}
+        self.updated |= {tensor.updates for tensor in op.writes}
         if op.note and op.kind != "unknown":
             self.assume(op.note)
 
@@ -202,17 +202,18 @@ class JaxprWalker:
             self._copy(tensor, made, JaxprContext())
         return found
 
-    def stack(self, made: Operand, stack: Tensor, fresh: set[str], context: JaxprContext) -> None:
+    def stack(self, made: Operand, stack: Tensor, fresh: dict[str, str], context: JaxprContext) -> None:
         """Stack what each step of a loop gives: the body writes it there, or it is copied, as of what goes in.
 
-        ``fresh`` are the tensors that the body makes. One that a loop both carries and stacks is a row of the stack.
+        ``fresh`` are the tensors that the body makes, each with the one that it updates a part of. One that a loop both
+        carries and stacks is a row of the stack.
         """
-        name = "" if made is None else self.settle(made).ident
+        name = None if made is None else self.settle(made).ident
         if name in fresh and made is not None and made.role == "activation":
-            fresh.discard(name)
+            fresh.pop(name)
             self.same.setdefault(made.ident, stack.ident)
             return
-        if name in {ident.rpartition("[+")[0] for ident in fresh}:  # a row of what goes in, updated where it lies
+        if name in fresh.values():  # a row of what goes in, updated where it lies
             return
         self._copy(made, replace(stack, dims=stack.dims[1:]), context)
 
@@ -275,8 +276,7 @@ class JaxprWalker:
         buffers = {ident.partition("[")[0] for ident in given} - made
 
         def written(tensor: Tensor) -> Tensor:
-            base, update, _ = tensor.ident.partition("[+")
-            if update and "[" not in base and base not in buffers:  # a part of what the program does not give back
+            if tensor.updates == tensor.base and tensor.base not in buffers:  # a part of what is not given back
                 return self._stored(replace(tensor, given=0))
             return self._stored(replace(tensor, role="state") if tensor.ident in for_good else tensor)
 
@@ -327,8 +327,8 @@ def _leading_to(ops: Sequence[Op], results: set[str]) -> list[Op]:
     used, found = set(results), list[Op]()
     for op in reversed(ops):
         pure = op.kind in ("copy", "gather", "elementwise") and op.writes
-        if not pure or any(t.role != "activation" or t.ident.partition("[")[0] in used for t in op.writes):
-            used |= {t.ident.partition("[")[0] for t in op.reads}
+        if not pure or any(t.role != "activation" or t.base in used for t in op.writes):
+            used |= {t.base for t in op.reads}
             found.append(op)
     return found[::-1]
 

@@ -267,7 +267,7 @@ class GraphWalker:
 
     def written_out(self, graph: Any) -> None:
         """Write down results that no operation writes: constants, and inputs in another form or under another name."""
-        made = {tensor.ident.partition("[")[0] for op in self.ops for tensor in op.writes}
+        made = {tensor.base for op in self.ops for tensor in op.writes}
         makers = {word: node for node in graph.node for word in node.output}
         for item in graph.output:
             tensor, node = self.known.get(item.name), makers.get(item.name)
@@ -279,7 +279,7 @@ class GraphWalker:
                     passed.add(word)
                     word, constant = self.taken[word]
                 held = self.known.get(word) or replace(tensor, ident=_ident(word))
-                if held.ident.partition("[")[0] not in made:
+                if held.base not in made:
                     out = Tensor(_ident(item.name), tensor.dims, tensor.dtype)
                     reads = () if constant else (held,)
                     self._emit(pricing.move("If", reads, (out,)), node, _scope(node.name), 1)
@@ -317,12 +317,11 @@ class GraphWalker:
     def without_passing(self, ops: Sequence[Op], graph: Any) -> tuple[Op, ...]:
         """The operations; of inputs that are updated in place and are no results a floor counts no write."""
         kept = {word for item in graph.output for word in self._names(item.name)}
-        kept = {self.known[word].ident.partition("[")[0] for word in kept if word in self.known}
+        kept = {self.known[word].base for word in kept if word in self.known}
         passing = {_ident(item.name) for item in graph.input} - kept
 
         def written(tensor: Tensor) -> Tensor:
-            base, updated, _ = tensor.ident.partition("[+")
-            return replace(tensor, given=0) if updated and base in passing else tensor
+            return replace(tensor, given=0) if tensor.updates in passing else tensor
 
         return tuple(replace(op, writes=tuple(map(written, op.writes))) for op in ops)
 

@@ -125,4 +125,4 @@ def _view(flat: Any, operand: TensorOperand) -> Any:
 
 
 def _base(operand: TensorOperand) -> str:
-    return "" if operand.tensor is None else operand.tensor.ident.partition("[")[0]
+    return "" if operand.tensor is None else operand.tensor.base

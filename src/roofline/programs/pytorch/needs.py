@@ -63,7 +63,7 @@ def needed_bytes(
     are given back, ``results`` which are so whole. What nothing reads is a result too, and all that is written to
     tensors from ``outside``.
     """
-    read, calls = {_base(t.ident) for op in ops for t in op.reads}, with_hidden(calls)
+    read, calls = {t.base for op in ops for t in op.reads}, with_hidden(calls)
     needed: dict[str, Places] = defaultdict(dict)
     for ident, parts in shown.items():
         needed[ident] = dict.fromkeys(parts)
@@ -72,7 +72,8 @@ def needed_bytes(
     left = {ident: list(parts) for ident, parts in shown.items()}
 
     def need(ident: str, places: Sequence[Stretches] | None) -> None:
-        base, before = _base(ident), needed[_base(ident)]
+        base = ident.partition("[")[0]
+        before = needed[base]
         if places is None or before is None:
             needed[base] = None
             return
@@ -82,18 +83,18 @@ def needed_bytes(
 
     made = {t.ident: t for op in reversed(ops) for t in op.writes if "[" not in t.ident}
     by_call: dict[int, Mapping[str, Sequence[Sequence[Stretches]]]] = {}
-    bases = {_base(t.ident) for op in ops for t in op.writes[:1]}
+    bases = {t.base for op in ops for t in op.writes[:1]}
     kept = {base for base in bases - shown.keys() if base.partition(".")[0] in outside}
     stays, given = _written_last(ops, calls, kept)
     for place, op in reversed(list(enumerate(ops))):
         for tensor in op.writes[:1]:  # statistics and the like beside a result count where something reads them
             is_used = any(t.ident in needed for t in op.writes)
-            if _base(tensor.ident) not in read and tensor.ident not in shown and not is_used:
+            if tensor.base not in read and tensor.ident not in shown and not is_used:
                 needed[tensor.ident] = None
         call = _counted_from_least(calls.get(place))
         asked = needed.get(op.writes[0].ident, {}) if op.writes else {}
         if _is_part(op, call):
-            base, (changed, is_new) = _base(op.writes[0].ident), _changed(op, call)
+            base, (changed, is_new) = op.writes[0].base, _changed(op, call)
             asked = needed[base]
             if asked is None:
                 every = [_everything(made[base])] if base in made else []
@@ -121,7 +122,7 @@ def needed_bytes(
             view = seen(tensor.ident) or _everything(tensor)
             for places in followed.get(tensor.ident, [None if view is None else [view]]):
                 need(tensor.ident, places)
-            needed.setdefault(_base(tensor.ident), {})
+            needed.setdefault(tensor.base, {})
     return NeededBytes({ident: _bytes(places) for ident, places in needed.items() if places is not None}, given)
 
 
@@ -138,7 +139,7 @@ def _written_last(
     stays: dict[int, list[Stretches]] = {}
     given: dict[int, Size] = {}
     for place, op in reversed(list(enumerate(ops))):
-        base = _base(op.writes[0].ident) if op.writes else ""
+        base = op.writes[0].base if op.writes else ""
         call = _counted_from_least(calls.get(place)) if base in kept else None
         if call is None or not _is_part(op, call):
             continue
@@ -249,7 +250,7 @@ def _is_part(op: Op, call: Call | None) -> bool:
     """Whether an operation writes a part of a tensor in place."""
     if call is None or not call.in_place or not op.writes or call.results[0].layout is None:
         return False
-    return "[+" in op.writes[0].ident or op.writes[0].touched is not None
+    return bool(op.writes[0].updates) or op.writes[0].touched is not None
 
 
 def _changed(op: Op, call: Call) -> tuple[Sequence[Stretches], bool]:
@@ -354,10 +355,6 @@ def _counted_from_least(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(map(_counted_from_least, value))
     return regions.counted_from(LEAST, [value])[0] if is_symbol(value) else value
-
-
-def _base(ident: str) -> str:
-    return ident.partition("[")[0]
 
 
 def _bytes(places: Mapping[Stretches, None]) -> Size:

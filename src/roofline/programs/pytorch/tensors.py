@@ -172,15 +172,13 @@ class TensorIdentities:
         found = self._of(tensor, made=True, role=role)
         if found is None:
             return self._sparse(tensor)
-        ident = found.ident
         if in_place and not part and _covers(tensor):
             found.version += 1
-            ident = found.ident
             found.made = True
         elif in_place and not found.made:
-            ident = f"{found.ident}[+{found.parts}]"
             found.parts += 1
-        written = self._tensor(tensor, ident, found)
+            return self._tensor(tensor, found.ident, found).updated(found.parts - 1)
+        written = self._tensor(tensor, found.ident, found)
         if in_place and not part and found.made and not _covers(tensor):  # all of a view is a part of what it shows
             return replace(written, touched=product(written.dims))
         return written
@@ -227,7 +225,7 @@ class TensorIdentities:
             found = needed_bytes(ops, calls, self._views.region, results | written, shown, outside)
         formats: dict[str, set[str]] = defaultdict(set)
         for tensor in (tensor for op in ops for tensor in op.reads):
-            formats[tensor.ident.partition("[")[0]].add(tensor.dtype)
+            formats[tensor.base].add(tensor.dtype)
         needed = {
             name: _elements(found.of_tensors[name], next(iter(kinds)))
             for name, kinds in formats.items()
@@ -431,7 +429,7 @@ def _by_tensor(reads: Sequence[Tensor]) -> dict[str, list[Tensor]]:
     """What an operation reads by the tensor that it is a view of."""
     views: dict[str, list[Tensor]] = defaultdict(list)
     for tensor in reads:
-        views[tensor.ident.partition("[")[0]].append(tensor)
+        views[tensor.base].append(tensor)
     return views
 
 
@@ -443,11 +441,8 @@ def _fixed(tensor: Tensor) -> bool:
 def _changed(reads: Sequence[Tensor], change: Mapping[str, _Whole]) -> tuple[Tensor, ...]:
     """What an operation reads, the views of each tensor together."""
     become = {base: iter(change[base].read(held)) for base, held in _by_tensor(reads).items() if base in change}
-    bases = [tensor.ident.partition("[")[0] for tensor in reads]
     return tuple(
-        made
-        for tensor, base in zip(reads, bases, strict=True)
-        for made in (next(become[base]) if base in become else (tensor,))
+        made for tensor in reads for made in (next(become[tensor.base]) if tensor.base in become else (tensor,))
     )
 
 

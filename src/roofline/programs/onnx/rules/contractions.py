@@ -261,7 +261,7 @@ def _in_place(op: Op, presents: Sequence[Tensor], new: Size, *, length: int) -> 
 
 def _row(cache: Tensor, amount: Size, op: Op) -> Tensor:
     """The part of a cache that is written."""
-    return replace(cache, ident=f"{cache.ident}[+{op.writes[0].ident}]", role="kv", touched=amount)
+    return cache.updated(op.writes[0].ident, role="kv", touched=amount)
 
 
 @rule("com.microsoft.Attention", "QAttention")

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from roofline.frozen import replace
 from roofline.ops import linear_algebra
 from roofline.programs.onnx.registry import UPDATES, Call, Priced, pricing, rule
 from roofline.programs.tensor_parts import edges_of_places, once_each, part_name
@@ -130,7 +129,7 @@ def scattered(call: Call) -> Priced:
     if call.in_place:
         (target,) = call.touch(0, size)
         reads = (*((target,) if combines else ()), *(t for t in call.reads if t.ident != target.ident))
-        writes = (replace(target, ident=f"{target.ident}[+{writes[0].ident}]"),)
+        writes = (target.updated(writes[0].ident),)
         note = "an input that is updated is updated in place"
     return call.vector("scatter", flops, size, one_each=flops, note=note, reads=reads, writes=writes)
 

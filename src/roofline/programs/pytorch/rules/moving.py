@@ -273,7 +273,7 @@ def _touch(tensor: Tensor, amount: Size) -> Tensor:
 def _part(tensor: Tensor, amount: Size) -> Tensor:
     """The written part of a tensor. Of a tensor from outside the part is a tensor of its own."""
     whole = _touch(tensor, amount)
-    return replace(whole, dims=(whole.touched,), touched=None) if "[+" in tensor.ident else whole
+    return replace(whole, dims=(whole.touched,), touched=None) if tensor.updates else whole
 
 
 #: What is said of a lookup.

@@ -45,7 +45,7 @@ def known(call: Call) -> Priced:
 
 def _chosen(call: Call) -> Priced:
     """A choice between tensors or numbers: where the mask is known, no more of each is needed than it takes."""
-    if call.in_place and "[+" in call.writes[0].ident and named_elements(call) is not None:
+    if call.in_place and call.writes[0].updates and named_elements(call) is not None:
         return scattered(call)
     op = call.elementwise("where")
     mask, sides = (call.args[1], [(call.args[0], False)]) if call.name == "masked_fill" else (call.args[0], [])
@@ -113,7 +113,7 @@ def fused_optimizer(call: Call) -> Priced:
     each, roots, _ = registry.OPTIMIZERS[call.name]
     writes = call.writes
     if call.operand("grad_scale") is None:
-        gradients = {tensor.ident.partition("[")[0].partition(".")[0] for tensor in call.read(*call.tensors(1))}
+        gradients = {tensor.base.partition(".")[0] for tensor in call.read(*call.tensors(1))}
         writes = tuple(tensor for tensor in writes if tensor.ident.partition(".")[0] not in gradients)
     return call.for_each("elementwise", _elements(call.tensors(0)), each, roots, writes=writes)
 
