@@ -23,7 +23,6 @@ from roofline import chip, llm, sweep, train
 from roofline.charts.bars import bars_chart
 from roofline.charts.drawing import drawn_layout
 from roofline.charts.model_charts import front_chart, memory_by_part, serving_roofline, time_by_operation
-from roofline.cli.output import show_chart
 from roofline.errors import InputError
 from roofline.models import latency_throughput, serve
 from roofline.quantity import format_percent, format_quantity
@@ -150,7 +149,7 @@ def test_a_specification_is_plain_data(make):
 @pytest.mark.parametrize("make", [times_of_step, front_of_one])
 def test_another_width_keeps_the_rows_of_bars_and_room_for_text(tmp_path, make, width):
     chart, file = make(), tmp_path / "a.svg"
-    show_chart(chart, str(file), width)
+    chart.save(file, width=width)
     height = chart.height if chart.bars else max(240, round(width * chart.height / chart.width))
     assert f'width="{width:g}" height="{height:g}"' in file.read_text(encoding="utf-8")
 

@@ -86,14 +86,13 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     wanted, models = expectation_wanted(options), models_in(model)
     machines = targets(options["on"])
     if len(machines) * len(format_choices({**options, "model": models})) > 1:
-        file, dark, width = (options[name] for name in ("file", "dark", "width"))
         each = {**options, "model": models}
         took = wanted.get("measured")
         found: Any = on_each(each, lambda one: _step_alone(load(one.pop("model")), one, wanted), measured=took)
-        if file is not None:
+        if options["file"] is not None:
             if as_json:
                 raise InputError("--json and a picture are two answers", hint="give one of them")
-            show_chart(found.plot(theme="dark" if dark else "light"), file, width)
+            show_chart(found.plot(), options["file"])
             return
         show_answer(found, as_json, explain)
         return
@@ -114,7 +113,7 @@ def llm_command(model: str, explain: bool, as_json: bool, **options: Any) -> Non
     if (picture["view"] or picture["file"]) and hasattr(found, "each"):  # at several sizes
         if picture["view"]:
             raise InputError("--view is of one step, and several sizes are given", hint="leave --view out, or give one")
-        show_chart(found.plot(theme="dark" if picture["dark"] else "light"), picture["file"], picture["width"])
+        show_chart(found.plot(), picture["file"])
     elif picture["view"] or picture["file"]:
         _draw(found, picture)
         for each in found.worked_out:
@@ -188,8 +187,7 @@ def _draw(found: Any, picture: dict[str, Any]) -> None:
     draw = charts_of("model")[view]
     if front is not None and front.fitting and picture["file"]:
         show([Sentences(front.lead)])
-    chart = draw(front if view == "front" else found, theme="dark" if picture["dark"] else "light", **asked)
-    show_chart(chart, picture["file"], picture["width"])
+    show_chart(draw(front if view == "front" else found, **asked), picture["file"])
 
 
 def _size(name: str, text: str | int | None) -> Any:

@@ -31,7 +31,7 @@ def not_alone(beside: Mapping[str, Sequence[str]]) -> None:
     flags = {param.name: param for param in context.command.params}
     for name, needed in beside.items():
         if not_default(name) and not any(map(not_default, needed)):
-            denied = flags[name].secondary_opts if context.params[name] is False else ()
+            denied = flags[name].secondary_opts if context.params.get(name) is False else ()
             other = denied[-1] if denied else word_of(flags[name])
             wanted = " or ".join(word_of(flags[each]) for each in needed)
             more = "it" if len(needed) == 1 else "one of them"
@@ -150,7 +150,7 @@ def beside_of_serving() -> dict[str, tuple[str, ...]]:
     return BESIDE | {{"prefill_link": "link"}.get(name, name): use.beside for name, use in uses.items() if use.beside}
 
 
-PICTURE_NAMES = ("view", "phase", "file", "dark", "width")
+PICTURE_NAMES = ("view", "phase", "file")
 WORKED_OUT_NAMES = (
     "output", "chunk", "fit", "advise", "price", "power", "draft", "accept", "draft_by", "draft_weights",
     "prefill_on", "prefill_tensor", "prefill_batch", "prefill_link", "form", "tpot",

@@ -66,6 +66,18 @@ def _flag(words: str, help: str = "", **more: Any) -> OptionRow:
     return _row(words, "", help, is_flag=True, **more)
 
 
+#: Where the context of a command holds how its picture looks: ``dark``, ``width``, ``title``.
+LOOK = "roofline.look"
+
+
+def keep_look(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep how a picture looks for whoever draws it."""
+    if value:
+        context.meta.setdefault(LOOK, {})[parameter.name] = value
+
+
+_LOOK: dict[str, Any] = {"expose_value": False, "callback": keep_look}
+
 #: The options by group. A plain word is the name of a convention, whose option its field says; a row without help means
 #: what the argument of its name does.
 GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
@@ -260,8 +272,8 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             name="measured",
         ),
         _row("--title", "TEXT", default=""),
-        _flag("--dark", "Light on dark."),
-        _row("--width", "PIXELS", "Width of the picture.", type=click.IntRange(320, 4000)),
+        _flag("--dark", "Light on dark.", **_LOOK),
+        _row("--width", "PIXELS", "Width of the picture.", type=click.IntRange(320, 4000), **_LOOK),
         _row("--chart", "FILE", "Draw the points under the roof: .svg, .png or .pdf.", "file"),
         _row("--roofline", "FILE", "Draw the roofline: levels, registers and library.", "file"),
         _row("--against", "CHIP", "A data sheet to draw beside it, with --roofline.", "chip"),

@@ -35,7 +35,7 @@ from typing import Any
 import click
 
 from roofline.cli.command import Command, Option, word_of
-from roofline.cli.option_table import option
+from roofline.cli.option_table import LOOK, keep_look, option
 from roofline.errors import InputError
 from roofline.files import check_place
 from roofline.formulas.printers import PRINTED
@@ -191,12 +191,8 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", sai
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))
 
 
-#: Where the context of a command holds how its picture looks: ``dark``, ``width``.
-LOOK = "roofline.look"
-
-
-def show_chart(chart: Any, path: str | None, width: int | None) -> None:
-    """Write a chart to a file, at twice the size unless a width is given, or draw it in the terminal.
+def show_chart(chart: Any, path: str | None) -> None:
+    """Write a chart to a file, at twice the size unless a width is asked for, or draw it in the terminal.
 
     A width keeps the plot's proportions; rows of bars and of the key keep their height.
     """
@@ -208,14 +204,11 @@ def show_chart(chart: Any, path: str | None, width: int | None) -> None:
     look = (context.meta if (context := click.get_current_context(silent=True)) else {}).get(LOOK, {})
     chart = chart.with_theme("dark") if look.get("dark") else chart
     chart = chart.with_title(look["title"]) if "title" in look else chart
-    width = look.get("width", width)
-    if width is not None:
-        chart = chart.with_width(width)
     if path is None:
         columns = shutil.get_terminal_size((100, 30)).columns
         click.echo(chart.to_text(width=max(40, min(columns, 100)), color=_colors()))
         return
-    chart.save(path, scale=2.0 if width is None else 1.0)
+    chart.save(path, width=look.get("width"))
     wrote(path, said="; ".join(chart.left_out))
 
 
@@ -436,7 +429,7 @@ def with_report(command: click.Command) -> click.Command:
             command.common = (*command.common, written.word)
     if command.name in _PICTURED:
         for word in ("width", "dark"):
-            option(word, expose_value=False, callback=_as_look)(command)
+            option(word, callback=_as_look)(command)
     if all(each.name != "title" for each in command.params):
         option("title", expose_value=False, callback=_as_look)(command)
     command.callback = _kept(command.callback)
@@ -472,7 +465,7 @@ def _as_look(context: click.Context, parameter: click.Parameter, value: Any) -> 
         if not any(each.lower().endswith(endings) for each in context.meta.get(WORDS, ())):
             hint = f"end -o in {', '.join(endings[:-1])} or {endings[-1]}, or leave it out"
             raise InputError(f"{word_of(parameter)} is of a picture{' or a page' * titled}", hint=hint)
-        context.meta.setdefault(LOOK, {})[parameter.name] = value
+        keep_look(context, parameter, value)
 
 
 def _any(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -598,7 +591,7 @@ def write(found: KeptAnswers, path: str, words: Sequence[str]) -> None:
     elif path.lower().endswith(PICTURES):
         chart = picture_of(found.shown, path)
         show(_opening(found.shown[0][1]), of=found.shown[0][0])
-        show_chart(chart, path, None)
+        show_chart(chart, path)
         return
     else:
         lacks = save_shown(found.shown, path, words, click.get_current_context().meta.get(LOOK, {}).get("title", ""))

@@ -53,8 +53,6 @@ def plan_command(
     simulate: bool,
     file: str | None,
     view: str | None,
-    dark: bool,
-    width: int | None,
     **options: Any,
 ) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
@@ -117,7 +115,7 @@ def plan_command(
             show(found.simulated())
     if file is not None or view is not None:
         view = view or ("frontier" if found.asked.load.output > 1 else "first-token")
-        show_chart(charts_of("plan")[view](found, theme="dark" if dark else "light"), file, width)
+        show_chart(charts_of("plan")[view](found), file)
     if not found.meets:
         click.get_current_context().exit(MISSED)
 

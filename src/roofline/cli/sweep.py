@@ -106,7 +106,7 @@ def sweep_command(
         from roofline.formulas.tables import PICTURED
 
         if _is_drawn(output):
-            show_chart(_drawn(found, kind, added), output, None)
+            show_chart(_drawn(found, kind, added), output)
         else:
             found.save(output)
             is_shown = output.lower().endswith(PICTURED)  # .txt holds what a terminal does
@@ -116,7 +116,7 @@ def sweep_command(
         for line in found.incomplete:
             click.echo(f"incomplete  {line}")
     elif kind is not None:
-        show_chart(_drawn(found, kind, added), None, None)
+        show_chart(_drawn(found, kind, added), None)
     else:
         if as_json and len(found) > MOST_JSON:
             raise InputError(f"{len(found)} rows are too many for JSON on a terminal", hint="write a file: -o grid.npz")
@@ -190,9 +190,7 @@ def plot_command(
     words: tuple[str, ...],
     vary: str | None,
     output: str | None,
-    width: int | None,
     as_json: bool,
-    dark: bool,
     **options: Any,
 ) -> None:
     """Roofline of machines with operations as points; or throughput or time over a size.
@@ -218,7 +216,6 @@ def plot_command(
         on=[name for name in targets(machines) if name] or None,
         vary=over,
         sizes=sizes,
-        theme="dark" if dark else "light",
         **drawing,
         **{name: value for name, value in arguments.items() if value is not None and value not in ({}, ())},
     )
@@ -228,7 +225,7 @@ def plot_command(
         reached = [point for point in getattr(chart, "points", ()) if point.kind == "measured"]
         if output is not None and reached:
             show([_reached(reached)])
-        show_chart(chart, output, width)
+        show_chart(chart, output)
 
 
 def _reached(points: Sequence[Any]) -> Table:

@@ -145,7 +145,7 @@ def trace_command(
         from roofline.programs.tables import time_at_best
 
         show(_before_facts(bound) if several else [next(traced.sections()), *time_at_best(bound)])
-        show_chart(bound.plot() if several else program_roofline(bound), output, None)
+        show_chart(bound.plot() if several else program_roofline(bound), output)
     elif as_json or (output or "").endswith(".json"):
         plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
         if output is None:
@@ -193,7 +193,7 @@ def _show_beside(found: Any, output: str | None, explain: bool, as_json: bool) -
         show_answer(found, as_json, explain)
         return
     if output.endswith(_PICTURES):
-        show_chart(found.plot(), output, None)
+        show_chart(found.plot(), output)
         return
     found.save(output)
     wrote(output, found.plain_table()[2] if output.endswith(".csv") else {})
