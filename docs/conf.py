@@ -9,7 +9,7 @@ from contextlib import chdir
 from functools import cache
 from pathlib import Path
 
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc_parameterlist, pending_xref
 from sphinx.transforms.post_transforms import ReferencesResolver, SphinxPostTransform
 
 import roofline
@@ -151,6 +151,18 @@ class OthersNames(SphinxPostTransform):
                 node.attributes.pop("refspecific", None)
 
 
+class ShortSignatures(SphinxPostTransform):
+    """Leave a signature on one line that has room there with the last parts of its names."""
+
+    default_priority = ReferencesResolver.default_priority + 1
+
+    def run(self, **_):
+        """Measure what is shown: Sphinx measures the whole names."""
+        for node in self.document.findall(desc_parameterlist):
+            if len(node.parent.astext()) <= self.config.python_maximum_signature_line_length:
+                node["multi_line_parameter_list"] = False
+
+
 def under_its_other_name(app, env, node, content):
     """Lead a name to its page where it is documented under another module than it was written with."""
     if node.get("refdomain") != "py":
@@ -186,6 +198,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", as_lists)
     app.connect("builder-inited", without_search)
     app.add_post_transform(OthersNames)
+    app.add_post_transform(ShortSignatures)
     app.connect("missing-reference", under_its_other_name)
     app.connect("autodoc-skip-member", without_names_alone)
     app.connect("autodoc-process-signature", with_readable_defaults)

@@ -19,7 +19,7 @@ from unittest import mock
 
 from docutils import nodes
 from pygments.lexer import Lexer
-from pygments.token import Comment, Generic, Keyword, Name, String, Text, _TokenType
+from pygments.token import Comment, Generic, Keyword, Name, String, Text, Whitespace, _TokenType
 from rich.console import Console
 from tests.doc_blocks import Block, Command, agrees, commands, prepare, run, trimmed
 
@@ -138,12 +138,15 @@ def _command(line: str, at: int, prompt: _TokenType) -> Iterator[_Token]:
     program = bool(start)
     said = _REMARK.search(line)
     end = said.start() if said else len(line)
+    option = False
     for word in _WORD.finditer(line, start, end):
         kind = Name.Attribute if word["option"] else String if word["string"] else Name
         if program and not word[0].isspace():
             kind, program = Keyword, False
         for part in re.finditer(r"\s+|\S+", word[0]):
-            yield at + word.start() + part.start(), Text if part[0].isspace() else kind, part[0]
+            blank = Whitespace if option else Text  # the one behind an option keeps what it takes on its line
+            yield at + word.start() + part.start(), blank if part[0].isspace() else kind, part[0]
+        option = bool(word["option"])
     if said:
         yield at + end, Comment.Single, said[0]
         yield at + said.end(), Text, line[said.end() :]

@@ -252,6 +252,8 @@ def test_console_examples_have_the_tones_of_a_terminal() -> None:
         ("Text", "  bound by        hbm   mxu\n"),
     ):  # fmt: skip
         assert expected in tokens
+    behind = tokens[tokens.index(("Name.Attribute", "--loud")) + 1]  # keeps an option's value on its line
+    assert behind == ("Text.Whitespace", " ")
     assert [word for kind, word in tokens if kind == "Generic.Inserted"] == ["1.98x"]
     prompts = ConsoleLexer().get_tokens("$ roofline a \\\n  b\n$ roofline c\nshown\n$ roofline d\n\n$ roofline e\n")
     assert [str(kind) for kind, word in prompts if word == "$ "] == [

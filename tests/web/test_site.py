@@ -9,6 +9,7 @@ import pytest
 from tests.web.conftest import Tab
 from tests.web.site import FINDER, dead_links
 
+CSS = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
 PAGE = """<!doctype html><html lang="en"><title>t</title><meta name="viewport" content="width=device-width">
 <body style="margin: 8px; font: 16px sans-serif"><article><h1>t</h1>{}</article></body></html>"""
 
@@ -67,27 +68,42 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     assert list(dead_links(tmp_path.resolve(), "a.html", facts)) == dead
 
 
-def test_an_option_of_a_table_stands_on_one_line(tab: Tab) -> None:
+def lines(tab: Tab, selector: str) -> int:
+    """On how many lines a part of the page stands."""
+    boxes = f"[...document.querySelectorAll('{selector}')].flatMap((part) => [...part.getClientRects()])"
+    return int(tab.page.evaluate(f"new Set({boxes}.map((box) => Math.round(box.top))).size"))
+
+
+@pytest.mark.parametrize(("names", "second"), [("", "AXIS=<wbr>SIZE,…"), ("<td><p>mesh</p></td>", "AXIS=SIZE,…")])
+def test_an_option_of_a_table_stands_on_one_line(tab: Tab, names: str, second: str) -> None:
     """Also where the column of what it says would take its room."""
-    css = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
-    option = '<code class="literal"><span class="pre">--mesh</span> <span class="pre">AXIS=SIZE,…</span></code>'
-    row = f"<tr><td><p>mesh</p></td><td><p>{option}</p></td><td></td><td><p>{'words ' * 99}</p></td></tr>"
-    head = "<tr><th>argument</th><th>option</th><th>default</th><th>what it says</th></tr>"
-    body = f'<style>{css}</style><article><table class="docutils">{head}{row}</table></article>'
+    words = " ".join(f"<span class=pre>{word}</span>" for word in ("--mesh", second))
+    option = f'<code class="{"literal" if names else "long literal"}">{words}</code>'
+    row = f"<tr>{names}<td><p>{option}</p></td><td></td><td><p>{'words ' * 99}</p></td></tr>"
+    head = f"<tr>{'<th>argument</th>' if names else ''}<th>option</th><th>default</th><th>what it says</th></tr>"
+    body = f'<style>{CSS}</style><article><table class="docutils">{head}{row}</table></article>'
     for width in (768, 1280):
         tab.page.set_viewport_size({"width": width, "height": 900})
         tab.page.set_content(body)
-        lines = "new Set([...document.querySelector('td code').getClientRects()].map((box) => box.top)).size"
-        assert tab.page.evaluate(lines) == 1
+        assert lines(tab, "td code .pre") == 1
+
+
+def test_an_option_of_a_command_stands_before_what_it_takes(tab: Tab) -> None:
+    command = '<span class="na">--on</span><span class="w"> </span><span class="n">h100-sxm</span>'
+    for before in range(60, 90):
+        pre = f'<div class="highlight"><pre>{"x" * before} {command}</pre></div>'
+        body = f'<article style="width: 600px"><div class="highlight-console">{pre}</div></article>'
+        tab.page.set_viewport_size({"width": 768, "height": 900})
+        tab.page.set_content(f"<style>{CSS}</style>{body}")
+        assert lines(tab, ".na, .n") == 1
 
 
 def test_words_of_a_table_stand_whole_on_the_smallest_phone(tab: Tab) -> None:
     """Where its columns have room for them; the long sentences of one take none from the others."""
-    css = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
     row = f"<tr><td><code>assumptions[]</code></td><td>algorithms</td><td>{'words ' * 99}</td></tr>"
     head = "<tr><th>key</th><th>unit</th><th>what it is</th></tr>"
     table = f'<table class="whole-words docutils">{head}{row}</table>'
-    tab.page.set_content(f'<style>{css}</style><article><div class="table-wrapper">{table}</div></article>')
+    tab.page.set_content(f'<style>{CSS}</style><article><div class="table-wrapper">{table}</div></article>')
     tab.page.add_script_tag(path=FINDER)
     for width in (320, 360):
         tab.page.set_viewport_size({"width": width, "height": 900})
