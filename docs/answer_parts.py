@@ -85,7 +85,7 @@ def pages() -> dict[str, str]:
     for (name, title, about), kinds in grouped.items():
         lines = [f"# {title}", "", f"*For whoever holds a part of an answer about {about}.*", ""]
         lines += ["| class | what it is | given by |", "|---|---|---|"]
-        lines += [f"| {_link(kind)} | {_first_line(kind)} | {_places(found[kind])} |" for kind in kinds]
+        lines += [f"| {_link(kind)} | {_first_paragraph(kind)} | {_places(found[kind])} |" for kind in kinds]
         lines += ["", "```{eval-rst}"]
         lines += [f".. autoclass:: {kind.__module__}.{kind.__qualname__}" for kind in kinds]
         made[f"python/{name}"] = "\n".join([*lines, "```", ""])
@@ -140,9 +140,9 @@ def _link(kind: type) -> str:
     return f"{{py:class}}`{kind.__name__} <{kind.__module__}.{kind.__qualname__}>`"
 
 
-def _first_line(kind: type) -> str:
-    line = re.sub(r":[\w:]+:`~?([^`]+)`", r"`\1`", (getdoc(kind) or "").splitlines()[0])
-    return line.replace("``", "`").replace("|", "\\|")
+def _first_paragraph(kind: type) -> str:
+    text = (getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
+    return re.sub(r":[\w:]+:`~?([^`]+)`", r"`\1`", text).replace("``", "`").replace("|", "\\|")
 
 
 def _places(places: list[str]) -> str:

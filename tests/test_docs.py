@@ -458,6 +458,8 @@ def test_the_reference_shows_every_public_name(module: ModuleType, generated: Mo
 
 def test_every_class_that_an_answer_gives_has_its_page(generated: ModuleType) -> None:
     pages = generated.answer_parts.pages()
+    said = [line.split(" | ")[1] for page in pages.values() for line in page.splitlines() if line.startswith("| {py")]
+    assert all(each.endswith(".") for each in said)
     text = "\n".join([*pages.values(), *(path.read_text() for path in (ROOT / "docs" / "python").glob("*.md"))])
     found = {kind.__name__ for kind in generated.answer_parts.parts()}
     assert {"FewestChips", "TokenBudget", "Formula", "Compiled", "Calibration", "Footprint", "Fleet"} <= found

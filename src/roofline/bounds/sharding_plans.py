@@ -121,9 +121,12 @@ class Sharded(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedPlan:
-    """A plan with its price on one chip; ``price`` makes it, and is None for plans far down a list whose sizes are
-    open or arrays: they have no times and no bytes. ``result`` is the layout that it leaves the result in, where none
-    is written; ``layout`` is that of the line, where every layout is asked."""
+    """A plan with its price on one chip.
+
+    ``price`` makes it, and is None for plans far down a list whose sizes are open or arrays: they have no times and no
+    bytes. ``result`` is the layout that it leaves the result in, where none is written; ``layout`` is that of the line,
+    where every layout is asked.
+    """
 
     rank: int
     plan: Plan
