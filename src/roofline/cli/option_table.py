@@ -123,7 +123,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             name="frontend",
             flag_value="jax",
         ),
-        _row("--trips", "N | PLACE=N", multiple=True),
+        _row("--trips", "N|PLACE=N", multiple=True),
         _flag("--local"),
         _row("--ratio", "FIGURE/FIGURE", "One figure over another, the most first: bf16/price, hbm/pcie."),
         _flag("--backward"),
