@@ -52,6 +52,7 @@ gc.set_threshold(200_000, 20, 50)
 html_theme = "basic" if tags.has("check") else "furo"  # noqa: F821
 html_title = "roofline"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["pages.css"]
 html_js_files = ["frames.js"]
 html_extra_path = ["_build/made"]

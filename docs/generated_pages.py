@@ -326,7 +326,7 @@ def source_pages() -> dict[str, str]:
 
 
 def _chip_heading(machine: Machine) -> str:
-    return f"{machine.name} ({machine.key})"
+    return f"{machine.name} (`{machine.key}`)"
 
 
 def _family(machines: list[Machine]) -> str:

@@ -572,10 +572,10 @@ def test_the_pages_of_sources_have_every_figure_and_every_conflict():
     }  # where a name may break
     text = "\n".join(pages.values())
     assert text.count("\n## ") == len(chips())
-    of_b200 = pages["sources/nvidia-blackwell"].partition("(b200)\n")[2].partition("\n## ")[0]
+    of_b200 = pages["sources/nvidia-blackwell"].partition("(`b200`)\n")[2].partition("\n## ")[0]
     assert "hbm.bandwidth 8 TB/s" in of_b200
     for machine in chips():
-        head, _, *rows = text.partition(f"({machine.key})\n\n")[2].partition("\n## ")[0].splitlines()
+        head, _, *rows = text.partition(f"(`{machine.key}`)\n\n")[2].partition("\n## ")[0].splitlines()
         cells = [row.strip("|").rsplit(" | ", head.count(" | ")) for row in rows if row.startswith("| ")]
         columns = [", ".join(filter(str.strip, column)) for column in list(zip(*cells, strict=True))[1:]]
         assert all(columns), machine.key  # a column in which nothing stands is left out

@@ -109,3 +109,17 @@ def test_words_of_a_table_stand_whole_on_the_smallest_phone(tab: Tab) -> None:
         tab.page.set_viewport_size({"width": width, "height": 900})
         faults = {fault for fault, *_ in tab.page.evaluate("faults()")}
         assert not {"a word cut between its letters", "scrolls sideways"} & faults
+
+
+def test_the_index_fills_its_columns_evenly(tab: Tab) -> None:
+    """Also where one name has most of the lines; on a phone there is one column."""
+    css = (Path(__file__).parents[2] / "docs" / "_static" / "pages.css").read_text(encoding="utf-8")
+    cells = [f"<td style='width: 33%'><ul>{'<li>name</li>' * lines}</ul></td>" for lines in (60, 4)]
+    table = f"<table class='genindextable'><tr>{''.join(cells)}</tr></table>"
+    for width, columns in ((390, 1), (768, 2)):
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        tab.page.set_content(f"<!doctype html><style>{css}</style>{table}")
+        places = tab.page.evaluate("[...document.querySelectorAll('li')].map((item) => item.getBoundingClientRect().x)")
+        counts = sorted(places.count(each) for each in set(places))
+        assert len(counts) == columns
+        assert counts[-1] - counts[0] <= 6
