@@ -349,7 +349,7 @@ class Bound(Measurable, Comparable):
 
         >>> from roofline import bound
         >>> found = bound("A[B_X, D_Y] *_D W[D_Y, F]", on="v5p", mesh={"X": 4, "Y": 8, "Z": 4}, B=1024, D=4096, F=8192)
-        >>> found.flops_of_all == 2 * 1024 * 4096 * 8192 * 4                                # nothing is split over Z
+        >>> found.flops_of_all == 2 * 1024 * 4096 * 8192 * 4  # nothing is split over Z
         True
         """
         mesh = self.machine.mesh

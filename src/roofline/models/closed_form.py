@@ -195,9 +195,9 @@ def formula(subject: Model | str | None = None, phase: str = "decode", **argumen
     >>> found = formula("bf16[B, D] * bf16[D, F]", on="h100", B=64, D=8192, F=8192)
     >>> found.binding, [name for name in found.times]
     ('hbm', ['tensor', 'hbm'])
-    >>> found(B=[64, 512])["lower"].tolist()                  # a function: columns at sizes
+    >>> found(B=[64, 512])["lower"].tolist()              # a function: columns at sizes
     [4.06...e-05, 6.94...e-05]
-    >>> print(found.printed("python").splitlines()[0])        # a program; also "javascript", "c", "latex"
+    >>> print(found.printed("python").splitlines()[0])    # a program; or "javascript", "c", "latex"
     def bound(B, D, F, P_bf16=989400000000000.0, W_hbm=3352320000000.0):
     >>> step = formula("llama-3-8b", on="h100", batch=8, context=8192)
     >>> step.compile()(batch=[1, 8], context=8192)["lower"].tolist()

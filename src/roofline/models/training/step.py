@@ -300,7 +300,7 @@ def train(model: Model | str, *, on: str | Machine, batch_tokens: Size, **option
     """Work out one training step of ``batch_tokens`` tokens over all chips, in sequences of ``sequence`` (4096).
 
     >>> alone = train("llama-3-8b", on="h100", batch_tokens=8192)
-    >>> alone.model_flops / alone.six                          # attention and the head beside the parameters
+    >>> alone.model_flops / alone.six  # attention and the head beside the parameters
     1.0014195264198706
     >>> alone.memory.fits, alone.least_chips
     (False, 2)
