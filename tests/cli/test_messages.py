@@ -111,6 +111,8 @@ MESSAGES = [
     (["bound", "", "--on", "h100"], "the expression is empty"),
     (["bound", MATMUL, MATMUL, "--on", "h100"], "one expression at a time, not 2"),
     (["bound", MATMUL, "on", "h100"], "an option begins with two dashes: --on h100"),
+    (["llm", "h100"], "'h100' is a machine, not a model; name a model; to llm and train it is --on h100"),
+    (["llm"], "as in: roofline llm llama-3-8b --on h100, and roofline model lists them"),
     (["bound", MATMUL, "h100"], "the machine is an option: --on h100"),
     (["comm", "allreduce", "h100:8"], "the machine is an option: --on h100:8"),
     (["llm", "llama-2-7b", "dgx-h100"], "unexpected extra argument (dgx-h100); the machine is an option: --on dgx-h"),

@@ -22,8 +22,8 @@ from roofline.cli.command import not_default
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
-from roofline.hardware.catalog import behind_colon, system_names, user_file
-from roofline.hardware.targets import names
+from roofline.hardware.catalog import behind_colon, user_file
+from roofline.hardware.targets import is_machine
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
@@ -391,16 +391,6 @@ def one_expression(expressions: Sequence[str]) -> str | None:
             f"{expressions[0]} is a program", hint=f"roofline trace {expressions[0]} prices its operations"
         )
     return expressions[0] if expressions else None
-
-
-def is_machine(word: str) -> bool:
-    """Whether a word names a shipped chip or system, or several, with or without their number.
-
-    >>> is_machine("H100:8,a100"), is_machine("dgx-h100"), is_machine("llama-3-8b"), is_machine("B:8")
-    (True, True, False, False)
-    """
-    known = {*names(), *system_names()}
-    return all(one.partition(":")[0].lower() in known for one in word.split(","))
 
 
 def _meant_by(words: Sequence[str]) -> str:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from roofline.cli.option_values import is_machine
 from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
 from roofline.frozen import NamedTuple
 from roofline.hardware.open_counts import open_shape
+from roofline.hardware.targets import is_machine
 
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry
@@ -329,7 +329,9 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "model":
-        return f"as in: roofline {shlex.join([words[0], 'llama-3-8b', *words[1:]])}, and roofline model lists them"
+        target = ["--on", "h100"] if "--on" in known and "--on" not in words else []
+        line = shlex.join([words[0], "llama-3-8b", *words[1:], *target])
+        return f"as in: roofline {line}, and roofline model lists them"
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
         if isinstance(error.param.type, click.types.FloatParamType):
             return "a plain number is meant, as in 0.8"

@@ -166,6 +166,16 @@ def names() -> list[str]:
     return list(catalog.read_index().chips)
 
 
+def is_machine(word: str) -> bool:
+    """Whether a word names a shipped chip or system, or several, with or without their number.
+
+    >>> is_machine("H100:8,a100"), is_machine("dgx-h100"), is_machine("llama-3-8b"), is_machine("B:8")
+    (True, True, False, False)
+    """
+    known = {*names(), *catalog.system_names()}
+    return all(one.partition(":")[0].lower() in known for one in word.split(","))
+
+
 def _resolve(target: Any, files: Iterable[str | os.PathLike[str]]) -> tuple[Machine, tuple[int, ...], int]:
     if isinstance(target, Machine):
         return target, (), 1

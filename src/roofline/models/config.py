@@ -37,6 +37,7 @@ from roofline.answers import models_in
 from roofline.errors import InputError, did_you_mean, quoted
 from roofline.files import is_program, read_json
 from roofline.frozen import dataclass, replace
+from roofline.hardware.targets import is_machine
 from roofline.models.blocks.attention import Attention
 from roofline.models.blocks.encoder import Encoder
 from roofline.models.description import Block, Cached, Layer, Model, shared_said
@@ -46,7 +47,7 @@ from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.quantity import format_count
-from roofline.signatures import call, takes
+from roofline.signatures import call, spelled, takes
 from roofline.sizes import Size, check, is_zero
 from roofline.statements import Gap
 from roofline.work import Op, Tensor, Work
@@ -433,6 +434,11 @@ def _missing(text: str, *, listed: str = _LISTED) -> InputError:
         several = "llm and train put several side by side, at several batches too; sweep makes a table of them"
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)
     plain = text.strip().lower()
+    if is_machine(plain):
+        return InputError(
+            f"{quoted(text)} is a machine, not a model",
+            hint=f"name a model; to llm and train it is {spelled('on', text)}",
+        )
     kind = type_in_name(plain)
     if _HUB_ID.fullmatch(text.strip()):
         hint = "it is neither shipped nor in the hub's local cache: give its config.json, or a folder that holds it"
