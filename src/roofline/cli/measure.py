@@ -218,9 +218,9 @@ def profile_command(
     """Put what a profiler saw under a machine's roof: a torch.profiler trace, a Nsight Compute CSV, or a plain CSV.
 
     \b
-    roofline profile trace.json --on h100          # torch.profiler, with record_shapes=True
-    roofline profile runs.csv --on this            # name,dtype,flops,bytes,seconds, or m,n,k,dtype,us
-    roofline profile k.csv --on a100               # a file of Nsight Compute, which these lines write:
+    roofline profile trace.json --on h100  # torch.profiler, with record_shapes=True
+    roofline profile runs.csv --on this    # name, dtype, flops, bytes, seconds; or m, n, k, dtype, us
+    roofline profile k.csv --on a100       # a file of Nsight Compute, which these lines write:
     M=gpu__time_duration.sum,dram__bytes.sum
     M=$M,'regex:sm__sass_thread_inst_executed_op_[dfh](add|mul|fma)_pred_on.sum'
     M=$M,'regex:sm__ops_path_tensor_src_.*'

@@ -315,7 +315,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
             _row(f"--{each.word}", "", f"Print it in {each.title}.", name="language", flag_value=language)
             for language, each in PRINTED.items()
         ),
-        _row("--csv", "FILE", "Write name,dtype,flops,bytes,seconds.", "file", name="csv_file"),
+        _row("--csv", "FILE", "Write columns name, dtype, flops, bytes, seconds.", "file", name="csv_file"),
         _row("-o --output-file", "FILE", "Write to a file.", "file", name="file"),
         _flag("--json", "Print the answer as JSON in SI units.", name="as_json"),
     ),
