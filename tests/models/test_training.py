@@ -250,6 +250,16 @@ def test_the_least_chips_are_the_least(zero: int) -> None:
     assert not train("llama-2-7b", on="h100", fsdp=least - 8, **sizes).memory.fits
 
 
+@pytest.mark.parametrize(("schedule", "fsdp"), [("1f1b", 4), ("gpipe", 2), ("zb-h1", 8)])
+def test_the_least_chips_of_a_pipeline_have_fewer_microbatches_in_flight(schedule: str, fsdp: int) -> None:
+    """Of 16 sequences 16 copies have one each: a stage keeps one, however many are in flight on fewer copies."""
+    sizes: dict[str, Any] = {"batch_tokens": 65536, "pipeline": 2, "schedule": schedule}
+    found = train("llama-3-70b", on=f"h100:{2 * fsdp}", **sizes)
+    assert (found.memory.fits, found.least_chips) == (False, 32)
+    assert train("llama-3-70b", on="h100:32", **sizes).memory.fits
+    assert not train("llama-3-70b", on="h100:16", **sizes).memory.fits
+
+
 # ---- collectives
 
 

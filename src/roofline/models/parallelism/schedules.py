@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import dataclass
-from roofline.sizes import Size, exact_div, is_array, is_symbol, maximum, minimum, round_up
+from roofline.sizes import Size, exact_div, floor_div, is_array, is_symbol, maximum, minimum, round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,18 @@ class Schedule:
         if not self.splits:
             return self.keeps(stage, stages, microbatches, chunks)
         return exact_div(self.keeps(stage, stages, microbatches * chunks, chunks), chunks)
+
+    def one_a_sequence(self, sequences: Size, stages: Size) -> Size:
+        """Microbatches of so many sequences of a copy where no number is given: one a sequence, as many as run evenly.
+
+        >>> [schedule(name).one_a_sequence(7.5, 4) for name in ("1f1b", "interleaved")]
+        [7, 4]
+        """
+        if is_symbol(sequences):
+            return sequences  # they are whole: a closed form says so
+        many = maximum(floor_div(sequences, 1), 1)
+        many = many if is_array(many) else int(many)
+        return maximum(many - many % stages, stages) if self.splits else many
 
     def microbatches(self, share: Size, *, stages: Size, chunks: Size = 1) -> Size:
         """The fewest microbatches, as many as stages at least, whose bubble is no more than ``share``.

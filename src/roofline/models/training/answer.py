@@ -20,8 +20,9 @@ from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
 from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
-from roofline.models.training.stage import Stage
+from roofline.models.training.stage import SHARED_FROM, Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
@@ -232,23 +233,17 @@ class Training(Measurable, Comparable):
         Beyond one node the number is rounded up to whole nodes, unless the question's own number is no whole number of
         nodes.
         """
-        fewest = 0
         for stage in self.stages:
             total, capacity = stage.memory.total, stage.memory.capacity
             if capacity is None or any(is_array(v) or is_symbol(v) for v in (total, stage.fixed, self.chips)):
                 return None
-            if (
-                not math.isfinite(total) or not capacity > stage.fixed
-            ):  # amounts beyond all floats, and their difference
+            if not math.isfinite(total):  # amounts beyond all floats
                 return None
-            fewest = max(fewest, int(ceil_div((total - stage.fixed) * self.layout.fsdp, capacity - stage.fixed)))
-        others = int(self.chips // self.layout.fsdp)
-        most = int(self.batch_tokens // self.sequence // (self.layout.data * self.microbatches))
-        if self.layout.pipeline == 1:
-            if most < 1 or not self._would_fit(most):
-                return None
-            fewest = 1 if self._would_fit(1) else first_where(self._would_fit, 1, most)
-        fewest *= others
+        most = int(self.batch_tokens // self.sequence // (self.layout.data * self._microbatches_at(None)))
+        if most < 1 or not self._would_fit(most):
+            return None
+        fewest = 1 if self._would_fit(1) else first_where(self._would_fit, 1, most)
+        fewest *= int(self.chips // self.layout.fsdp)
         node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
         if node is None or fewest <= node or (self.chips > node and self.chips % node):
             return fewest
@@ -264,18 +259,39 @@ class Training(Measurable, Comparable):
         is_known = not others and zero == 3 and is_number(states)
         return float(states) / int(self.layout.data) if is_known else None
 
+    @property
+    def _is_steady(self) -> bool:
+        """Whether microbatches are of one sequence however many chips share the batch, and few of them wait."""
+        return self.layout.pipeline > 1 and self.question.microbatches is None and schedule(self.schedule).bounded
+
+    def _microbatches_at(self, fsdp: Size | None) -> Size:
+        """Microbatches where so many chips share a copy; None: so many that each has one sequence."""
+        if self.layout.pipeline == 1 or self.question.microbatches is not None:
+            return self.microbatches
+        share = 1 if fsdp is None else exact_div(self.batch_tokens, self.sequence * self.layout.data * fsdp)
+        return schedule(self.schedule).one_a_sequence(share, self.layout.pipeline)
+
+    def _sequences_at(self, stage: Stage, fsdp: Size) -> tuple[Size, Size]:
+        """Whole sequences of which a stage keeps activations where so many chips share a copy, and of a microbatch."""
+        parts, ways = self._microbatches_at(fsdp), self.layout
+        whole = ceil_div(self.batch_tokens, self.sequence * ways.data * fsdp)
+        counts = {"stages": ways.pipeline, "microbatches": parts, "chunks": self.question.chunks}
+        waiting = schedule(self.schedule).microbatches_in_flight(stage.numbers[0], **counts)
+        return ceil_div(waiting * whole, parts), ceil_div(whole, parts)
+
+    def held_whole(self, stage: Stage) -> Size:
+        """Bytes of a chip that neither more chips nor fewer sequences make less."""
+        return stage.fixed - (stage.memory.parts["activations"] if self._is_steady else 0)
+
     def _would_fit(self, ways: int) -> bool:
         """Whether chips hold the step where so many share a copy: states in parts, activations of whole sequences."""
-
-        def most(fsdp: Size) -> Size:
-            copies = self.layout.data * fsdp
-            return ceil_div(ceil_div(self.batch_tokens, self.sequence * copies), self.microbatches)
-
         for stage in self.stages:
-            states = sum(stage.memory.parts[name] for name in ("weights", "gradients", "optimizer"))
-            states -= stage.fixed if self.question.zero < 3 else 0
-            rest = stage.memory.total - stage.fixed - states
-            needs = stage.fixed + states * self.layout.fsdp / ways + rest * most(ways) / most(self.layout.fsdp)
+            parts, held = stage.memory.parts, self.held_whole(stage)
+            states = sum(parts[name] for name, zero in SHARED_FROM.items() if self.question.zero >= zero)
+            renewed = stage.memory.total - held - states - parts["activations"]
+            now, then = (self._sequences_at(stage, fsdp) for fsdp in (self.layout.fsdp, ways))
+            kept, again = (exact_div(after, before) for after, before in zip(then, now, strict=True))
+            needs = held + states * self.layout.fsdp / ways + parts["activations"] * kept + renewed * again
             if needs > stage.memory.capacity:
                 return False
         return True
@@ -821,7 +837,7 @@ def _least_in_words(found: Training) -> str:
         )
     if least is not None:
         return f"batch and states fit on {least:,} such chip{'s' * (least > 1)} at the least"
-    if any((stage.memory.capacity or 0) <= stage.fixed for stage in found.stages):
+    if any((stage.memory.capacity or 0) <= found.held_whole(stage) for stage in found.stages):
         return "no number of chips is enough: what each holds whole does not fit"
     return (
         "no number of chips is enough for this batch: each takes a whole sequence, and its part of the step does not "

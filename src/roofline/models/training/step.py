@@ -239,7 +239,8 @@ class _LaidOutStep(NamedTuple):
             raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
         local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
         share = exact_div(exact_div(total, length), layout.parts)
-        parts = _microbatches(asked.microbatches, share, asked.pipeline, order)
+        parts: Size = 1 if asked.pipeline == 1 else order.one_a_sequence(share, asked.pipeline)
+        parts = parts if asked.microbatches is None else check("microbatches", asked.microbatches)
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
         step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
         # the hidden state between two layers, as one chip holds it
@@ -371,19 +372,6 @@ def _checked(asked: TrainingQuestion) -> tuple[Recomputation, Schedule]:
     if power is not None and power <= 0:
         raise InputError(f"power {power} is not above 0", hint="watts of one chip, as in 700")
     return chosen, scheduled
-
-
-def _microbatches(given: Size | None, share: Size, stages: int, order: Schedule) -> Size:
-    """What was asked for; else with a pipeline one a sequence, as many as run evenly."""
-    if given is not None:
-        return check("microbatches", given)
-    if stages == 1:
-        return 1
-    if is_symbol(share):
-        return share  # sequences are whole: a closed form says so
-    many = maximum(sizes.floor_div(share, 1), 1)
-    many = many if is_array(many) else int(many)
-    return maximum(many - many % stages, stages) if order.splits else many
 
 
 def _forward_pass(asked: TrainingQuestion, model: Model, batch: Size, length: Size, layout: Parallelism) -> ForwardPass:
