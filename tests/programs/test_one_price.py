@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from roofline.bounds.traffic import traffic
@@ -70,6 +73,7 @@ def test_a_line_and_a_traced_program_cost_the_same(name: str) -> None:
     assert [sum(op.work.total("flops", unit) for op in ours) for unit in ("matrix", "vector")] == [
         sum(op.work.total("flops", unit) for op in theirs) for unit in ("matrix", "vector")
     ]
+    assert {key for op in ours for key in op.work} == {key for op in theirs for key in op.work}
     assert sum(work.total("bytes") for work in traffic(ours)) == sum(work.total("bytes") for work in traffic(theirs))
     sizes = [
         {key: op.dims[key] for key in ("m", "n", "k", "batch", "pairs") if key in op.dims} for op in (*ours, *theirs)
@@ -142,3 +146,22 @@ def test_gaps_between_windows_are_not_read_by_any_front_end() -> None:
         made = [helper.make_tensor_value_info(name, F32, shape) for name, shape in inputs.items()]
         graph = helper.make_graph([node], "g", made, [helper.make_tensor_value_info("y", F32, None)])
         assert amounts(trace(helper.make_model(graph)).ops) == [quarter]
+
+
+@pytest.mark.parametrize(
+    "normalised",
+    [
+        lambda x: F.layer_norm(x, (8,)),
+        lambda x: F.group_norm(x, 4),
+        lambda x: F.batch_norm(x, None, None, training=True),
+    ],
+)
+def test_norms_compute_in_the_format_of_what_they_normalise(normalised: Callable[[Any], Any]) -> None:
+    """Whatever the statistics are in that PyTorch keeps for the backward pass."""
+
+    def step(x: Any) -> Any:
+        x = x.requires_grad_()
+        return torch.autograd.grad(normalised(x).sum(), x)
+
+    traced = trace(step, torch.empty((4, 8, 8), dtype=torch.bfloat16))
+    assert {key.dtype for op in traced.ops for key in op.work} == {"bf16"}

@@ -275,10 +275,12 @@ def norm(
     return replace(op, options={**op.options, "function": function})
 
 
-def norm_backward(name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size) -> Op:
+def norm_backward(
+    name: str, reads: Sequence[Tensor], writes: Sequence[Tensor], *, elements: Size, compute: str | None = None
+) -> Op:
     """The gradient of a norm, of its scale and of its shift: :data:`BACKWARD_PER_ELEMENT` FLOPs an element."""
     flops = BACKWARD_PER_ELEMENT * elements
-    return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements)
+    return vector(name, "norm", reads, writes, flops=flops, elements=elements, one_each=elements, compute=compute)
 
 
 @register("norm")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.frozen import replace
+from roofline.ops.basic import arithmetic
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
@@ -331,13 +332,17 @@ rule(
     "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward", "_fused_rms_norm_backward",
     "rms_norm_backward",
 )(lambda call: pricing.norm_backward(
-    call.name, call.reads, call.writes, elements=call.operands(0)[0].elements
+    call.name, call.reads, call.writes, elements=call.operands(0)[0].elements,
+    compute=arithmetic([*call.reads[:1], *call.writes]),
 ))  # fmt: skip
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
     writes = call.writes[:1] if function == "batch_norm" else call.writes  # with stored statistics there are no others
-    return pricing.norm(function, call.reads, writes, elements=size, rows=rows, affine=affine, name=name)
+    compute = arithmetic([*call.reads, *writes[:1]])  # not that of the statistics beside the result, fp32
+    return pricing.norm(
+        function, call.reads, writes, elements=size, rows=rows, affine=affine, name=name, compute=compute
+    )
 
 
 def _given(values: Any) -> int:
