@@ -23,7 +23,9 @@ from roofline.estimates.transfer import (
     SAME,
     clock,
     clock_held,
+    distance,
     on_another_chip,
+    stated_policy,
     sustained,
     transfer,
     transfers,
@@ -209,6 +211,14 @@ def test_a_board_reaches_what_its_power_and_boost_allow(on: str, best: float) ->
 def test_only_a_geforce_board_goes_beyond_its_stated_clock() -> None:
     held = {on: clock_held(chip(on)) for on in ("rtx-4090", "rtx-6000-ada", "l20", "rtx-3090", "a40")}
     assert [on for on, share in held.items() if share is not None and share > 1] == ["rtx-4090", "rtx-3090"]
+
+
+def test_a_jetson_has_the_larger_cores_of_its_generation() -> None:
+    assert distance(chip("agx-thor"), chip("rtx-pro-6000")) == 2
+    assert distance(chip("agx-thor"), chip("b200")) == distance(chip("agx-orin"), chip("a100")) == 1
+    model = KERNELS["quantised_contraction"]
+    tiles = [stated_policy(model, "vllm", "fp8", "", chip(on)) for on in ("agx-thor", "gb10")]
+    assert tiles == ["", "vllm fp8 sm120"]
 
 
 def test_a_chip_of_unknown_watts_keeps_the_share_of_its_sister() -> None:

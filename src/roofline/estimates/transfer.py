@@ -15,14 +15,14 @@ A launch of a product takes some 5,000 cycles on every chip that was measured. O
 time and stays. What a quantiser reads and writes is in part in cache, which keeps up with cores, and in part in memory.
 The energy of a FLOP is that of the leanest measured chip with such cores that holds its clock. In prefill attention,
 whose units rest between products, the share of the peak stays, and the time beside a block's arithmetic shrinks as the
-rate that feeds a core grows. Chips of one generation and one kind of main memory run the same kernels on the same
-cores. Another generation has other kernels. There::
+rate that feeds a core grows. Chips of one generation, one kind of cores and one of main memory run the same kernels.
+Another generation has other kernels. There::
 
     time     = exp(Σ weight · log time of each chip's constants),     weight ∝ 2^(−distance)
-    distance = generations between the chips + (2 where one has stacked memory and the other has not)
+    distance = generations between the chips + (2 where one has larger cores and the other has not)
 
-Chips with stacked memory also have larger cores: they run other tiles. Outside the sizes that were measured an interval
-widens with each doubling, :func:`widened`.
+Larger are cores of chips with stacked memory, and of Jetsons: they run other tiles. Outside the sizes that were
+measured an interval widens with each doubling, :func:`widened`.
 
 ``transfers.toml`` holds the residuals of this rule on chips whose rows were left out, by kind of kernel; an interval
 comes from it, half way from the kind's to that of the rows of one library, format and path. A kind of kernel that was
@@ -56,8 +56,10 @@ GENERATIONS: tuple[tuple[str, ...], ...] = (
     ("nvidia-kepler",), ("nvidia-pascal",), ("nvidia-volta",), ("nvidia-turing",), ("nvidia-ampere",),
     ("nvidia-ada", "nvidia-hopper"), ("nvidia-blackwell",), ("nvidia-rubin",),
 )  # fmt: skip
-#: Distance of a family of the same vendor that stands in no order, and between stacked memory and other memory.
-UNORDERED, STACKED = 3, 2
+#: Distance of a family of the same vendor that stands in no order, and between larger cores and others.
+UNORDERED, LARGER = 3, 2
+#: FLOPs in half precision of a core in a cycle, beyond which it is one of the larger; others have 512 or 1,024.
+LARGE_CORE, STACKED = 1_500.0, "hbm"
 #: Joules of a FLOP in half precision: of cores that multiply registers (RTX PRO 6000: 600 W, 504 TFLOP/s), and of
 #: Hopper's, which multiply shared memory (H100: 700 W, 989 TFLOP/s). Ampere's without stacked memory, of an 8 nm
 #: process, take more: what best products on RTX A6000 and A4000 ask for (:data:`BEYOND_BOOST` has their source).
@@ -67,8 +69,8 @@ ENERGY = {
     ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _LARGER, ("nvidia-ada", "dram"): _REGISTERS,
     ("nvidia-blackwell", "dram"): _REGISTERS, ("nvidia-hopper", "hbm"): _SHARED,
 }  # fmt: skip
-#: Generations of cores by the names that libraries' code has for them, by family and main memory.
-CORES = {("nvidia-ada", "dram"): "sm89", ("nvidia-hopper", "hbm"): "sm90", ("nvidia-blackwell", "dram"): "sm120"}
+#: Generations of cores by the names that libraries' code has for them, by family and whether they are the larger ones.
+CORES = {("nvidia-ada", False): "sm89", ("nvidia-hopper", True): "sm90", ("nvidia-blackwell", False): "sm120"}
 #: Energy of a FLOP at the full clock, against that of the leanest chip.
 FULL_CLOCK = 1.6
 #: Clock that a GeForce board reaches where its power allows it, against the boost clock that its peak is stated for.
@@ -150,8 +152,24 @@ def widened(kernel: str, octaves: float, low: Any, high: Any) -> tuple[Any, Any]
 
 
 def distance(one: Machine, other: Machine) -> int:
-    """How far two chips of a vendor are apart: generations between them, and more for another kind of memory."""
-    return _generations(one.family, other.family) + STACKED * (one.memories[0].name != other.memories[0].name)
+    """How far two chips of a vendor are apart: generations between them, and more for another kind of cores.
+
+    With stacked memory and without they are never of one generation.
+    """
+    apart = _generations(one.family, other.family) + LARGER * (has_large_cores(one) != has_large_cores(other))
+    return max(apart, int(one.memories[0].name != other.memories[0].name))
+
+
+def has_large_cores(machine: Machine) -> bool:
+    """Whether a chip has a generation's larger cores, as those with stacked memory have.
+
+    >>> from roofline.hardware import chip
+    >>> [key for key in ("h20", "rtx-5090", "agx-thor", "l4", "agx-orin") if has_large_cores(chip(key))]
+    ['h20', 'agx-thor', 'agx-orin']
+    """
+    cores, peak = machine.cores or 0, _half_precision(machine)
+    each = cores * (clock(machine, cores) or 0.0)
+    return machine.memories[0].name == STACKED or bool(each and peak and peak / each > LARGE_CORE)
 
 
 def _generations(one: str, other: str) -> int:
@@ -174,7 +192,7 @@ def weights(machine: Machine, chips: Iterable[str]) -> dict[str, float]:
     """
     far = {key: distance(machine, chip(key)) for key in dict.fromkeys(chips)}
     near = [key for key, steps in far.items() if steps == 0]
-    ranked = near[:1] or sorted(far, key=lambda key: (far[key], chip(key).memories[0].name != machine.memories[0].name))
+    ranked = near[:1] or sorted(far, key=lambda key: (far[key], has_large_cores(chip(key)) != has_large_cores(machine)))
     total = sum(2.0 ** -far[key] for key in ranked)
     return {key: 2.0 ** -far[key] / total for key in ranked}
 
@@ -215,12 +233,14 @@ def _clocks_held(here: Machine, there: Machine) -> float:
 
 def _joules(machine: Machine) -> tuple[float, float] | None:
     """Joules that a chip has for a FLOP in half precision, and joules that the leanest chip with such cores takes."""
-    energy = ENERGY.get((machine.family, machine.memories[0].name))
+    energy, peak = ENERGY.get((machine.family, machine.memories[0].name)), _half_precision(machine)
+    return None if energy is None or machine.tdp is None or peak is None else (float(machine.tdp.value) / peak, energy)
+
+
+def _half_precision(machine: Machine) -> float | None:
+    """FLOP/s of a chip in half precision as its data sheet states them; None where only the caller does."""
     stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
-    peaks = [float(figure.value) for figure in stated if not is_set(figure)]
-    if energy is None or machine.tdp is None or not peaks:
-        return None
-    return float(machine.tdp.value) / max(peaks), energy
+    return max((float(figure.value) for figure in stated if not is_set(figure)), default=None)
 
 
 def clock(machine: Machine, cores: float) -> float | None:
@@ -244,7 +264,7 @@ def stated_policy(model: KernelModel, library: str, dtype: str, path: str, machi
     >>> stated_policy(KERNELS["quantised_contraction"], "trtllm", "fp8", "", chip("h200"))
     ''
     """
-    cores = CORES.get((machine.family, machine.memories[0].name), "")
+    cores = CORES.get((machine.family, has_large_cores(machine)), "")
     named = " ".join(filter(None, (library, dtype, path, cores)))
     return named if named in model.stated else ""
 
