@@ -74,7 +74,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.signatures import spelled, takes
+from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, check, is_array, is_number, is_one, is_symbol, maximum, product
 from roofline.statements import Assumption, assume, without
 from roofline.work import Work
@@ -752,7 +752,8 @@ def _refuse_several(option: str, amount: Any) -> None:
     """Refuse a list, an array or a range such as ``1kB:1GB:*10`` where one amount is taken."""
     is_several = isinstance(amount, str) and re.search(r":|[A-Za-z]\s*,", amount)
     if is_several or isinstance(amount, list | tuple | range) or is_array(amount):
-        hint = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
+        line = "a line takes several sizes, comm('AllReduce_X(bf16[N])', N=[500_000, 50_000_000], mesh={'X': 8}, on=…)"
+        hint = either(f"several stand side by side: {spelled(option, '1MB,1GB')}", line)
         raise InputError(f"{spelled(option)} takes one amount", hint=hint)
 
 

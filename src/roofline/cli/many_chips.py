@@ -119,7 +119,7 @@ def comm_command(
         raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:
-        raise InputError("the collective is missing", hint="for instance 'AllGather_X(bf16[B_X, D])'")
+        raise InputError("the collective is missing", hint="for instance allreduce 1GB, or 'AllGather_X(bf16[B_X, D])'")
     amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}
     given: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
     given |= {"dtype": dtype} if given or not_default("dtype") else {}

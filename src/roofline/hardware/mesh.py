@@ -52,7 +52,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, MeshAxis
 from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
 from roofline.hardware.network import links_inside_out, segment_over, switch_axes
-from roofline.signatures import spelled
+from roofline.signatures import either, spelled
 from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product
 from roofline.statements import assume
 
@@ -101,7 +101,8 @@ def shape_axes(machine: Machine) -> dict[str, Size]:
     ({'X': 16, 'Y': 16, 'S': 2}, {'X': 4})
     """
     if not machine.shape:
-        hint = f"write its shape, as in {machine.key}:8, or name its axes, as in mesh X=8"
+        named = either("--mesh X=8", "mesh={'X': 8}")
+        hint = f"write its shape, as in {machine.key}:8, or name its axes, as in {named}"
         raise HardwareError(f"{machine.name} is one chip", hint=hint)
     if len(machine.shape) > len(AXIS_NAMES):
         hint = f"write at most {len(AXIS_NAMES)}; several mesh axes may be named on a shape of one"

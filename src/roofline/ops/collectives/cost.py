@@ -356,7 +356,7 @@ def _known(name: str, call: CollectiveCall, axes: Sequence[MeshAxis]) -> str:
         hint = "as in Chooser('auto', machine)"
         raise InputError("auto compares times, and those take the rates of a machine", hint=hint)
     if chosen is None:
-        hint = suggest(name.strip().lower(), [*ALGORITHMS, "auto"], what="algorithms", limit=20)
+        hint = suggest(name.strip().lower(), [*ALGORITHMS, *registry.ALIASES, "auto"], what="algorithms", limit=30)
         raise InputError(f"unknown algorithm {name!r}", hint=hint)
     reason = chosen.unfit(call) if call.kind in chosen.kinds else f"it does {', '.join(chosen.kinds)}"
     if reason:
