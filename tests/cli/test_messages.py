@@ -112,6 +112,8 @@ MESSAGES = [
     (["bound", MATMUL, MATMUL, "--on", "h100"], "one expression at a time, not 2"),
     (["bound", MATMUL, "on", "h100"], "an option begins with two dashes: --on h100"),
     (["llm", "h100"], "'h100' is a machine, not a model; name a model; to llm and train it is --on h100"),
+    (["trace"], "Missing argument 'FILE.py:NAME | FILE.onnx'; as in: roofline trace "),
+    (["profile"], "Missing argument 'FILE'; as in: roofline profile trace.json --on h100."),
     (["llm"], "as in: roofline llm llama-3-8b --on h100, and roofline model lists them"),
     (["bound", MATMUL, "h100"], "the machine is an option: --on h100"),
     (["comm", "allreduce", "h100:8"], "the machine is an option: --on h100:8"),

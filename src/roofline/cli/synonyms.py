@@ -332,6 +332,10 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         target = ["--on", "h100"] if "--on" in known and "--on" not in words else []
         line = shlex.join([words[0], "llama-3-8b", *words[1:], *target])
         return f"as in: roofline {line}, and roofline model lists them"
+    if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Argument):
+        examples = (context.command.help or "").partition("\b\n")[2].split("\n")
+        example = examples[0].partition("  # ")[0].strip()
+        return f"as in: {example}" if example else ""
     if isinstance(error, click.BadParameter) and isinstance(error.param, click.Option):
         if isinstance(error.param.type, click.types.FloatParamType):
             return "a plain number is meant, as in 0.8"
