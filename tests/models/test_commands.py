@@ -485,8 +485,11 @@ WRONG = [
     (["--prompt", "9", "--price", "-3"], "price is -3"),
     (["--prompt", "9", "--draft", "2", "--accept", "7"], "an acceptance of 7.0 is no probability"),
     (["--prompt", "9", "--draft", "2", "--draft-by", "nobody"], "no model 'nobody'"),
-    (["--prompt", "9", "-o", "x.bmp"], "a chart cannot be saved as .bmp"),
-    (["--prompt", "9", "-o", "x.parquet"], "end the name in .svg, .png or .pdf; roofline sweep writes tables"),
+    (
+        ["--prompt", "9", "-o", "x.bmp"],
+        "an answer cannot be saved as 'x.bmp'; end the name in .html, .json, .txt, .csv,",
+    ),
+    (["--prompt", "9", "-o", "x.parquet"], ".svg, .png or .pdf; roofline sweep writes tables"),
     (["--context", "9", "--view", "time", "--phase", "prefill"], "no prefill was asked for; there is decode"),
     (["--context", "9", "--batch", "1,2", "--view", "time"], "this picture is of one configuration"),
     (["--context", "9", "--tensor", "1,2", "--view", "time"], "this picture is of one configuration"),

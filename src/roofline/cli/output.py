@@ -489,7 +489,12 @@ def _page_or(before: Callable[..., Any] | None) -> Callable[..., Any]:
 
 def data_or_picture(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     """The answer (.json, .txt) and its table (.csv) go the common road, a picture the command's own."""
-    if value is None or not value.lower().endswith((".json", ".txt", ".csv")):
+    if value is None:
+        return None
+    from roofline.web.report import check_ending
+
+    check_ending(value)  # before any work is done
+    if not value.lower().endswith((".json", ".txt", ".csv")):
         return value
     _any(context, parameter, value)
     return None

@@ -112,12 +112,19 @@ def save_shown(shown: list[Shown], path: str | os.PathLike[str], command: Sequen
     A page may have a ``title`` in place of its own.
     """
     name = os.fspath(path)
-    writer = WRITERS.get(os.path.splitext(name)[1].lower())
-    if writer is None:
-        is_chip = shown and hasattr(shown[0][0], "to_toml")
-        *most, last = (each for each in WRITERS if each != MACHINE_FILE or is_chip)
-        raise InputError(f"an answer cannot be saved as {name!r}", hint=f"end the name in {', '.join(most)} or {last}")
-    return writer(shown, name, command, title) or ""
+    check_ending(name, of_chip=bool(shown) and hasattr(shown[0][0], "to_toml"))
+    return WRITERS[os.path.splitext(name)[1].lower()](shown, name, command, title) or ""
+
+
+def check_ending(name: str, *, of_chip: bool = False) -> None:
+    """Refuse a file whose ending says no kind of file that an answer is saved as."""
+    ending, endings = os.path.splitext(name)[1].lower(), [each for each in WRITERS if each != MACHINE_FILE or of_chip]
+    if ending in endings:
+        return
+    *most, last = endings
+    table = "; roofline sweep writes tables" if ending in (".parquet", ".npz") else ""
+    hint = f"end the name in {', '.join(most)} or {last}{table}"
+    raise InputError(f"an answer cannot be saved as {name!r}", hint=hint)
 
 
 def save_data(data: Any, path: str | os.PathLike[str]) -> None:
