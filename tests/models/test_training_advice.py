@@ -36,6 +36,18 @@ def covered(found: Any, axis: str) -> bool:
     return max(map(float, axis_times(found.bound, axis).values())) <= computing(found.bound)
 
 
+@pytest.mark.parametrize(("zero", "sequence", "value"), [(3, 4096, 0), (3, 1024, None), (1, 4096, 175)])
+def test_tokens_that_cover_what_stages_send_do_not_follow_the_batch(
+    zero: int, sequence: int, value: int | None
+) -> None:
+    """More tokens are more microbatches of one sequence, and each gathers the weights; copies send gradients once."""
+    asked: dict[str, Any] = {"on": "h100:8", "pipeline": 2, "tensor": 2 if zero == 1 or sequence > 1024 else 1}
+    for tokens in (2**15, 2**17):
+        found = train("llama-3-70b", **asked, batch_tokens=tokens, sequence=sequence, zero=zero)
+        least = {line.axis: line.value for line in limits(found)}["fsdp"]
+        assert (least if least is None else round(least)) == value
+
+
 @pytest.mark.parametrize("name", sorted(LAYOUTS))
 def test_limits_hold_on_both_sides(name: str) -> None:
     model, arguments = LAYOUTS[name]

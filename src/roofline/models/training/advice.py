@@ -189,7 +189,10 @@ def limits(found: Training) -> tuple[Limit, ...]:
         return ()
     can_double = 2 * found.batch_tokens <= LARGEST
     by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1 and can_double]
-    twice = again(found, batch_tokens=2 * found.batch_tokens) if by_tokens else found
+    # of stages more tokens are more microbatches, where their number is not given: each gathers the weights anew
+    is_open = found.layout.pipeline > 1 and found.question.microbatches is None
+    more = {"microbatches": 2 * found.microbatches} if is_open else {}
+    twice = again(found, batch_tokens=2 * found.batch_tokens, **more) if by_tokens else found
     each = [_from_tokens(found, twice, name) for name in by_tokens]
     each += [_tensor(found)] if found.layout.tensor > 1 else []
     if found.layout.pipeline > 1:
