@@ -36,6 +36,19 @@ def covered(found: Any, axis: str) -> bool:
     return max(map(float, axis_times(found.bound, axis).values())) <= computing(found.bound)
 
 
+def test_tokens_that_cover_what_is_gathered_are_those_of_one_microbatch_where_as_many_run_as_fit() -> None:
+    """Smaller batches run in fewer microbatches: the line is that of a batch that fits as one, as a fresh answer is."""
+    asked: dict[str, Any] = {"model": "llama-3-8b", "on": "h100:8", "sequence": 512}
+    found = [roofline.train(batch_tokens=tokens, **asked) for tokens in (2**15, 2**17, 2**20)]
+    assert [each.microbatches for each in found] == [1, 2, 16]
+    values = [limits(each)[0].value for each in found]
+    assert values == pytest.approx([values[0]] * 3)
+    assert values[0]
+    for share in (1.01, 0.99):
+        fresh = roofline.train(batch_tokens=int(share * values[0] * 8), **asked)
+        assert covered(fresh, "fsdp") is (share > 1)
+
+
 @pytest.mark.parametrize(("zero", "sequence", "value"), [(3, 4096, 0), (3, 1024, None), (1, 4096, 175)])
 def test_tokens_that_cover_what_stages_send_do_not_follow_the_batch(
     zero: int, sequence: int, value: int | None

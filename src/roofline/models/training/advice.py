@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -189,11 +189,7 @@ def limits(found: Training) -> tuple[Limit, ...]:
         return ()
     can_double = 2 * found.batch_tokens <= LARGEST
     by_tokens = [n for n in ("data", "fsdp", "expert") if found.ways[n] > 1 and can_double]
-    # of stages more tokens are more microbatches, where their number is not given: each gathers the weights anew
-    is_open = found.layout.pipeline > 1 and found.question.microbatches is None
-    more = {"microbatches": 2 * found.microbatches} if is_open else {}
-    twice = again(found, batch_tokens=2 * found.batch_tokens, **more) if by_tokens else found
-    each = [_from_tokens(found, twice, name) for name in by_tokens]
+    each = _from_tokens(found, by_tokens) if by_tokens else []
     each += [_tensor(found)] if found.layout.tensor > 1 else []
     if found.layout.pipeline > 1:
         stages, fewest = int(found.layout.pipeline), _fewest_microbatches(found)
@@ -258,8 +254,26 @@ def computing(bound: Bound) -> float:
     return float(max(times.values()))
 
 
-def _from_tokens(found: Training, twice: Training, axis: str) -> Limit:
-    """Tokens of a chip from which computing takes longer than the axis: both are straight lines of the batch."""
+def _from_tokens(found: Training, axes: Sequence[str]) -> list[Limit]:
+    """Tokens of a chip from which computing takes longer than each axis: both are straight lines of the batch.
+
+    Where no number of microbatches is given, each gathers the weights anew, and how many there are follows the tokens:
+    of stages one a sequence; of others as many as fit, so that it is one from which computing covers an axis.
+    """
+    asked, one = found.question, found
+    more = {"microbatches": 2 * found.microbatches} if found.layout.pipeline > 1 and asked.microbatches is None else {}
+    if asked.as_fits and all(_margin(found, axis) >= 0 for axis in axes):
+        one = again(found, microbatches=1)
+    twice = again(one, batch_tokens=2 * found.batch_tokens, **more)
+    return [_from_tokens_of(one, twice, axis) for axis in axes]
+
+
+def _margin(found: Training, axis: str) -> float:
+    """Seconds by which computing takes longer than what an axis sends over its busiest link."""
+    return computing(found.bound) - max(map(float, axis_times(found.bound, axis).values()), default=0.0)
+
+
+def _from_tokens_of(found: Training, twice: Training, axis: str) -> Limit:
     now = float(found.batch_tokens) / float(found.chips)
     later = axis_times(twice.bound, axis)
     values: list[float | None] = []
