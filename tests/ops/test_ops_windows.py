@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from roofline import bound
+from roofline import bound, formula
 from roofline.errors import InputError, SizeError
 from roofline.notation import program
 from roofline.ops import build
@@ -329,3 +329,17 @@ def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, d
         met = {o * stride - pad + tap * dilation for o in range(results) for tap in range(3)} & set(range(length))
         counted = formula.xreplace(dict.fromkeys(formula.free_symbols, length))
         assert counted == bound(line, on="h100", H=length).total_bytes == 2 * (len(met) + results)
+
+
+@pytest.mark.parametrize(("k", "stride", "dilation", "pad"), [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2)])
+def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(
+    k: int, stride: int, dilation: int, pad: int
+) -> None:
+    line = f"conv(bf16[1, X, 1], bf16[{k}, 1, 1], stride={stride}, pad={pad}, dilation={dilation})"
+    X = np.arange(dilation * (k - 1) + 1, 24)
+    numbers = [bound(line, on="h100", X=int(x)).bytes["hbm"] for x in X]
+    assert formula(line, on="h100")(X=X, W_hbm=1.0)["time.hbm"].tolist() == numbers
+    for x, moved in zip(X, numbers, strict=True):
+        each = taps(int(x), k, stride, pad, dilation)
+        met = {place for window in each for place in window if 0 <= place < x}
+        assert moved >= 2 * (len(met) + len(each) + k)

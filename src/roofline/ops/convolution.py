@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import gcd
+from operator import eq
 from typing import Any, Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError
@@ -35,9 +36,11 @@ from roofline.sizes import (
     floor_div,
     is_number,
     is_one,
+    is_surely,
     is_zero,
     maximum,
     minimum,
+    of_largest,
     product,
 )
 from roofline.work import Op, Tensor, Work
@@ -431,24 +434,21 @@ class Reach(NamedTuple):
             return minimum(valid, self.stretch)
         if (alone := self._of_one_remainder()) is not None:
             return alone.stretch
-        sizes = (self.length, self.results, self.taps, self.low)
-        if not all(isinstance(size, int) for size in sizes):
+        if not (isinstance(self.taps, int) and is_number(self.low)):
             return None
-        length, results, taps, low = map(int, sizes)
-        shared = gcd(self.stride, self.dilation)
+        taps, low, shared = self.taps, int(self.low), gcd(self.stride, self.dilation)
         step, apart = self.stride // shared, self.dilation // shared
         if min(step, taps) > MOST_STEPS:
             return None
         first = -low % shared
-        length, low = max(0, -(-(length - first) // shared)), (low + first) // shared
-        total = 0
+        length, low = maximum(0, ceil_div(self.length - first, shared)), (low + first) // shared
+        whole: Size = 0
+        single: Size = 0
         for r in range(min(step, taps)):
             shift, many = low - r * apart, -(-(taps - r) // step)
-            if results >= apart:
-                total += int(_between(shift, length - 1 + shift, step, results + (many - 1) * apart))
-            else:
-                total += int(valid_taps(length, results, many, stride=step, low=shift, dilation=apart * step))
-        return total
+            whole = whole + _between(shift, length - 1 + shift, step, self.results + (many - 1) * apart)
+            single = single + valid_taps(length, self.results, many, stride=step, low=shift, dilation=apart * step)
+        return of_largest((self.results, apart), (whole, single))
 
     @property
     def stretch(self) -> Size:
@@ -472,8 +472,10 @@ class Reach(NamedTuple):
             return self.length
         if self.dilation == 1 or self._of_one_remainder() is not None:
             return covered  # past the last window as between two
-        are_numbers = all(isinstance(size, int) for size in (covered, self.stretch))
-        return covered if are_numbers and covered != self.stretch else self.length
+        if is_surely(eq, covered, self.stretch):
+            return self.length
+        keys = (self.results, self.dilation) if self.stride == 1 else (covered, self.stretch)
+        return of_largest(keys, (self.length, covered))  # those past the last window count where none is left out
 
     def _of_one_remainder(self) -> Reach | None:
         """The elements that taps meet, without those between, where all lie a stride apart and none is left out.
