@@ -232,3 +232,9 @@ def test_sizes_that_cannot_be_asked_are_passed_over(
     assert found.pick % step == 0
     times = [bound(line, on="l40s", sizes={**where, unknown: found.pick + more}).lower for more in (0, step)]
     assert times[0] <= time < times[1]
+
+
+def test_a_size_that_the_time_does_not_grow_with_has_no_largest() -> None:
+    found = solve("embedding(bf16[V, D], int32[B])", "V", on="h100", time="1us", D=100, B=50)
+    assert (found.value, found.pick) == (None, None)
+    assert found.verdict == "every V is within 1 µs: the largest take 6.03 ns"

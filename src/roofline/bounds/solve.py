@@ -283,12 +283,12 @@ class TimeSolution(AboutQuestion, NoTime):
     """What one unknown may be for the floor to take ``time`` seconds.
 
     Attributes
-        ``value``     at which the floor takes exactly that; None where no value does
+        ``value``     at which the floor takes exactly that; None where no value does, or where all take less
         ``pick``      of a size the largest whole number within it
         ``bound_by``  what binds there; where no value does, what takes longer by itself
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
         ``valid``     where that is the answer: nothing else takes longer than ``t`` there
-        ``least``     where no value does: the floor that is left, in seconds
+        ``least``     where no value does: the floor that is left, in seconds; that of the largest where all take less
         ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
         ``rates``     that stand in the closed form, with their values
         ``answer``    the bound there, at ``pick`` of a size; None where that cannot be asked
@@ -323,6 +323,8 @@ class TimeSolution(AboutQuestion, NoTime):
     def verdict(self) -> str:
         """The answer in words."""
         took = format_amount(self.time, "s")
+        if self.value is None and self.least is not None and self.least <= self.time:
+            return f"every {self.unknown} is within {took}: the largest take {format_amount(self.least, 's')}"
         if self.value is None:
             alone = f"{self.bound_by} alone" if self.bound_by else f"the least {self.unknown}"
             left = "" if self.least is None else f": {alone} takes {format_amount(self.least, 's')}"
@@ -1041,6 +1043,8 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
         low = high = first
         while high * step <= FARTHEST and unknown.floor(high * step) <= time:
             low, high = high, 2 * high
+        if high * step > FARTHEST:
+            return low * step
         return (first_where(lambda count: unknown.floor(count * step) > time, low, high) - 1) * step
 
     pick = max(map(largest, {unknown.multiple, max(ways, unknown.multiple)}))
@@ -1048,6 +1052,8 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
         least = unknown.at(unknown.multiple)
         return TimeSolution(**said, value=None, least=None if least is None else float(least.lower))
     found = unknown.at(pick)
+    if 2 * pick > FARTHEST and (most := unknown.floor(2 * pick)) <= time:
+        return TimeSolution(**said, value=None, bound_by=_binding(found), least=most)
     return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
 
 
