@@ -967,7 +967,7 @@ def _operations_tables(names: Sequence[str], answers: Sequence[Comparable]) -> I
         columns += [Column("where", wrap="dots")] * placed
         for who in names:
             columns += [Column(who, "right", "words"), Column("bound by", meaning=f"{who} bound by", spare=1)]
-        shown = [_operation_row(row, placed) for row in found[:SHOWN]]
+        shown = _operation_rows(found[:SHOWN], placed)
         if rest := found[SHOWN:]:
             shown.append(_summed(f"{len(rest)} more", rest, placed))
         shown.append(_summed(ALL_IN_TURN, found, placed))
@@ -980,14 +980,13 @@ def _operations_tables(names: Sequence[str], answers: Sequence[Comparable]) -> I
 
 
 def _operation_rows(found: Sequence[OperationBeside], placed: bool) -> list[Row]:
-    return [_operation_row(row, placed) for row in found]
-
-
-def _operation_row(row: OperationBeside, placed: bool) -> Row:
-    cells: list[Any] = [row.name, *[row.where] * placed]
-    for part in row.parts:
-        cells += ["", ""] if part is None else [Amount(part.lower, "s"), str(part.bound_by or "")]
-    return Row(cells)
+    rows: list[Row] = []
+    for row in found:
+        cells: list[Any] = [row.name, *[row.where] * placed]
+        for part in row.parts:
+            cells += ["", ""] if part is None else [Amount(part.lower, "s"), str(part.bound_by or "")]
+        rows.append(Row(cells))
+    return rows
 
 
 def _summed(name: str, found: Sequence[OperationBeside], placed: bool) -> Row:

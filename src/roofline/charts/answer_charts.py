@@ -123,10 +123,6 @@ def _in_pairs(answer: Bound) -> bool:
     return int(answer.lower.size) < math.prod(values)
 
 
-def _of_communication(answer: Any) -> dict[str, Picture]:
-    return _of_bound(answer.bound) if is_array(answer.time) else {}
-
-
 def _of_expectation(answer: Any) -> dict[str, Picture]:
     """What is expected of each kernel, where an answer of one size says so."""
     found = answer.expectation
@@ -520,7 +516,7 @@ _PICTURES: Mapping[str, Callable[[Any], Mapping[str, Picture]]] = {
     "ChipList": lambda found: (
         {"roofline": partial(plot, on=list(found), dtypes=[found.dtype])} if len(found) <= MOST_POINTS else {}
     ),
-    "Communication": _of_communication,
+    "Communication": lambda answer: _of_bound(answer.bound) if is_array(answer.time) else {},
     "DeploymentPlan": lambda found: {name: partial(draw, found) for name, draw in charts_of("plan").items()},
     "Machine": lambda machine: {"roofline": partial(plot, on=machine)},
     "MeasuredPoints": _of_points,

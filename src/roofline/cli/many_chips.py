@@ -46,13 +46,10 @@ def shard_command(words: tuple[str, ...], layouts: bool, as_json: bool, **given:
         raise InputError("the expression is missing", hint="for instance 'A[I, J_X] * B[J_X, K] -> C[I, K]'")
 
     def ask(asked: dict[str, Any]) -> Any:
-        return shard(expression, layouts=layouts, sizes=sizes, **question_arguments(_without_raw(asked)))
+        without_raw = {**asked, **dict.fromkeys(("flops", "bytes_", "intensity", "dtype"))}
+        return shard(expression, layouts=layouts, sizes=sizes, **question_arguments(without_raw))
 
     show_answer(on_each(given, ask), as_json)
-
-
-def _without_raw(options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "flops": None, "bytes_": None, "intensity": None, "dtype": None}
 
 
 @command_named("layout")

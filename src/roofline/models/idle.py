@@ -109,7 +109,8 @@ def refuse_idle(options: Mapping[str, Any], rules: Rules, model: Model | None = 
     """
     every = (options, *({**options, **each} for each in more))
     for name, (usual, beside, has, against) in rules.items():
-        if not any(_is_other(each.get(name), usual) for each in every):
+        given = (value for each in every if (value := each.get(name)) is not None)
+        if not any(is_array(value) or value != usual for value in given):
             continue
         if has and model is not None and not HAS[has](model):
             raise InputError(f"{spelled(name)} says nothing of {model.name}, which has no {has}", hint="leave it out")
@@ -143,10 +144,6 @@ def refuse_algorithm(options: Mapping[str, Any], shapes: Iterable[Sequence[Size]
     ways = [options[name] for name in WAYS if options.get(name) is not None]
     if options.get("algorithm") is not None and all(map(is_one, (*map(product, shapes), *ways))):
         raise InputError(f"{spelled('algorithm')} says nothing of one chip: nothing is sent", hint="leave it out")
-
-
-def _is_other(value: Any, usual: Any) -> bool:
-    return value is not None and (is_array(value) or bool(value != usual))
 
 
 def _is_there(name: str, value: Any) -> bool:

@@ -466,13 +466,13 @@ class FilledSteps(NamedTuple):
         return weighted_percentile(np.append(values.ravel(), self.times[1]), np.append(weights.ravel(), alone), share)
 
 
-def exponential_beyond(chance: float, mean: float, step: float, points: int = POINTS) -> TimeDistribution:
+def exponential_beyond(chance: float, mean: float, step: float) -> TimeDistribution:
     """A time that is 0 but for ``chance``, and then exponential with a ``mean``: the wait for a place of M/M/c."""
     if chance <= 0 or mean <= 0:
-        found = np.zeros(points)
+        found = np.zeros(POINTS)
         found[0] = 1.0
         return TimeDistribution(step, found)
-    beyond = chance * np.exp(-np.arange(points + 1) * step / mean)
+    beyond = chance * np.exp(-np.arange(POINTS + 1) * step / mean)
     cells = -np.diff(beyond)
     found = cells / 2
     found[1:] += cells[:-1] / 2

@@ -97,7 +97,8 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
         hint = f"give {spelled('time', '5ms')}; {says}"
         raise InputError("of a model solve finds what takes a stated time", hint=hint)
     sizes = arguments.pop("sizes", None) or {}
-    given = {name: value for name, value in {**arguments, **sizes}.items() if not _is_default(name, value)}
+    every = {**arguments, **sizes}.items()
+    given = {name: value for name, value in every if is_array(value) or value != ARGUMENTS.get(name, ())}
     refuse_known(for_, given)
     machine = target(on, **take_target_options(given))
     phase = "prefill" if "prompt" in (*given, for_) else "decode"
@@ -127,10 +128,6 @@ def solve_step(model: Any, for_: str, *, time: float | str | None, on: Any = Non
     if math.isclose(unknown.floor(value), said["time"], rel_tol=1e-9):
         return TimeSolution(**said, value=value, bound_by=use.resource, answer=unknown.at(value))
     return by_rates(unknown, said["time"], said)
-
-
-def _is_default(name: str, value: Any) -> bool:
-    return not is_array(value) and bool(value == ARGUMENTS.get(name, ()))
 
 
 def _with_assumptions(found: TimeSolution) -> TimeSolution:

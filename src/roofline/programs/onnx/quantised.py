@@ -114,14 +114,10 @@ def _moved_before(graph: Any, kinds: dict[str, int], widened: dict[str, Any], na
 
 def _joined(node: Any, widened: Mapping[str, Any], last: Any, name: str, domain: str) -> Any:
     """The product on integers: each operand with its scale and zero, those of the result, and what is added."""
-    words = [word for operand in node.input[:2] for word in _with_scale(widened[operand].input)]
+    words = [word for operand in node.input[:2] for word in [*widened[operand].input, ""][:3]]
     added = [widened[word].input[0] if word in widened else word for word in node.input[2:3]]
     scale = ["", ""] if last is None else [*last.input[1:3], ""][:2]
     words += [*(added or [""]), *scale] if name == "QGemm" else [*scale, *added]
     made = helper.make_node(name, words, [(node if last is None else last).output[0]], node.name, domain=domain)
     made.attribute.extend(node.attribute)
     return made
-
-
-def _with_scale(words: Any) -> list[str]:
-    return [*words, ""][:3]
