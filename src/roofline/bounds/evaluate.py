@@ -176,14 +176,11 @@ def _total(many: Iterable[Mapping[str, Size]]) -> dict[str, Size]:
 
 def _merge(uses: Any) -> tuple[ResourceUse, ...]:
     """Add up the uses of one resource at one rate."""
-    merged: dict[tuple[str, str, str, str], ResourceUse] = {}
+    merged: dict[tuple[str, str, str, str], list[Any]] = {}
     for use in uses:
-        key = (use.resource, use.quantity, use.place, use.dtype)
-        if key in merged:
-            old = merged[key]
-            use = ResourceUse(*key, old.amount + use.amount, old.rate, old.time + use.time)
-        merged[key] = use
-    return tuple(merged.values())
+        known = merged.setdefault((use.resource, use.quantity, use.place, use.dtype), [])
+        known[:] = [known[0] + use.amount, known[1], known[2] + use.time] if known else [use.amount, use.rate, use.time]
+    return tuple(ResourceUse(*key, amount, rate, time) for key, (amount, rate, time) in merged.items())
 
 
 def _amounts(uses: Sequence[ResourceUse], quantity: str) -> dict[str, Size]:

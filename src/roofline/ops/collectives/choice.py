@@ -130,6 +130,8 @@ class Chooser:
             return _of_each_count(asked, _open_regimes(asked, self.machine), nbytes)
         if not asked.is_of_numbers:
             return _of_each_mesh(asked, nbytes, self.machine)
+        if _is_number(nbytes):
+            return _of_one_size(asked, asked.density, nbytes, self.machine)
         return _of_each_size(asked, nbytes, self.machine)
 
     def _passed_over(self, found: CollectiveCost) -> CollectiveCost:
@@ -242,6 +244,15 @@ def _line(asked: _Asked, name: str, machine: Machine) -> _Line:
     wire = Work({key: amount for key, amount in work.items() if key.quantity == "wire"})
     busiest, together, _ = _times(wire, machine)
     return _Line(name, together / _LARGE, busiest / _LARGE, _times(hops, machine)[1], work.total("hops"))
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _of_one_size(asked: _Asked, density: Density, nbytes: Size, machine: Machine) -> CollectiveCost:
+    """Count by the fastest algorithm of a number of bytes: layers, passes and plans ask for the same again.
+
+    ``density`` is that of ``asked``, whose kind of number is a part of the key.
+    """
+    return _of_each_size(asked, nbytes, machine)
 
 
 def _of_each_size(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:
