@@ -163,7 +163,10 @@ MESSAGES = [
     (["bound", MATMUL, "--on", "v5e", "--set", "hbm=1e12", "--set", "hbm=2e12", *SIZES], "--set hbm is given twice"),
     (["bound", MATMUL, "--on", "v5e", "F=round_up(D, 256)", "D=3"], "a formula of sizes is made with max, min, ceil"),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
-    (["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES], "cannot write a table to 'x.xls'"),
+    (
+        ["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES],
+        "cannot write a table to 'x.xls'; endings are: .csv, .json, .npz, .parquet, .svg",
+    ),
     (["sweep", MATMUL, "--on", "v5e", "-o", "no/x.csv", *SIZES], "there is no folder 'no'"),
     (
         ["plot", MATMUL, "--on", "v5e", "-o", "x.gif", *SIZES],

@@ -485,7 +485,8 @@ def write_table(table: Columns, path: str) -> None:
     """Write ``table`` as CSV, JSON, npz or parquet; another suffix, or a file that cannot be written, is an error."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        raise InputError(f"cannot write a table to {path!r}", hint=suggest(suffix, _WRITERS, what="table formats"))
+        endings = suggest(suffix, [*_WRITERS, *PICTURED], what="endings")
+        raise InputError(f"cannot write a table to {path!r}", hint=endings)
     check_place(path)
     with replaced(path) as part:
         _WRITERS[suffix](table, part)
