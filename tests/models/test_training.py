@@ -374,7 +374,7 @@ def test_the_issue_s_command(capsys: pytest.CaptureFixture[str]) -> None:
         "network-bound (ici Z)",
         "15T tokens take 57.11 days",
         "sequence parallelism",
-        "fit on 88 such chips",
+        "fit on 16 such chips",
     ):
         assert piece in text
 
@@ -587,6 +587,15 @@ def test_the_least_chips_are_the_first_number_on_which_the_step_fits() -> None:
     first = next(n for n, found in asked.items() if found.memory.fits)
     assert first == 11
     assert {n: found.least_chips for n, found in asked.items()} == {n: 16 if n == 16 else 11 for n in asked}
+
+
+def test_the_least_chips_run_as_many_microbatches_as_fit_where_none_are_given() -> None:
+    """On fewer chips a step takes more microbatches: 64 chips need one, and 16 hold it in 32."""
+    asked: dict[str, Any] = {"batch_tokens": 2**20, "checkpoint": "full"}
+    found = {chips: roofline.train("llama-3-70b", on=f"h100:{chips}", **asked) for chips in (8, 16, 64)}
+    assert {each.least_chips for each in found.values()} == {16}
+    assert [each.memory.fits for each in found.values()] == [False, True, True]
+    assert train("llama-3-70b", on="h100:64", **asked).least_chips == 48  # in one, as it says
 
 
 def test_memory_says_in_how_many_microbatches_and_a_step_has_one_policy() -> None:

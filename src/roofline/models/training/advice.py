@@ -262,7 +262,7 @@ def _from_tokens(found: Training, axes: Sequence[str]) -> list[Limit]:
     """
     asked, one = found.question, found
     more = {"microbatches": 2 * found.microbatches} if found.layout.pipeline > 1 and asked.microbatches is None else {}
-    if asked.as_fits and all(_margin(found, axis) >= 0 for axis in axes):
+    if asked.as_fits and asked.microbatches is not None and all(_margin(found, axis) >= 0 for axis in axes):
         one = again(found, microbatches=1)
     twice = again(one, batch_tokens=2 * found.batch_tokens, **more)
     return [_from_tokens_of(one, twice, axis) for axis in axes]
@@ -447,7 +447,7 @@ class ChangedStep:
     def answer(self) -> Training:
         """Work the changed step out; a number of microbatches that was not given follows the change."""
         asked = self.found.question
-        if not asked.as_fits or "microbatches" in self.changes:
+        if not asked.as_fits or asked.microbatches is None or "microbatches" in self.changes:
             return again(self.found, **{"microbatches": asked.microbatches, **self.changes})
         one = again(self.found, **{"microbatches": None, **self.changes})
         parts = microbatches_that_fit(one)

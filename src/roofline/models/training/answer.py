@@ -266,14 +266,15 @@ class Training(Measurable, Comparable):
 
     def _microbatches_at(self, fsdp: Size | None) -> Size:
         """Microbatches where so many chips share a copy; None: so many that each has one sequence."""
-        if self.layout.pipeline == 1 or self.question.microbatches is not None:
+        is_open = self.question.as_fits or (self.layout.pipeline > 1 and self.question.microbatches is None)
+        if not is_open:
             return self.microbatches
         share = 1 if fsdp is None else exact_div(self.batch_tokens, self.sequence * self.layout.data * fsdp)
         return schedule(self.schedule).one_a_sequence(share, self.layout.pipeline)
 
-    def _sequences_at(self, stage: Stage, fsdp: Size) -> tuple[Size, Size]:
+    def _sequences_at(self, stage: Stage, fsdp: Size, parts: Size) -> tuple[Size, Size]:
         """Whole sequences of which a stage keeps activations where so many chips share a copy, and of a microbatch."""
-        parts, ways = self._microbatches_at(fsdp), self.layout
+        ways = self.layout
         whole = ceil_div(self.batch_tokens, self.sequence * ways.data * fsdp)
         counts = {"stages": ways.pipeline, "microbatches": parts, "chunks": self.question.chunks}
         waiting = schedule(self.schedule).microbatches_in_flight(stage.numbers[0], **counts)
@@ -289,7 +290,8 @@ class Training(Measurable, Comparable):
             parts, held = stage.memory.parts, self.held_whole(stage)
             states = sum(parts[name] for name, zero in SHARED_FROM.items() if self.question.zero >= zero)
             renewed = stage.memory.total - held - states - parts["activations"]
-            now, then = (self._sequences_at(stage, fsdp) for fsdp in (self.layout.fsdp, ways))
+            now = self._sequences_at(stage, self.layout.fsdp, self.microbatches)
+            then = self._sequences_at(stage, ways, self._microbatches_at(ways))
             kept, again = (exact_div(after, before) for after, before in zip(then, now, strict=True))
             needs = held + states * self.layout.fsdp / ways + parts["activations"] * kept + renewed * again
             if needs > stage.memory.capacity:
@@ -344,7 +346,7 @@ class Training(Measurable, Comparable):
         return self.memory
 
     def made_to_fit(self) -> str:
-        return "microbatches" if self.question.as_fits else ""
+        return "microbatches" if self.question.as_fits and self.question.microbatches is not None else ""
 
     def assumed(self) -> tuple[str, ...]:
         return self.bound.assumptions

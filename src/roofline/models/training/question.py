@@ -101,11 +101,14 @@ def train(
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    if found.question.microbatches is not None or found.question.pipeline > 1:
+        return found
     parts = microbatches_that_fit(found)
+    if parts is not None:
+        found = train_step(model, on=on, batch_tokens=batch_tokens, **{**options, "microbatches": parts})  # type: ignore[arg-type]
+    found = replace(found, question=found.question.vary(as_fits=True))
     if parts is None:
         return found
-    found = train_step(model, on=on, batch_tokens=batch_tokens, **{**options, "microbatches": parts})  # type: ignore[arg-type]
-    found = replace(found, question=found.question.vary(as_fits=True))
     number = "as many microbatches as fit" if is_array(parts) else f"{parts:,} microbatches"
     said = Assumption("model", f"{number}, as none were given: the first of 2, 4, 8 … whose step fits")
     (stage,) = found.stages
