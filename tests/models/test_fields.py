@@ -149,6 +149,15 @@ def test_what_changes_nothing_is_no_gap() -> None:
     assert first == (48 + 48 + 64) + 2 * (24 + 24 + 64)
 
 
+@pytest.mark.parametrize("name", ["qwen3_moe", "qwen2_moe", "qwen3_next"])
+def test_no_experts_are_dense_layers(name: str) -> None:
+    """Qwen's code has experts where ``num_experts`` is above 0, and an MLP elsewhere."""
+    fields = TINY[name]
+    none = load({**fields, "num_experts": 0}, name=name)
+    dense = load({**fields, "mlp_only_layers": [*range(fields["num_hidden_layers"])]}, name=name)
+    assert (none.parameters, none.gaps, none.sparsity) == (dense.parameters, (), None)
+
+
 @pytest.mark.parametrize("name", ["gemma2", "gemma3_text", "gemma4_text", "qwen3_next", "llama4_text", "bamba", "lfm3"])
 def test_fields_of_a_kind_of_layer_that_no_layer_is_of_are_no_gaps(name: str) -> None:
     """A model that lists its layers, all of which see everything, has no windows, chunks or states."""

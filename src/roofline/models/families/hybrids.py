@@ -231,7 +231,8 @@ _LFM2 = Decoder(
 
 _QWEN_ROUTING = Routing(
     experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1, shared_gate=True,
-    names=("gate", "experts", "shared_expert"), layers=parts.expert_layers, when=lambda fields: "num_experts" in fields,
+    names=("gate", "experts", "shared_expert"), layers=parts.expert_layers,
+    when=lambda fields: bool(fields.get("num_experts", 0)),
 )  # fmt: skip
 _QWEN = Decoder(
     qk_norm="head", mlp_bias=False, kinds=_qwen_kinds,

@@ -195,6 +195,7 @@ def _qwen_kinds(older: bool) -> Any:
 _QWEN_ROUTING = Routing(
     experts=("num_experts", "num_local_experts"), shared_width=("shared_expert_intermediate_size",), shared_count=1,
     names=("gate", "experts", "shared_expert"), layers=expert_layers,
+    when=lambda fields: fields.get("num_experts", 1) != 0,
 )  # fmt: skip
 _QWEN = Decoder(
     bias=[("attention_bias", False), ("qkv_bias", False)], out_bias=("attention_bias", False), qk_norm="head",
