@@ -454,7 +454,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
      "how many elements a sparse tensor of [4] stores is not known on shapes alone; give it as an input, or hold it"),
     (lambda: within("programs.pytorch.data_parallel", "_mesh")(None, _hybrid()), "a hybrid sharding needs its two "),
     (lambda: within("programs.jax.trace", "scan")(
-        None, SimpleNamespace(params={}), [], SimpleNamespace(source="a.py:3")),
+        None, SimpleNamespace(params={}), [], SimpleNamespace(place="a.py:3: ")),
      "a.py:3: a scan without a length cannot be counted; give it a length"),
     (lambda: within("programs.onnx.trace", "_scan")(SimpleNamespace(known={}), _node(), {}, "", 1),
      "y: the length of this Scan is not known; give the sizes"),
