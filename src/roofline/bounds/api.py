@@ -81,9 +81,6 @@ def question(
     if (expression is None) == (not raw):
         hint = f"'bf16[B, D] * bf16[D, F]', or {spelled('flops')} and {spelled('bytes')}, or an intensity"
         raise InputError("ask about either an expression or raw work", hint=hint)
-    if raw and sum(v is not None for v in (flops, bytes, intensity)) > 1 and intensity is not None:
-        hint = f"give {spelled('intensity')}, or {spelled('flops')} and {spelled('bytes')}"
-        raise InputError("an intensity stands alone", hint=hint)
     if dtype is not None and not raw:
         hint = "in an expression each tensor names its own, as in 'fp8[B, D]'"
         raise InputError(f"{spelled('dtype')} goes with raw work", hint=hint)

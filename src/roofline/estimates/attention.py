@@ -211,11 +211,7 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
     quantised = c["wave_quantisation"]
     waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
     moved = sequences * length * row + 4 * batch * heads * size * queries
-    warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
-    memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
-    time = together(waves, memory, c["overlap_exponent"])
-    time = slowed(time + np.where(pieces > 1.01, c["combine"] * np.log2(1 + pieces), 0.0), c["throttle"])
-    return launched(time, memory, c["launch_time"], policy)
+    return _joined(pieces, waves, moved, shapes, chip, c, policy)
 
 
 def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
@@ -243,6 +239,13 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
         waves = ((1 - quantised) * np.maximum(load, 1) + quantised * whole(load)) * core
     waves = waves + batch * heads / chip.cores * c["head_time"]
     moved = batch * (length * size * kv_bytes + 2 * heads * (size + value))
+    return _joined(pieces, waves, moved, shapes, chip, c, policy)
+
+
+def _joined(pieces: Any, waves: Any, moved: Any, shapes: Shapes, chip: ChipFigures, c: Values, policy: str) -> Parts:
+    """Parts of the time of pieces in ``waves`` beside the bytes ``moved``, and of putting the pieces together."""
+    import numpy as np
+
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])

@@ -504,8 +504,10 @@ class DeploymentPlan(Answer):
             found = f"it keeps the limits: {self._times(real)} of the rate it can serve"
         else:  # which may serve nothing
             enough = self.enough_as_measured()
-            said = f"it falls short: {real.reason.text}"
-            found = said if enough is None else f"{said}; {_replicas(enough.deployment)} would keep the limits"
+            found = f"it falls short: {real.reason.text}"
+            if enough is not None:
+                kept = f"{enough.deployment.copies:,} such replicas ({enough.deployment.chips:,} chips)"
+                found += f"; {kept} would keep the limits"
             apart = best_apart(self._with_measured_times) if self.asked.disaggregate else None
             if apart is not None and (enough is None or apart.cost < enough.cost):
                 found += f"; with prefill apart {self._cost(apart)} would do: {apart.deployment}"
@@ -1104,8 +1106,3 @@ def _bests(search: Search, work: GroupSearch, cluster: Cluster | None) -> Iterat
         for done, (block, each) in enumerate(done_blocks(work, work.blocks(), client), 1):
             yield block.number, search.take(each)
             tell(done, len(work.groups))
-
-
-def _replicas(deployment: Deployment) -> str:
-    """So many of the same replicas, and how many chips they are."""
-    return f"{deployment.copies:,} such replicas ({deployment.chips:,} chips)"
