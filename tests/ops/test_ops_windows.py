@@ -331,9 +331,12 @@ def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, d
         assert counted == bound(line, on="h100", H=length).total_bytes == 2 * (len(met) + results)
 
 
-@pytest.mark.parametrize(("k", "stride", "dilation", "pad"), [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2)])
+@pytest.mark.parametrize(
+    ("k", "stride", "dilation", "pad"),
+    [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2), (3, 2, 2, "same"), (1, 3, 3, "same")],
+)
 def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(
-    k: int, stride: int, dilation: int, pad: int
+    k: int, stride: int, dilation: int, pad: int | str
 ) -> None:
     line = f"conv(bf16[1, X, 1], bf16[{k}, 1, 1], stride={stride}, pad={pad}, dilation={dilation})"
     X = np.arange(dilation * (k - 1) + 1, 24)

@@ -335,12 +335,14 @@ class Window(NamedTuple):
 
     def reach(self, L: Size, R: Size) -> Reach:
         """These windows of R results over L elements."""
-        return Reach(L, R, self.k, self.stride, self._low(L, R), self.dilation)
+        return Reach(L, R, self.k, self.stride, self._low(L, R), 1 if is_one(self.k) else self.dilation)
 
     def _low(self, L: Size, R: Size) -> Size:
         """Padded positions before the first element; ``same`` puts the odd one after the last."""
         if self.pad != "same":
             return self.pad
+        if is_one(self.k):
+            return 0
         return floor_div(maximum(0, (R - 1) * self.stride + self.dilation * (self.k - 1) + 1 - L), 2)
 
 
@@ -434,14 +436,14 @@ class Reach(NamedTuple):
             return minimum(valid, self.stretch)
         if (alone := self._of_one_remainder()) is not None:
             return alone.stretch
-        if not (isinstance(self.taps, int) and is_number(self.low)):
+        if not isinstance(self.taps, int):
             return None
-        taps, low, shared = self.taps, int(self.low), gcd(self.stride, self.dilation)
+        taps, shared = self.taps, gcd(self.stride, self.dilation)
         step, apart = self.stride // shared, self.dilation // shared
         if min(step, taps) > MOST_STEPS:
             return None
-        first = -low % shared
-        length, low = maximum(0, ceil_div(self.length - first, shared)), (low + first) // shared
+        low = ceil_div(self.low, shared)
+        length = maximum(0, ceil_div(self.length + self.low - low * shared, shared))
         whole: Size = 0
         single: Size = 0
         for r in range(min(step, taps)):
