@@ -309,6 +309,16 @@ def test_each_direction_of_a_recurrent_layer_writes_its_half():
     assert found.bytes() == 4 * (weights + 2 * inputs + outputs + 2 * states + outputs * 3)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_the_gradients_of_every_layer_are_given_back(kind):
+    """Read and written once each: parameters and input, the gradients of both, and those of the results."""
+    layer = kind(4, 5, 3, bidirectional=True)
+    weights, states = sum(weight.numel() for weight in layer.parameters()), 2 if kind is nn.LSTM else 1
+    x = torch.empty(6, 2, 4, device="meta", requires_grad=True)
+    results = 6 * 2 * 10 + states * 6 * 2 * 5
+    assert trace(layer, x, backward=True).bytes("minimal") == 4 * (2 * weights + 2 * x.numel() + results)
+
+
 @pytest.mark.parametrize(("call", "each"), [
     (F.elu, 4), (F.celu, 4), (F.hardsigmoid, 4), (F.hardshrink, 3), (F.softshrink, 3), (torch.logit, 3),
     (lambda x: torch.hypot(x, x), 4), (lambda x: torch.add(x, x, alpha=3), 2), (lambda x: x - x, 1),

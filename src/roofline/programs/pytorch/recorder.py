@@ -266,7 +266,7 @@ class Recorder:
 
     def wrote(self, tensor: Any, **how: bool) -> Tensor:
         """Name a tensor that an operation writes: a new one, or one that is written ``in_place`` or in ``part``."""
-        return self.identities.wrote(tensor, "gradient" if _is_backward() else "activation", **how)
+        return self.identities.wrote(tensor, _role(), **how)
 
     def outside_gradients(self, results: Sequence[Any]) -> list[Any]:
         """A gradient of each result: one for a loss, else a tensor from outside, which what comes after writes."""
@@ -604,7 +604,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         outs = tensors_in(_wanted(traits, args, kwargs, result))
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
             if "empty" in traits.name:
-                recorder.identities.allocate(outs)
+                recorder.identities.allocate(outs, _role())
             recorder.locations.remember()
             return
         given = recorder.picked(traits.full_name, args)
@@ -767,6 +767,11 @@ def _lists_as_tensors(index: Any) -> Any:
 def _is_backward() -> bool:
     """Whether gradients are worked out now."""
     return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _role() -> str:
+    """What a tensor is that the program makes now."""
+    return "gradient" if _is_backward() else "activation"
 
 
 def _is_leaf_with_values(tensor: Any) -> bool:

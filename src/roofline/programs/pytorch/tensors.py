@@ -130,10 +130,10 @@ class TensorIdentities:
         if found is not None:
             found.role, found.label, found.elements = role, label, tensor.numel()
 
-    def allocate(self, tensors: Sequence[Any]) -> None:
-        """Say that the program made memory that nothing is written to yet."""
+    def allocate(self, tensors: Sequence[Any], role: str) -> None:
+        """Say that the program made memory, for what it is, that nothing is written to yet."""
         for tensor in tensors:
-            self._of(tensor, made=True)
+            self._of(tensor, made=True, role=role)
 
     def is_from_outside(self, tensor: Any) -> bool:
         """Whether the program did not make the memory of a tensor."""
