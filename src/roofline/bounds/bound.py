@@ -768,10 +768,15 @@ def ratio(a: Size, b: Size) -> Size | None:
 
 @lru_cache(512)
 def _cancelled(a: Any, b: Any) -> Any:
-    """A closed form over another without what both are multiples of, which sympy looks for long."""
+    """A closed form over another without what both are multiples of; a maximum or a ceiling is one letter, as inside
+    them sympy looks long.
+    """
     import sympy
+    from sympy.core.function import Application
 
-    found = sympy.cancel(a / b)
+    whole = a / b
+    letters = {part: sympy.Dummy() for part in sorted(whole.atoms(Application), key=str)}
+    found = sympy.cancel(whole.xreplace(letters)).xreplace({letter: part for part, letter in letters.items()})
     return found.xreplace({x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()})
 
 

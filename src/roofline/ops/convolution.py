@@ -450,7 +450,7 @@ class Reach(NamedTuple):
             shift, many = low - r * apart, -(-(taps - r) // step)
             whole = whole + _between(shift, length - 1 + shift, step, self.results + (many - 1) * apart)
             single = single + valid_taps(length, self.results, many, stride=step, low=shift, dilation=apart * step)
-        return of_largest((self.results, apart), (whole, single))
+        return whole if apart == 1 else of_largest((self.results, apart), (whole, single))
 
     @property
     def stretch(self) -> Size:
