@@ -243,6 +243,23 @@ def test_dropout_is_free_outside_training():
     assert trace(lambda x: F.dropout(x, 0.5, training=False), "fp32[4]").ops == ()
 
 
+def test_a_batch_norm_that_trains_updates_its_statistics():
+    """Scale and shift are read; mean and variance are read and written, and the counter of its steps is too."""
+    layer, channels = nn.BatchNorm2d(8), 8 * 4
+    moved = 2 * 4 * 8 * 25 * 4
+    assert trace(layer, "fp32[4, 8, 5, 5]").bytes("minimal") == moved + 2 * channels + 2 * 2 * channels + 2 * 8
+    assert trace(layer.eval(), "fp32[4, 8, 5, 5]").bytes("minimal") == moved + 4 * channels
+
+
+def test_a_kernel_of_your_own_that_updates_a_tensor_writes_that_beside_its_result():
+    @torch.library.custom_op("families::attend", mutates_args=("cache",))
+    def attend(x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    attend.register_fake(lambda x, cache: torch.empty_like(x))
+    assert trace(lambda x, cache: attend(x, cache), "fp32[4, 8]", "fp32[16, 8]").bytes("minimal") == 2 * 4 * (32 + 128)
+
+
 def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
     layers = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()
     found = trace(nn.Sequential(*layers).eval(), "fp32[2, 3, 16, 16]")

@@ -59,6 +59,10 @@ _SHAPE_FROM_VALUES = frozenset((
     "nonzero", "masked_select", "_to_sparse", "unique_consecutive", "_unique", "_unique2", "unique_dim",
     "repeat_interleave",
 ))  # fmt: skip
+#: What operations write beside their results while ``training``, though their schemas do not say so.
+_UPDATED = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ("running_mean", "running_var")
+)
 #: Operations that write only where indices name: done in place, the rest of the tensor stays what it was.
 _IN_PARTS = frozenset((
     "index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "scatter_add", "scatter_reduce", "index_add",
@@ -105,11 +109,9 @@ class OperatorTraits(NamedTuple):
 
     def written(self, args: Any, kwargs: Any) -> Iterator[Any]:
         """The arguments the operation writes into."""
-        for name in self.mutated:
-            if name in kwargs:
-                yield kwargs[name]
-            elif name in self.arguments and self.arguments.index(name) < len(args):
-                yield args[self.arguments.index(name)]
+        given = dict(zip(self.arguments, args, strict=False)) | kwargs
+        updated = _UPDATED.get(self.name, ()) if given.get("training") else ()
+        yield from (given[name] for name in (*self.mutated, *updated) if name in given)
 
     def returned(self, result: Any, args: Any, kwargs: Any) -> Any:
         """The result, in which arguments that were written into stand for themselves."""

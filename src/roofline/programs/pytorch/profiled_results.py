@@ -21,6 +21,7 @@ from roofline.ops.convolution import Window
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
+from roofline.programs.pytorch.rules.vector import is_training
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
@@ -119,7 +120,8 @@ def _results(*names: str, tensors: int | None = None, gradient: str = "") -> Cal
     """Register how the results of operations are found.
 
     ``tensors`` is how many of the first arguments can be tensors that it reads: one behind them is where it writes.
-    ``gradient`` is the operation that reads further results, which otherwise nobody needs; ``{}`` stands for the name.
+    ``gradient`` is the operation that reads the second and third result, which otherwise nobody needs; ``{}`` stands
+    for the name.
     """
 
     def keep(found: ResultRule) -> ResultRule:
@@ -151,7 +153,7 @@ def with_results(call: Call, *, saved: Callable[[str], bool] = lambda gradient: 
     if call.in_place and call.name not in registry.OPTIMIZERS:
         found = [(item.shape, item.dtype) for item in operands_in(call.args[0])]
     elif gradient and not saved(gradient):
-        found = found[:1]  # type: ignore[assignment]
+        found = [*found[:1], *found[3:]]
     return replace(call, results=tuple(_written(number, *one) for number, one in enumerate(found)))
 
 
@@ -476,8 +478,9 @@ def _normed_in_rows(call: Call) -> Sequence[Result]:
           "_batch_norm_with_update", "_native_batch_norm_legit_no_training", "_batch_norm_no_update",
           tensors=5, gradient="{}_backward")  # fmt: skip
 def _normed_in_channels(call: Call) -> Sequence[Result]:
+    """What is kept for the gradient, and, while training, the stored statistics that are updated."""
     (x,) = call.operands(0)
-    return [_like(x), *[((x.shape[1],), "fp32")] * 2]
+    return [_like(x), *[((x.shape[1],), "fp32")] * 2, *_all_like(_given(call, 3, 4) if is_training(call) else [])]
 
 
 @_results("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward",

@@ -615,7 +615,7 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             for name, value in traits.bound(given, kwargs)
         )
         mutated = {id(tensor) for tensor in tensors_in(list(traits.written(args, kwargs)))}
-        targets = outs or [tensor for tensor in tensors if id(tensor) in mutated]
+        targets = [*outs, *(tensor for tensor in tensors if id(tensor) in mutated - {id(out) for out in outs})]
         fills = traits.name == "masked_fill" and bool(mutated)
         in_parts = traits.in_parts or (fills and recorder.fills_part(*args[:2]))
         results = tuple(

@@ -260,7 +260,7 @@ class TensorIdentities:
 
         def wanted(op: Op) -> Sequence[Tensor]:
             whole = (op.kind != "norm" and op.name != "native_dropout") or op.name.endswith("backward")
-            return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked))
+            return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked | kept))
 
         ops = [_giving(op, given.get(place)) for place, op in enumerate(ops)]
         return tuple(replace(op, writes=tuple(map(written, wanted(op)))) for op in ops)
