@@ -66,10 +66,11 @@ _HEADING = re.compile(r"(?P<indent> *)(Parameters|Attributes|Options)$")
 _NAMES = re.compile(r"(?P<indent> *)    (?P<names>``[^`]+``(?:, ``[^`]+``)*) +(?P<text>\S.*)")
 _ADDRESS = re.compile(r"\btcp://[\w.:]*\w")  # no page of the web
 
-# The report that a reader can try, made afresh with the documentation.
+# The report that a reader can try, made afresh with the documentation that readers get.
 _made = Path(__file__).parent / "_build" / "made"
 _made.mkdir(parents=True, exist_ok=True)
-roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
+if not tags.has("check"):  # noqa: F821
+    roofline.llm("llama-3-8b", on="h100", batch=16, prompt=1024, context=8192).save(_made / "try-it.html")
 
 # The pictures in the colours of the dark theme, and those of a phone's width in both.
 _images = Path(__file__).parent / "images"
@@ -185,6 +186,16 @@ def with_roles(app, pagename, templatename, context, doctree):
     context["body"] = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="none">\n<dd><em class="sig-param')
 
 
+#: Steps of a build for translations, LaTeX, C and C++: each looks through all pages, and ours have nothing for them.
+_IDLE = ("sphinx.transforms.i18n", "sphinx.builders.latex.transforms", "sphinx.domains.c", "sphinx.domains.cpp")
+
+
+def without_idle_steps(app):
+    """Leave out the steps of a build that find nothing on any page."""
+    for steps in (app.registry.transforms, app.registry.post_transforms):
+        steps[:] = [step for step in steps if step.__module__ not in _IDLE]
+
+
 def without_search(app):
     """Make no index of words for a build that only checks the pages."""
     if app.tags.has("check"):
@@ -198,6 +209,7 @@ def setup(app):
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
     app.connect("builder-inited", without_search)
+    app.connect("builder-inited", without_idle_steps)
     app.add_post_transform(OthersNames)
     app.add_post_transform(ShortSignatures)
     app.connect("missing-reference", under_its_other_name)
