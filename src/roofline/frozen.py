@@ -16,7 +16,7 @@ from operator import attrgetter
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-__all__ = ["Exactly", "Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "once", "replace"]
+__all__ = ["Frozen", "NamedTuple", "Same", "dataclass", "field", "fields", "once", "replace"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -70,48 +70,6 @@ class Same(Generic[V]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.value is other.value
-
-
-class Exactly(Generic[V]):
-    """A value as part of a cache's key, by parts that tell it apart: equal where these are, numbers by their kind too.
-
-    Parts are plain values, dataclasses and lists of them; of anything else, such as an array, there is no key.
-
-    >>> Exactly("a step", 8, "bf16") == Exactly("a step", 8, "bf16"), Exactly("a step", 8) == Exactly("a step", 8.0)
-    (True, False)
-    >>> Exactly("a step", 3 + 4j)
-    Traceback (most recent call last):
-    TypeError: a complex is no part of a key
-    """
-
-    __slots__ = ("_key", "value")
-
-    def __init__(self, value: V, *parts: Any) -> None:
-        self.value, self._key = value, _told_apart(parts)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Exactly) and self._key == other._key
-
-
-def _told_apart(part: Any) -> Any:
-    kind = type(part)
-    if kind in _PLAIN:
-        return kind, part
-    if kind is float:  # 0.0 is not -0.0
-        return kind, repr(part)
-    if kind in (tuple, list):
-        return kind, *map(_told_apart, part)
-    if isinstance(part, dict):
-        return kind, *((name, _told_apart(each)) for name, each in part.items())
-    if hasattr(kind, "__dataclass_fields__"):
-        return kind, *map(_told_apart, _parts(kind)[1](part))  # type: ignore[arg-type]
-    raise TypeError(f"a {kind.__name__} is no part of a key")
-
-
-_PLAIN = frozenset((bool, int, str, type(None), Same))
 
 
 class _Once:

@@ -734,12 +734,6 @@ class Bound(Measurable, Comparable):
         return f"Bound: {times} on {self.target}, {self.kind} ({self.bound_by}){less}{partly}"
 
 
-def with_own_tables(found: Bound) -> Bound:
-    """The same answer for another asker: what one does to its tables the other does not see."""
-    own: dict[str, Any] = {name: {**getattr(found, name)} for name in (*TABLES, "sizes", "request")}
-    return replace(found, **own)
-
-
 def _longest(time: Size) -> float:
     """The longest of times; of formulas, which have no order, none."""
     return 0.0 if is_symbol(time) else float(time.max() if is_array(time) else time)

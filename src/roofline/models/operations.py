@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from inspect import Parameter, signature
 from typing import Any
 
@@ -25,7 +24,7 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
 from roofline.bounds.traffic import moved_tensors
 from roofline.errors import InputError, RooflineError, SizeError
-from roofline.frozen import Exactly, NamedTuple, Same, replace
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
 from roofline.meanings import unknown_argument
 from roofline.models.config import load
@@ -144,20 +143,7 @@ def stepped(
 def forward_pass(
     model: Model, step: ForwardPass, weights: str | None = None, compute: str | None = None
 ) -> tuple[Op, ...]:
-    """Operations of one step through the whole model. Those of the last steps are there at once."""
-    try:
-        asked = Exactly((model, step, weights, compute), Same(model), step, weights, compute)
-    except TypeError:  # arrays and symbols
-        return _forward_pass(model, step, weights, compute)
-    return _known_pass(asked)
-
-
-@lru_cache(maxsize=128)
-def _known_pass(asked: Exactly[tuple[Model, ForwardPass, str | None, str | None]]) -> tuple[Op, ...]:
-    return _forward_pass(*asked.value)
-
-
-def _forward_pass(model: Model, step: ForwardPass, weights: str | None, compute: str | None) -> tuple[Op, ...]:
+    """Operations of one step through the whole model."""
     model = model.in_format(step.activations)
     if compute is not None:
         step = replace(step, asked_compute=dtypes.arithmetic_name(compute))

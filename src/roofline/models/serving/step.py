@@ -19,17 +19,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import count
 from typing import Any
 
 from roofline import dtypes
-from roofline.bounds.bound import Bound, with_own_tables
+from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.bounds.footprint import Footprint
 from roofline.errors import InputError, suggest
-from roofline.frozen import Exactly, NamedTuple, Same, dataclass, replace
+from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said, selection_said
 from roofline.models.blocks.encoder import refuse_encoder, source_said
@@ -266,16 +265,7 @@ class ServingStep:
         return stack_parts(some, {**self.sizes, "turns": share.turns}, alike)
 
     def as_asked(self) -> Bound:
-        """Price it, latent attention in the way that the options say. What was asked of late is there at once."""
-        parts = Same(self.model), self.phase, Same(self.machine), self.ways, self.conventions, self.options
-        try:
-            asked = Exactly(self, *parts)
-        except TypeError:  # arrays and symbols
-            return self.priced()
-        return with_own_tables(_known_step(asked))
-
-    def priced(self) -> Bound:
-        """Price it anew."""
+        """Price it, latent attention in the way that the options say."""
         model, options, kind = self.model, self.options, PHASES[self.phase]
         ops = kind.build(model, **options)
         uneven = self.ways.uneven(options["batch"])
@@ -293,11 +283,6 @@ class ServingStep:
             gaps=[*missing("field", model.gaps), *missing("model", unseen)],
             request={"policy": self.conventions.policy, **self.conventions.changes(), **others},
         ).answer()
-
-
-@lru_cache(maxsize=128)
-def _known_step(asked: Exactly[ServingStep]) -> Bound:
-    return asked.value.priced()
 
 
 def first_fastest(times: Sequence[Any]) -> Any:

@@ -26,11 +26,11 @@ from typing import Any
 from roofline import dtypes, sizes
 from roofline.answers import estimable
 from roofline.bounds.api import target
-from roofline.bounds.bound import Bound, OpBound, one_after_another, with_own_tables
+from roofline.bounds.bound import Bound, OpBound, one_after_another
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.errors import InputError, LayoutError, SizeError
-from roofline.frozen import Exactly, NamedTuple, Same, replace
+from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price, is_tdp
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
@@ -154,7 +154,11 @@ class TrainingQuestion:
         if peak is None:
             wrong = f"{laid.machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
-        made = laid.stages()
+        case, alike = laid.case(), dict[Any, Bound]()
+        made = [
+            _stage(numbers, held, found, plan, case, self.symbolic, alike)
+            for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
+        ]
         stages = tuple(each for each, _ in made)
         short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
@@ -251,23 +255,6 @@ class _LaidOutStep(NamedTuple):
         )  # fmt: skip
         return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
 
-    def stages(self) -> tuple[tuple[Stage, Passes], ...]:
-        """Every kind of stage, and what it does. Those of the last steps are there at once."""
-        described = (Same(self.model), Same(self.local), Same(self.machine))
-        try:
-            asked = Exactly(self, *described, *(getattr(self.asked, name) for name in _OF_STAGES))
-        except TypeError:  # arrays and symbols
-            return self.priced()
-        return tuple((replace(each, bound=with_own_tables(each.bound)), found) for each, found in _known_stages(asked))
-
-    def priced(self) -> tuple[tuple[Stage, Passes], ...]:
-        """Price every kind of stage anew."""
-        case, alike = self.case(), dict[Any, Bound]()
-        return tuple(
-            _stage(numbers, held, found, self.plan, case, self.asked.symbolic, alike)
-            for numbers, held, found in _kinds(self.local, self.step, self.plan, self.order, self.asked)
-        )
-
     def case(self) -> Case:
         """What all stages have in common; each adds its operations and its memory."""
         conventions, plan = self.asked.conventions, self.plan
@@ -284,19 +271,6 @@ class _LaidOutStep(NamedTuple):
             gaps=(*gaps, *_unsplit(self.step, plan.microbatches)),
             request={"policy": conventions.policy, "checkpoint": plan.policy.name, **conventions.changes()},
         )
-
-
-#: What of a question sets the times and the memory of stages, beside the model and the machine; not what a run costs.
-_OF_STAGES = tuple(
-    each.name
-    for each in fields(TrainingQuestion)
-    if each.name not in ("model", "on", "target", "tokens", "mfu", "measured", "price", "power", "as_fits")
-)
-
-
-@lru_cache(maxsize=64)
-def _known_stages(asked: Exactly[_LaidOutStep]) -> tuple[tuple[Stage, Passes], ...]:
-    return asked.value.priced()
 
 
 @takes(
