@@ -333,7 +333,7 @@ def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, d
 
 @pytest.mark.parametrize(
     ("k", "stride", "dilation", "pad"),
-    [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2), (3, 2, 2, "same"), (1, 3, 3, "same")],
+    [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2), (1, 3, 3, "same")],
 )
 def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(
     k: int, stride: int, dilation: int, pad: int | str

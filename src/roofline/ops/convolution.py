@@ -37,6 +37,7 @@ from roofline.sizes import (
     is_number,
     is_one,
     is_surely,
+    is_symbol,
     is_zero,
     maximum,
     minimum,
@@ -436,7 +437,7 @@ class Reach(NamedTuple):
             return minimum(valid, self.stretch)
         if (alone := self._of_one_remainder()) is not None:
             return alone.stretch
-        if not isinstance(self.taps, int):
+        if not isinstance(self.taps, int) or is_symbol(self.low):  # sympy simplifies steps within steps too long
             return None
         taps, shared = self.taps, gcd(self.stride, self.dilation)
         step, apart = self.stride // shared, self.dilation // shared
