@@ -204,10 +204,24 @@ def checked_expression(text: str) -> str:
     return text
 
 
+def _is_aside(line: str) -> bool:
+    """Whether a line of a table is a comment, or names the sign between cells as spreadsheets do (``sep=;``)."""
+    return line.startswith("sep=") or line[:2].rstrip("\r\n ") in ("#", "##")
+
+
+def first_line(text: str) -> str:
+    """The first line of a table that is neither empty nor a comment.
+
+    >>> first_line("# on an idle machine\\n\\nm,n,k,us\\n64,8,8,5\\n")
+    'm,n,k,us'
+    """
+    return next((line for line in text.splitlines() if line.strip() and not _is_aside(line)), "")
+
+
 def table_rows(
     text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True, between: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give the rows of a CSV table that are not empty, each with the number of its last line.
+    """Give the rows of a CSV table that are not empty, each with the number of its last line, without comments.
 
     ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Without ``strict``
     a quoted text may end with the file; ``between`` stands between two cells.
@@ -215,7 +229,8 @@ def table_rows(
     import csv
     import io
 
-    reader = csv.reader(io.StringIO(text, newline=""), skipinitialspace=strict, strict=strict, delimiter=between)
+    lines = ("\n" if _is_aside(line) else line for line in io.StringIO(text, newline=""))
+    reader = csv.reader(lines, skipinitialspace=strict, strict=strict, delimiter=between)
     try:
         rows = 0
         for row in reader:

@@ -193,15 +193,20 @@ def test_a_calibration_says_the_format_that_was_measured_and_its_errors_in_a_lin
         ("m;n;k;type;Latency (us)", "64;8192;8192;bfloat16;51,0"),
         ("kernel,K,N,M,duration_ns", "gemm,8192,8192,64,51000"),
         ("name,median_us", '"bf16[64, 8192] @ bf16[8192, 8192]",51'),
+        ("name;time/us", "bf16[64,8192] @ bf16[8192,8192];51,0"),
+        ("sep=;\nm;n;k;us", "64;8192;8192;51"),
+        ("# on an idle machine\nm,n,k,ms", '64,"8,192","8,192","0,051"'),
+        ("gpu,m,n,k,kernel_time", "L40S,64,8192,8192,51 us"),
+        ("m\tn\tk\tcuda time (nsecond)", "64\t8192\t8192\t51000"),
     ],
 )
 def test_a_file_may_name_its_columns_as_others_do(tmp_path: Path, header: str, cells: str) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text(f"{header}\n{cells}\n")
-    ((run, seconds, _, wrong, where, _),) = read_kernels(path, chip("h100"))
+    ((run, seconds, _, wrong, where, _),) = read_kernels(path, chip("l40s" if "gpu" in header else "h100"))
     sizes = tuple(float(run.shapes[name]) for name in "mnk")
     assert (run.kernel, run.dtype, sizes, wrong) == ("contraction", "bf16", (64, 8192, 8192), "")
-    assert where == "line 2"
+    assert where == f"line {2 + header.count(chr(10))}"
     assert seconds == pytest.approx(51e-6)
 
 
@@ -549,7 +554,7 @@ def test_a_window_of_attention_is_read() -> None:
     """Over a window kernels of their own run; a window as long as the sequence is none."""
     row = {"batch": 32, "heads": 32, "kv_heads": 8, "head_size": 128, "length": 32768, "us": 40.0}
     whole, same, narrow = (
-        read_kernels([{**row, "sliding_window": window}], chip("h100")) for window in (0, 32768, 512)
+        read_kernels([{**row, "sliding_window": window}], chip("h100")) for window in (-1, 32768, 512)
     )
     assert whole[0].run.shapes == same[0].run.shapes
     assert narrow[0].run.shapes["window"] == 512

@@ -29,7 +29,7 @@ from roofline.estimates.communication import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
-from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
+from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -39,11 +39,13 @@ from roofline.signatures import spelled
 #: Units of times by the word in a column's name, and the other words that such a name may have.
 _SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("ms", "msec", "millisecond", "milliseconds"), 1e-3),
-    **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), 1e-6),
-    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9),
+    **dict.fromkeys(("ms", "msec", "msecond", "millisecond", "milliseconds"), 1e-3),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "usecond", "microsecond", "microseconds"), 1e-6),
+    **dict.fromkeys(("ns", "nsec", "nsecond", "nanosecond", "nanoseconds"), 1e-9),
 }
-_OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", "median", "mean", "avg", "average", "gpu")
+_OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", "median", "mean", "avg", "average")
+#: Words beside these that say whose time it is: alone they name no time.
+_WHOSE = ("gpu", "cuda", "device", "kernel", "execution", "exec", "wall")
 #: What others call our columns.
 _ALSO = {
     "batch": "batch_size bs b",
@@ -75,8 +77,11 @@ STEPS = 20
 SLOW, SLOW_SECONDS = 50, 50e-6
 
 
-#: A number with commas between its thousands.
-_THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d*)?")
+#: A number with commas between its thousands, and one with a comma before its decimals; a unit may follow.
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*[^\W\d]*")
+_DECIMALS = re.compile(r"(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?\s*[^\W\d]*)")
+#: A sliding window that is none.
+_NO_WINDOW = ("", "-1", "none", "null", "nan", "false")
 _NOTHING = KernelRun("", "", "", {}, ())
 
 
@@ -312,20 +317,29 @@ def _csv_rows(path: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Lines of a CSV file. Tabs or semicolons may stand between cells; with semicolons decimals may have a comma."""
     hint, name = "a CSV file with a line of names first", str(path)
     text = as_text(read_bytes(path, "table"), name)
-    between = max(",;\t", key=text.partition("\n")[0].count)
+    between = max(",;\t", key=first_line(text).count)
     rows = table_rows(text, name, hint, most=MOST_SAMPLES, between=between)
     _, header = next(rows, (0, []))
     names = [word.strip().lower() for word in header]
     if any(_is_number(word) for word in names):
         raise InputError(f"the first line of {name} is a row, not names", hint="names first: m,n,k,dtype,us")
     for line, row in rows:
-        cells = [value.strip().replace(",", ".") if between == ";" else _plain(value.strip()) for value in row]
+        cells = [_plain(value.strip(), is_decimal=between == ";") for value in row]
         yield f"{path}, line {line}", _named(names, cells)
 
 
-def _plain(cell: str) -> str:
-    """A cell, a number in it without commas between its thousands."""
-    return cell.replace(",", "") if "," in cell and _THOUSANDS.fullmatch(cell) else cell
+def _plain(cell: str, *, is_decimal: bool) -> str:
+    """A cell, a number in it without signs between its thousands and with a point before its decimals.
+
+    >>> [_plain("1,234", is_decimal=each) for each in (False, True)], _plain("1.234,5 us", is_decimal=True)
+    (['1234', '1.234'], '1234.5 us')
+    >>> _plain("0,512", is_decimal=False), _plain("fp32[64,8192]", is_decimal=True)
+    ('0.512', 'fp32[64,8192]')
+    """
+    if "," in cell and not is_decimal and _THOUSANDS.fullmatch(cell):
+        return cell.replace(",", "")
+    number = _DECIMALS.fullmatch(cell) if "," in cell else None
+    return f"{number[1].replace('.', '')}.{number[2]}" if number else cell
 
 
 def _is_number(word: str) -> bool:
@@ -348,7 +362,7 @@ def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
 def _says_time(name: str) -> bool:
     """Whether a column is of times, whatever their unit: time, latency, mean time."""
     words = name.replace("_", " ").split()
-    return bool(words) and all(word in _OF_TIMES for word in words)
+    return any(word in _OF_TIMES for word in words) and all(word in (*_OF_TIMES, *_WHOSE) for word in words)
 
 
 def _with_unit(cell: str) -> tuple[str, float] | None:
@@ -366,12 +380,13 @@ def _with_unit(cell: str) -> tuple[str, float] | None:
 def time_unit(name: str) -> float | None:
     """Seconds of the unit that a column of times has in its name; None of other columns.
 
-    >>> time_unit("latency_us"), time_unit("time (ms)"), time_unit("tpot_ms"), time_unit("time")
+    >>> time_unit("kernel_latency_us"), time_unit("time (ms)"), time_unit("tpot_ms"), time_unit("time")
     (1e-06, 0.001, None, None)
     """
     words = "".join(letter if letter.isalpha() else " " for letter in name).split()
     found = [_SECONDS[word] for word in words if word in _SECONDS]
-    return found[0] if len(found) == 1 and all(word in _SECONDS or word in _OF_TIMES for word in words) else None
+    known = all(word in _SECONDS or word in _OF_TIMES or word in _WHOSE for word in words)
+    return found[0] if len(found) == 1 and known else None
 
 
 def tells_shapes(names: Iterable[str]) -> bool:
@@ -396,18 +411,18 @@ def row_expression(row: Mapping[str, str]) -> str:
         return row["expression"]
     name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
     if all(row.get(size) for size in _PRODUCT):
-        m, n, k = (int(_row_size(row, size)) for size in _PRODUCT)
-        many = int(_row_size(row, "batch", default=1.0))
+        m, n, k = (int(row_size(row, size)) for size in _PRODUCT)
+        many = int(row_size(row, "batch", default=1.0))
         lead = f"{many}, " * (many > 1)
         left = "bf16" if name in ("int8", "int4") else name
         wider = f" -> bf16[{lead}{m}, {n}]" * (dtypes.get(name).bits < 16 and left == name)
         return f"{left}[{lead}{m}, {k}] * {name}[{lead}{k}, {n}]{wider}"
     if all(row.get(size) for size in _ATTENTION):
-        batch, heads, size, length = (int(_row_size(row, each)) for each in _ATTENTION)
-        shared = int(_row_size(row, "kv_heads", default=heads))
-        queries = int(_row_size(row, "q_length", default=1.0))
+        batch, heads, size, length = (int(row_size(row, each)) for each in _ATTENTION)
+        shared = int(row_size(row, "kv_heads", default=heads))
+        queries = int(row_size(row, "q_length", default=1.0))
         keys = f"{row.get('kv') or name}[{batch}, {length}, {shared}, {size}]"
-        window = f", window={int(_row_size(row, 'window'))}" if row.get("window", "0").strip("0.") else ""
+        window = f", window={int(row_size(row, 'window'))}" if _has_window(row) else ""
         mask = ", causal" if queries > 1 else ""
         return f"attention({name}[{batch}, {queries}, {heads}, {size}], {keys}, {keys}{mask}{window})"
     raise InputError("no kernel is named", hint=_FORMS)
@@ -472,7 +487,12 @@ def row_number(row: Mapping[str, str], name: str, default: float | None = None) 
     return value
 
 
-def _row_size(row: Mapping[str, str], name: str, default: float | None = None) -> float:
+def _has_window(row: Mapping[str, str]) -> bool:
+    """Whether attention has a sliding window: 0, -1 and none are none."""
+    return row.get("window", "").lower().strip("0.") not in _NO_WINDOW
+
+
+def row_size(row: Mapping[str, str], name: str, default: float | None = None) -> float:
     """A size of a row, a whole number of at least 1."""
     value = row_number(row, name, default=default)
     if value != int(value):
@@ -492,25 +512,25 @@ def _product(row: Mapping[str, str]) -> KernelRun:
     if size is None:
         raise InputError(f"no kernels of {quoted(dtype)} are known", hint="bf16, fp8, nvfp4, int8, int4")
     only_weights = dtype in ("int8", "int4")
-    shapes = {name: _row_size(row, name) for name in _PRODUCT}
-    shapes |= {"batch": _row_size(row, "batch", default=1.0), "a_bytes": 2.0 if only_weights else size}
+    shapes = {name: row_size(row, name) for name in _PRODUCT}
+    shapes |= {"batch": row_size(row, "batch", default=1.0), "a_bytes": 2.0 if only_weights else size}
     shapes |= {"b_bytes": size, "out_bytes": 2.0}
     kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
     return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
 
 
 def _attention(row: Mapping[str, str]) -> KernelRun:
-    shapes = {name: _row_size(row, name) for name in _ATTENTION}
-    shapes["kv_heads"] = _row_size(row, "kv_heads", default=shapes["heads"])
+    shapes = {name: row_size(row, name) for name in _ATTENTION}
+    shapes["kv_heads"] = row_size(row, "kv_heads", default=shapes["heads"])
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
     dtype = PRODUCT_FORMATS.get(_row_dtype(row), _row_dtype(row))
     shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
-    queries = _row_size(row, "q_length", default=1.0)
+    queries = row_size(row, "q_length", default=1.0)
     if queries > shapes["length"]:
         raise InputError("q_length is above length", hint="length counts the keys, new ones among them")
     kernel = "prefill_attention" if queries > 1 else "decode_attention"
-    if row.get("window", "0").strip("0.") and (window := _row_size(row, "window")) < shapes["length"]:
+    if _has_window(row) and (window := row_size(row, "window")) < shapes["length"]:
         shapes["window"] = window
     sizes = shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"], shapes.get("window", 0.0)
     path = attention_path(kernel, *sizes)

@@ -54,6 +54,7 @@ from roofline.estimates.own_runs import (
     other_chip,
     place,
     row_number,
+    row_size,
     rows_of,
     time_unit,
 )
@@ -688,10 +689,10 @@ def _read(row: Mapping[str, str], machine: Machine, model: str) -> ServedRun:
         raise InputError(f"the row lacks {in_a_row(missing)}", hint=COLUMNS)
     names, times = FORMS[form]
     columns = {name: next(column for column in NAMES[name] if column in row) for name in names}
-    sizes = {name: int(row_number(row, column)) for name, column in columns.items()}
+    sizes = {name: int(row_size(row, column)) for name, column in columns.items()}
     prompt, output = sizes.get("prompt"), sizes.get("output")
     context = sizes["context"] if prompt is None or output is None else prompt + output // 2
-    ways = {name: int(row_number(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
+    ways = {name: int(row_size(row, name)) for name in ("tensor", "data", "expert") if row.get(name)}
     token = _seconds(row, _times(row, times))
     if token is None:
         raise InputError("no time of the step" if output is None else "no time between tokens", hint=COLUMNS)

@@ -23,7 +23,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.files import as_text, read_bytes, replaced, table_rows
+from roofline.files import as_text, first_line, read_bytes, replaced, table_rows
 from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
 from roofline.ops.rules import build
@@ -129,10 +129,12 @@ def _from_file(path: str) -> tuple[Measured, ...]:
 
     content = read_bytes(path, "table")
     check_plain(path, content)
-    if tells_shapes(re.split("[,;\t]", as_text(content, path).partition("\n")[0])):
+    text = as_text(content, path)
+    if tells_shapes(re.split("[,;\t]", first_line(text))):
         return tuple(_of_shapes(row, where) for where, row in rows_of(path, A_KERNEL))
-    _check_commas(content, path)
-    rows = table_rows(as_text(content, path), path, PLAIN)
+    if "," not in (first := first_line(text)):
+        _check_apart(first, f"{path}:1")
+    rows = table_rows(text, path, PLAIN)
     line, header = next(rows, (0, []))
     if not header:
         raise InputError(f"{path} is empty", hint=PLAIN)
@@ -182,13 +184,6 @@ def _check_apart(line: str, where: str) -> None:
     if apart is not None:
         hint = f"separate them by commas: {','.join(COLUMNS)}"
         raise InputError(f"{where}: values stand apart by {apart!r}", hint=hint)
-
-
-def _check_commas(content: bytes, path: str) -> None:
-    """Raise where quoted values are separated by another sign than a comma."""
-    line = content.lstrip().partition(b"\n")[0].decode("utf-8-sig", errors="replace").strip()
-    if "," not in line:
-        _check_apart(line, f"{path}:1")
 
 
 def _from_row(names: list[str], row: list[str], where: str) -> Measured:
