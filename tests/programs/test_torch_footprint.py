@@ -219,6 +219,22 @@ def test_what_a_program_keeps_of_its_own_backward_pass_is_part_of_the_floor():
         return loss
 
     assert trace(step, "fp32[64, 16]").bytes("minimal") == 4 * (64 * 16 + 2 * 16 * 16 + 1)
+    weight = torch.zeros(16, 16, requires_grad=True)
+
+    def other(x):
+        (x @ weight).sum().backward()
+        return x[0] + 1
+
+    assert trace(other, "fp32[64, 16]").bytes("minimal") == 4 * (64 * 16 + 2 * 16 * 16 + 16)
+
+
+def test_a_gradient_that_a_program_does_not_give_back_is_no_part_of_the_floor():
+    def loss(weight, x):
+        return torch.tanh(x @ weight).sum()
+
+    inputs = ("fp32[4, 3]", "fp32[5, 4]")
+    one = trace(lambda *given: torch.func.grad(loss, argnums=(0, 1))(*given)[0], *inputs)
+    assert one.bytes("minimal") == 4 * (12 + 20 + 12)
 
 
 def test_random_numbers_and_what_is_written_over_are_no_part_of_the_floor() -> None:

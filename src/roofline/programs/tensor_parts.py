@@ -396,16 +396,18 @@ def without_unused(ops: Sequence[Op], results: Set[str], stacked: bool = False) 
     Where results are ``stacked`` of rows under names of their own, only such beside others of their operation are.
 
     The values of a sort of which the order alone is taken are written by its kernel, and are no part of the floor.
+    Neither is a gradient that nobody asks for; a program without results has its gradients as results.
 
     >>> values, order = Tensor("v", (8,), "fp32"), Tensor("o", (8,), "int64")
     >>> [t.given for op in without_unused([Op("sort", "sort", writes=(values, order))], {"o"}) for t in op.writes]
     [0, None]
     """
     used = {t.ident for op in ops for t in op.reads} | results
+    passing = ("activation", "gradient") if results else ("activation",)
 
     def written(op: Op) -> Op:
-        spare = [t.ident not in used and t.role == "activation" and "[" not in t.ident for t in op.writes]
-        if not any(spare) or op.name.endswith("backward"):
+        spare = [t.ident not in used and t.role in passing and "[" not in t.ident for t in op.writes]
+        if not any(spare) or (op.name.endswith("backward") and not results):
             return op
         if all(spare) and (stacked or not results or op.kind in ("collective", UNKNOWN)):
             return op
@@ -424,11 +426,16 @@ def _in_format(part: Tensor, dtype: str) -> Size:
 
 
 def given_back(
-    ops: Sequence[Op], results: Set[str], parts: Mapping[str, Tensor] = MappingProxyType({}), stacked: bool = False
+    ops: Sequence[Op],
+    results: Set[str],
+    parts: Mapping[str, Tensor] = MappingProxyType({}),
+    stacked: bool = False,
+    held: Set[str] = frozenset(),
 ) -> tuple[Op, ...]:
     """The operations, what they give back written for good though the program reads it too.
 
-    Of some tensors only ``parts`` are given back: as many elements as each of these holds.
+    Of some tensors only ``parts`` are given back: as many elements as each of these holds. Gradients that are ``held``
+    stay where the program does not read them.
 
     >>> h, y = Tensor("h", (8,), "fp32"), Tensor("y", (8,), "fp32")
     >>> ops = [Op("linear", "contraction", writes=(h,)), Op("relu", "elementwise", reads=(h,), writes=(y,))]
@@ -439,7 +446,8 @@ def given_back(
     """
     read = {t.ident for op in ops for t in op.reads} & results
     asked = read | parts.keys()
-    ops = without_unused(ops, results | parts.keys(), stacked)
+    shown = results | parts.keys()
+    ops = without_unused(ops, shown | held if shown else shown, stacked)
     written = [(t, place) for place, op in enumerate(ops) for t in op.writes if t.ident in asked]
     last = {t.ident: place for t, place in written if t.ident in parts}
     last |= {t.ident: place for t, place in written if t.touched is None}

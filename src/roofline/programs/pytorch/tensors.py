@@ -7,7 +7,7 @@ Of views of one storage it is known which bytes each reaches, so that an operati
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import le, lt
@@ -192,6 +192,11 @@ class TensorIdentities:
         made = {name: views for name, views in self._inner(tensors).items() if not any(map(_covers, views))}
         shown = {name: _shown(views) for name, views in made.items()}
         return {name: Tensor(name, dims, dtype_name(made[name][0].dtype)) for name, dims in shown.items() if dims}
+
+    def gradients_of(self, leaves: Iterable[Any]) -> set[str]:
+        """Names of the gradients that these tensors hold, all or a part of which the program made."""
+        found = [leaf.grad for leaf in leaves if leaf.is_leaf and leaf.grad is not None]
+        return {*self._made([getattr(gradient, "_local_tensor", gradient) for gradient in found])}
 
     def _made(self, tensors: Sequence[Any]) -> Mapping[str, list[Any]]:
         """The tensors by the name of what they show, where the program made it."""

@@ -135,11 +135,11 @@ def _traced(
             tensor.requires_grad_()
         without = backward and any(not tensor.requires_grad for tensor in floating)
         recorder.give(tensors_in([inputs, dict(kwargs or {})]))
-        for parameter in (parameter for module in roots.values() for parameter in module.parameters()):
+        for parameter in _parameters(roots):
             parameter.grad = None
         stepper = None
         if optimizer is not None:
-            stepper = _optimizer(optimizer, [p for m in roots.values() for p in m.parameters() if p.requires_grad])
+            stepper = _optimizer(optimizer, [p for p in _parameters(roots) if p.requires_grad])
             standins.prepared(stepper, declare)
         quiet = isinstance(program, torch.nn.Module) and not backward
         stack.enter_context(torch.compiler.set_stance("force_eager"))
@@ -167,6 +167,7 @@ def _traced(
                 result = run_program(program, values, named, recorder.outside_gradients if backward else None, stepper)
             tensors = [] if backward else tensors_given_back(result)
             identities = recorder.identities
+            held = set() if backward else _gradients_held(recorder, roots, tensors_in([values, named]))
             results = identities.made_whole(tensors)
             parts = {name: recorder.open.plain_tensor(t) for name, t in identities.made_in_part(tensors).items()}
             needed, given = identities.needed(recorder.ops, recorder.calls, tensors, results)
@@ -174,7 +175,7 @@ def _traced(
         except KeyboardInterrupt:
             if not recorder.ops:
                 raise
-            results, parts, needed, given = set(), {}, {}, {}
+            results, parts, needed, given, held = set(), {}, {}, {}, set()
             cut = [f"{stopped(len(recorder.ops), None, 'operations')}: the rest is not counted"]
         except RooflineError:
             raise
@@ -187,7 +188,7 @@ def _traced(
                 raise _GradientOfAConstant from error
             raise _explained(recorder, error, _other_dtype(roots, values)) from error
     settled = recorder.identities.settle(recorder.ops, results | parts.keys(), given)
-    ops = given_back(needed_at_most(settled, needed), results, parts)
+    ops = given_back(needed_at_most(settled, needed), results, parts, held=held)
     return Traced(
         name or _name(program),
         ops,
@@ -197,6 +198,15 @@ def _traced(
         sizes=dict(sizes or {}),
         weights=recorder.identities.weights(),
     )
+
+
+def _parameters(roots: Mapping[str, Any]) -> list[Any]:
+    return [parameter for module in roots.values() for parameter in module.parameters()]
+
+
+def _gradients_held(recorder: Recorder, roots: Mapping[str, Any], inputs: Iterable[Any]) -> set[str]:
+    """Names of the gradients that inputs, parameters and other tensors of the program hold in the end."""
+    return recorder.identities.gradients_of([*inputs, *_parameters(roots), *recorder.leaves.values()])
 
 
 def run_program(
