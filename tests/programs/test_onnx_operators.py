@@ -460,3 +460,18 @@ def test_of_what_a_mask_in_the_file_hides_nothing_is_read(rows):
     seen = 4 * 4 * (2 * 3 * rows * 4)  # queries, the keys and values that they see, and results
     assert _masked("Attention", ["q", "k", "v", "mask"], heads, mask, rows) == seen + 8 * rows
     assert _masked("Attention", ["q", "k", "v"], heads, mask, rows, is_causal=1) == seen
+
+
+def test_what_a_file_makes_of_sizes_alone_is_no_input():
+    """Zeros of the input's shape, and a shape that is put together for a reshape; a shape that is given back is one."""
+    zeros = [helper.make_node("Shape", ["x"], ["shape"]), helper.make_node("ConstantOfShape", ["shape"], ["zeros"]),
+             helper.make_node("Add", ["x", "zeros"], ["y"])]  # fmt: skip
+    assert trace(model(zeros, [value("x", 8, 8)], [value("y", 8, 8)])).bytes("minimal") == 2 * 256
+    last = numpy_helper.from_array(np.array([-1]), "last")
+    turned = [helper.make_node("Shape", ["x"], ["first"], end=1), helper.make_node("Exp", ["x"], ["e"]),
+              helper.make_node("Concat", ["first", "last"], ["shape"], axis=0),
+              helper.make_node("Reshape", ["e", "shape"], ["y"])]  # fmt: skip
+    found = trace(model(turned, [value("x", 8, 2, 4)], [value("y", 8, 8)], [last]))
+    assert ([op.name for op in found.ops], found.bytes("minimal")) == (["Exp"], 2 * 256)
+    shapes = [helper.make_node("Shape", ["x"], ["y"])]
+    assert trace(model(shapes, [value("x", 8, 8)], [value("y", 2, dtype=INT)])).bytes() == 16

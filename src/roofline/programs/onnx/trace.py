@@ -98,7 +98,7 @@ def trace(
         amounts = walk.amounts(model.graph)
     weights = [tensor for item in model.graph.initializer if (tensor := walk.known.get(item.name)) is not None]
     written = [walk.known[item.name] for item in given if item.name in walk.known]
-    ops = needed_at_most(walk.settled(), amounts)
+    ops = walk.without_sizes(needed_at_most(walk.settled(), amounts), model.graph)
     return Traced(
         name or (Path(program).stem if isinstance(program, str | Path) else model.graph.name or "onnx"),
         tensor_parts.given_back(walk.without_passing(ops, model.graph), walk.results(model.graph), stacked=True),
@@ -143,6 +143,7 @@ class GraphWalker:
     steps: LoopSteps | None = None
     parts: set[str] = field(default_factory=set)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
+    filled: set[str] = field(default_factory=set)
     taken_as: str | None = None
 
     def graph(self, graph: Any, scope: str, repeat: Size, given: Mapping[str, Tensor] = {}, apart: str = "") -> None:
@@ -200,6 +201,7 @@ class GraphWalker:
             for word in ("value_float", "value_int", "value_floats", "value_ints"):
                 if word in attributes:
                     self.values[node.output[0]] = attributes[word]
+            self.filled |= {_ident(word) for word in node.output if node.op_type != "Constant"}
             self._sizes_of(node)
             return
         self._decide(node, attributes)
@@ -288,7 +290,7 @@ class GraphWalker:
                 continue
             if tensor.touched is None and (tensor.ident in made or node.op_type == "Identity"):
                 continue
-            out = Tensor(f"{_ident(item.name)}(result)", tensor.dims, tensor.dtype)
+            out = Tensor(_result(item.name), tensor.dims, tensor.dtype)
             reads = () if node.op_type in OF_SHAPES else (tensor,)
             self._emit(pricing.move(node.op_type, reads, (out,)), node, _scope(node.name), 1)
 
@@ -301,13 +303,17 @@ class GraphWalker:
         return tuple(replace(op, reads=stored(op.reads)) for op in tensor_parts.named_apart(self.ops))
 
     def amounts(self, graph: Any) -> dict[str, Size]:
-        """Elements of each input and weight that the file's results need, where these are not all of it."""
+        """Elements of each input and weight that the file's results need, where these are not all of it.
+
+        Of what the file makes of sizes alone, as tensors of one value, none are.
+        """
         shapes = {word: tensor.dims for word, tensor in self.known.items()}
         needed = needed_of(graph, shapes, {**self.values, **self.masks})
         words = [item.name for item in (*graph.input, *graph.initializer) if item.name in shapes]
         pairs = [(word, needed.get(word, NOTHING)) for word in words]
         parts = ((word, region, counted_from(LEAST, shapes[word])) for word, region in pairs if region is not WHOLE)
-        return {_ident(word): as_named(elements_of(region, shape), LEAST) for word, region, shape in parts}
+        found = {_ident(word): as_named(elements_of(region, shape), LEAST) for word, region, shape in parts}
+        return {**found, **dict.fromkeys(self.filled, 0)}
 
     def results(self, graph: Any) -> set[str]:
         """What the file gives back whole, under the names of the operations that write it."""
@@ -316,14 +322,28 @@ class GraphWalker:
 
     def without_passing(self, ops: Sequence[Op], graph: Any) -> tuple[Op, ...]:
         """The operations; of inputs that are updated in place and are no results a floor counts no write."""
-        kept = {word for item in graph.output for word in self._names(item.name)}
-        kept = {self.known[word].base for word in kept if word in self.known}
-        passing = {_ident(item.name) for item in graph.input} - kept
+        passing = {_ident(item.name) for item in graph.input} - self._given_back(graph)
 
         def written(tensor: Tensor) -> Tensor:
             return replace(tensor, given=0) if tensor.updates in passing else tensor
 
         return tuple(replace(op, writes=tuple(map(written, op.writes))) for op in ops)
+
+    def without_sizes(self, ops: Sequence[Op], graph: Any) -> tuple[Op, ...]:
+        """The operations but those on int64 of which only shapes are made: these are known before the file runs."""
+        read = self._given_back(graph) | {_result(item.name) for item in graph.output}
+        found: list[Op] = []
+        for op in reversed(ops):
+            used = any(t.dtype != "int64" or t.ident != t.base or t.base in read for t in op.writes)
+            if used or not op.writes or op.kind == pricing.UNKNOWN:
+                read |= {t.base for t in op.reads}
+                found.append(op)
+        return tuple(reversed(found))
+
+    def _given_back(self, graph: Any) -> set[str]:
+        """Tensors of which the file gives back all or a part."""
+        names = {word for item in graph.output for word in self._names(item.name)}
+        return {self.known[word].base for word in names if word in self.known}
 
     def _names(self, word: str) -> Sequence[str]:
         """A result's name, and those that it has inside the graphs of nodes."""
@@ -441,6 +461,11 @@ class GraphWalker:
 def _ident(name: str) -> str:
     """A tensor under its name in the file; a bracket in it is not that of a part (``programs.tensor_parts``)."""
     return name.replace("[", "(")
+
+
+def _result(name: str) -> str:
+    """A result that no operation writes, and that is written down in the end."""
+    return f"{_ident(name)}(result)"
 
 
 def _updated(graph: Any) -> set[str]:
