@@ -8,7 +8,11 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
+import pytest
+
 from roofline.plans.answer import plan
+from roofline.plans.load import ServerTimes
 from roofline.plans.question import Limits
 from roofline.plans.search import Deployment, best_apart
 from tests.plans.test_search import MadeUp, problem
@@ -71,3 +75,20 @@ def test_both_pools_together_are_as_many_chips_as_allowed() -> None:
     apart = next(each for each in found.choices if each.deployment.prefill is not None)
     assert apart.deployment.chips == 8
     assert found.why(str(apart.deployment)) is None or found.best is not apart
+
+
+def test_what_is_handed_over_lengthens_the_gaps_of_short_answers_most() -> None:
+    server = ServerTimes.of(step=np.full(65, 0.01), prompt=0.0, output=102, apart=True)
+    alone = server.under(1e-6, handover=0.5)
+    # of geometric lengths E[1/L] = −p·ln p / (1 − p), and one in twenty gives no more than 5 tokens
+    assert alone.time_per_token.mean == pytest.approx(0.01 + 0.5 * np.log(101) / 100, rel=0.02)
+    assert alone.time_per_token.percentile == pytest.approx(0.01 + 0.5 / 6, rel=0.05)
+    assert alone.token_gap.mean == pytest.approx(0.01 + 0.5 / 101, rel=1e-3)
+    prefill = ServerTimes.of(step=np.full(2, 0.05), prompt=0.05, output=1)
+    whole = alone.end_to_end(prefill.under(1e-6))
+    assert whole.mean == pytest.approx(0.05 + 0.5 + 1.01, rel=1e-3)
+    assert whole.percentile == pytest.approx(0.55 + 0.01 * server.steps_within(0.95), rel=0.01)
+    # a step that is at work is waited for: all of the time three sequences decode, half a step on average
+    short = ServerTimes.of(step=np.full(65, 0.01), prompt=0.0, output=3, lengths="fixed", apart=True)
+    busy = short.under(400, handover=0.0)
+    assert busy.time_per_token.mean == pytest.approx(0.01 + 0.005 / 2, rel=0.01)

@@ -11,10 +11,11 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load, serve
 from roofline.models.serving import step_bound
-from roofline.plans.load import LatencyUnderLoad, ServerTimes
+from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, estimator_of, replicas, step_options, unloaded
 from roofline.plans.simulation import simulate
+from roofline.plans.speculation import Acceptance
 from tests.plans.test_queueing import erlang_c
 
 #: How many random loads are tried, and requests of each.
@@ -48,6 +49,22 @@ def test_theory_is_near_the_simulation(seed: int) -> None:
         for which in ("mean", "percentile"):
             off = abs(getattr(expected, which) - getattr(measured, which)) - 2 * getattr(error, which)
             assert off <= allowed * getattr(measured, which), (name, which, expected, measured)
+
+
+@pytest.mark.parametrize("draft", [None, Acceptance(4, 0.8)])
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_the_end_of_an_answer_is_a_percentile_of_answers_of_their_own_lengths(
+    lengths: str, draft: Acceptance | None
+) -> None:
+    step = 0.01 + 0.0001 * np.arange(33)
+    server = ServerTimes.of(step=step, mixed=1.5 * step, prompt=0.05, chunks=3, output=101, lengths=lengths)
+    server = replace(server, draft=draft)
+    found = server.under(0.5 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=8_000, seed=2).end_to_end
+    assert found.end_to_end().mean == pytest.approx(seen.mean, rel=0.03)
+    assert found.end_to_end().percentile == pytest.approx(seen.percentile, rel=0.06)
+    # of geometric lengths one in twenty is three times the mean
+    assert (seen.percentile > 2.5 * seen.mean) is (lengths == "geometric")
 
 
 def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:

@@ -487,6 +487,15 @@ def test_a_load_that_misses_the_time_to_first_token_is_seen_to_miss_it() -> None
     assert list(kept.y) == sorted(kept.y)
 
 
+def test_a_limit_at_the_median_is_held_against_the_median_alone() -> None:
+    asked = {"on": "h100", "count": [8], "rate": 7, "prompt": 4000, "output": 200, "formats": "bf16", "percentile": 50}
+    found = plan("llama-3-70b", **asked, ttft="80 ms", e2e="2 s").best
+    assert found.first_token.percentile < 0.08 < found.first_token.mean
+    assert 1.1 * found.end_to_end.percentile < found.end_to_end.mean  # half of all answers are short
+    missed = plan("llama-3-70b", **{**asked, "percentile": 95}, ttft="1 s", e2e=found.end_to_end.percentile).nearest
+    assert missed.reason.text.startswith("end to end ")
+
+
 def test_energy_is_a_ceiling_and_input_and_output_share_the_time() -> None:
     found = plan("llama-3-8b", **{**EIGHT, "on": ["h100"]})
     best, load_ = found.choices[0], found.asked.load

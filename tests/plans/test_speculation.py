@@ -172,21 +172,20 @@ def scalar_kind(
     asked: PlanQuestion, whole: ServerTimes, lag: float, server: ServerTimes, rate: float
 ) -> tuple[str, float]:
     """Why a replica's part of the load is not taken, and how near the nearest limit is; prompts ``whole`` unloaded."""
-    steps = asked.load.output - 1
     prompt, gap = float(whole.service[0]) + lag, float(whole.step[1]) / whole.tokens_per_step
-    alone = {"first_token": prompt, "per_token": gap, "end_to_end": prompt + steps * gap}
+    longest = whole.steps_within(asked.limits.share) * float(whole.step[1])
+    alone = {"first_token": prompt, "per_token": gap, "end_to_end": prompt + longest}
     if any(alone[name] > limit for name, limit in asked.limits.items()):
         return "limit", 0.0
     if rate >= server.largest_rate:
         return "rate", 0.0
     loaded = server.under(rate, asked.limits.share)
-    first, each = loaded.time_to_first_token + lag, loaded.time_per_token
-    values = {
-        "first_token": max(first.mean, first.percentile),
-        "per_token": max(each.mean, each.percentile),
-        "end_to_end": max(first.mean + steps * each.mean, first.percentile + steps * each.percentile),
+    times = {
+        "first_token": loaded.time_to_first_token + lag,
+        "per_token": loaded.time_per_token,
+        "end_to_end": loaded.end_to_end() + lag,
     }
-    over = [values[name] / limit for name, limit in asked.limits.items()]
+    over = [times[name].percentile / limit for name, limit in asked.limits.items()]
     return "load" if max(over, default=0.0) > 1 else "", max([rate / server.largest_rate, *over])
 
 

@@ -470,6 +470,7 @@ class DeploymentPlan(Answer):
         share, several = f"p{self.asked.limits.percentile:g}", self.asked.load.output > 1
         named = [("TTFT", choice.first_token)]
         named += [("TPOT", choice.per_token), ("ITL", choice.token_gap)] if several else []
+        named += [("end to end", choice.end_to_end)] if several and self.asked.limits.end_to_end is not None else []
         times = [f"{name} {share} {format_amount(each.percentile, 's')}" for name, each in named if each is not None]
         return ", ".join([*times, format_percent(self.asked.load.rate / choice.largest_rate)])
 

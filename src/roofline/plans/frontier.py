@@ -87,7 +87,7 @@ def decode_tends_to(times: UnloadedReplica, about: int) -> float:
 def corners(times: UnloadedReplica) -> ReplicaCorners:
     """The corners of a replica, read from its steps; a step's own line gives what they tend to."""
     limit = times.asked.limits.per_token
-    several = times.tokens_per_step
+    several = times.server().tokens_per_step
     quick = np.flatnonzero(times.step[1:] / several <= limit) if limit is not None else None
     within = None if quick is None else int(quick.max()) + 1 if len(quick) else 0
     memory = times.memory.level
@@ -165,7 +165,8 @@ def largest_rate_within(times: UnloadedReplica, chunk: int, most: int) -> float:
     for _ in range(HALVINGS):
         rate = (low + high) / 2
         found = times.under(server.under(rate, limits.share))
-        low, high = (rate, high) if all(found[name].worst <= limit for name, limit in limits.items()) else (low, rate)
+        kept = all(found[name].percentile <= limit for name, limit in limits.items())
+        low, high = (rate, high) if kept else (low, rate)
     return low
 
 

@@ -90,11 +90,6 @@ class LatencyUnderLoad:
     def __mul__(self, times: float) -> LatencyUnderLoad:
         return LatencyUnderLoad(self.mean * times, self.percentile * times)
 
-    @property
-    def worst(self) -> float:
-        """The larger of both: what a limit is held against."""
-        return max(self.mean, self.percentile)
-
     def to_dict(self) -> dict[str, Any]:
         """Both, in seconds."""
         return attributes(self, "mean", "percentile")
@@ -146,6 +141,18 @@ class ServerTimes:
     def decode_steps(self) -> float:
         """Decode steps of an answer, on average."""
         return self.output - 1 if self.draft is None else self.draft.checks(self.output - 1, self.lengths)
+
+    def steps_within(self, share: float) -> float:
+        """The decode steps that so large a share of answers stay within.
+
+        >>> answers = ServerTimes.of(step=np.full(9, 0.02), prompt=0.05, output=101)
+        >>> answers.steps_within(0.5), answers.steps_within(0.95)                      # ln 0.05 / ln 0.99
+        (69.0, 299.0)
+        """
+        mean = self.decode_steps
+        if not LENGTHS[self.lengths] or mean <= 1:
+            return mean
+        return float(np.ceil(np.log1p(-share) / np.log1p(-1 / mean)))
 
     @property
     def burst(self) -> float:
@@ -247,19 +254,23 @@ class ServerTimes:
         # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
         return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]), self.burst)
 
-    def under(self, rate: float, percentile: float = 0.95) -> LoadedServer:
-        """Times at a rate of requests a second."""
+    def under(self, rate: float, percentile: float = 0.95, handover: float | None = None) -> LoadedServer:
+        """Times at a rate of requests a second; ``handover`` as :class:`LoadedServer` has it."""
         if not 0 < rate < self.largest_rate:
             wrong = f"{rate:g} requests/s are not below the {self.largest_rate:.4g}/s of this server"
             raise InputError(wrong, hint="a lower rate, or more servers")
-        return LoadedServer(self, rate, percentile)
+        return LoadedServer(self, rate, percentile, handover)
 
 
 class LoadedServer:
-    """A server at a rate: what a request waits and what a token takes. Worked out when it is asked for."""
+    """A server at a rate: what a request waits and what a token takes. Worked out when it is asked for.
 
-    def __init__(self, server: ServerTimes, rate: float, percentile: float) -> None:
-        self.server, self.rate, self.share = server, rate, percentile
+    ``handover`` seconds pass between a prefill elsewhere and this server: they and the wait for a place come before the
+    second token of a request.
+    """
+
+    def __init__(self, server: ServerTimes, rate: float, percentile: float, handover: float | None = None) -> None:
+        self.server, self.rate, self.share, self.handover = server, rate, percentile, handover
         self.chain = server.chain(rate) if server.decode_steps > 0 else None
 
     @property
@@ -277,6 +288,11 @@ class LoadedServer:
     def time_per_token(self) -> LatencyUnderLoad:
         """The mean gap between the tokens of a request: its mean over requests and its percentile."""
         values, weights = self._token_gaps
+        if self.handover is not None:
+            gaps, tokens = self._requests
+            waits = self._taken_over.quantiles(gaps.shape[1])[(np.arange(gaps.shape[1]) * 7) % gaps.shape[1]]
+            values = gaps[:, :, None] + (self.handover + waits)[:, None] / tokens[:, None, :]
+            weights = np.full(values.shape, 1 / values.size)
         return LatencyUnderLoad(float(np.sum(values * weights)), weighted_percentile(values, weights, self.share))
 
     @cached_property
@@ -299,8 +315,47 @@ class LoadedServer:
         return values[..., None] * varied, np.broadcast_to((weights / DRAWN)[..., None], (*values.shape, DRAWN))
 
     @cached_property
-    def _answers(self) -> tuple[Any, Any, Any]:
-        """Decode steps of answers: means over equal shares, these, and steps a token."""
+    def _requests(self) -> tuple[Any, Any]:
+        """Mean gaps of requests at equal shares, by the length of answers; and tokens after the first, by its parts."""
+        lengths, _, a_token, each = self._answers
+        gaps = np.sort(self._token_gaps[0].reshape(len(lengths), -1), axis=1)
+        gaps = gaps.reshape(len(lengths), QUANTILES if len(lengths) > 1 else gaps.shape[1], -1).mean(axis=-1)
+        return gaps, each / a_token[:, None]
+
+    @property
+    def _decoding(self) -> TimeDistribution:
+        """The distribution of the time from the first token of a request to its last: its gaps times its length."""
+        gaps, tokens = self._requests
+        times = (gaps[:, :, None] * tokens[:, None, :]).ravel()
+        step = max(float(times.max()), 1e-9) / (POINTS - 2)
+        return TimeDistribution(step, Mixture(times, np.full(len(times), 1 / len(times))).lattice(step, POINTS))
+
+    def end_to_end(self, before: LoadedServer | None = None) -> LatencyUnderLoad:
+        """The time until a request has its last token, over requests: of answers as long as they are.
+
+        Prompts are prefilled ``before`` where that has servers of its own.
+        """
+        prefill = self if before is None else before
+        first, until = prefill.time_to_first_token, prefill.first_token()
+        if self.chain is None:
+            return first
+        found, mean = self._decoding, first.mean + self.in_flight / self.rate
+        more = first.percentile - until.percentile(self.share)  # of prompts that share a step, a part beyond it
+        if self.handover is not None:
+            found = self._taken_over.joined(found)
+            mean, more = mean + self._taken_over.mean + self.handover, more + self.handover
+        return LatencyUnderLoad(mean, until.joined(found).percentile(self.share) + more)
+
+    @cached_property
+    def _taken_over(self) -> TimeDistribution:
+        """The wait of a request that is handed over: for a place, and for the end of the step that is at work."""
+        rest = self._step_at_work
+        step = max(float(rest.values.max()), 1e-9) / POINTS
+        return self.first_token().joined(TimeDistribution(step, rest.lattice(step, POINTS)))
+
+    @cached_property
+    def _answers(self) -> tuple[Any, Any, Any, Any]:
+        """Decode steps of answers: means over equal shares, these, steps a token, and means over parts of each."""
         server = self.server
         return _lengths(server.output - 1, server.lengths, server.draft)
 
@@ -311,7 +366,7 @@ class LoadedServer:
         if chain is None:
             return np.zeros(1), np.ones(1), np.zeros(1)
         met, plain, waits = self._entered
-        lengths, shares, _ = self._answers
+        lengths, shares, *_ = self._answers
         forgets, mean = chain.relaxation_time(server.step), float(plain.mean())
         life = lengths * mean if not (server.chunks or server.apart) else lengths * float(self._steps[met].mean())
         kept = np.sqrt(_share_kept(life / forgets)) if forgets > 0 else np.ones_like(lengths)
@@ -411,6 +466,10 @@ class LoadedServer:
             weights = busy_period_chances((self.rate * plain)[:, None], busy[:, None], numbers) / QUANTILES
             values = plain[:, None] + numbers * stall[:, None]
         mean = self.in_flight / (self.rate * self.server.decode_steps)
+        if self.handover is not None:  # the first gap of each request is longer
+            more, of = self.handover + self._taken_over.mean, 1 / self.server.decode_steps
+            values, weights = np.stack([values, values + more]), np.stack([weights * (1 - of), weights * of])
+            mean += more * of
         several = self.server.tokens_per_step
         if several > 1:  # the others of a step come with its first
             values, weights = np.append(values.ravel(), 0.0), np.append(weights.ravel() / several, 1 - 1 / several)
@@ -431,11 +490,18 @@ class LoadedServer:
 
         if self.chain is None:
             return [queue(0, None)]
-        state = self.chain.in_flight
-        steps = np.where(np.arange(len(state)) > 0, server.step, 0.0)
+        rest = self._step_at_work
         if not server.chunks:
-            return [queue(0, Mixture(steps, state, uniform=True))]
-        return [queue(n, Mixture(steps[n : n + 1], np.ones(1), uniform=True)) for n in equal_shares(state, STATES)]
+            return [queue(0, rest)]
+        states, steps = equal_shares(rest.weights, STATES), rest.values
+        return [queue(n, Mixture(steps[n : n + 1], np.ones(1), uniform=True)) for n in states]
+
+    @property
+    def _step_at_work(self) -> Mixture:
+        """What is left of the step that a request meets."""
+        assert self.chain is not None
+        state = self.chain.in_flight
+        return Mixture(np.where(np.arange(len(state)) > 0, self.server.step, 0.0), state, uniform=True)
 
     def first_token(self) -> TimeDistribution:
         """The distribution of the time to first token: the waits for a place and for prefill, and prefill."""
@@ -505,25 +571,22 @@ class LoadedServer:
 Time = TypeVar("Time", float, LatencyUnderLoad)
 
 
-def request_times(first: Time, gap: Time, output: int) -> dict[str, Time]:
-    """The times of a request that a limit may be set on: its first token, each further one, all ``output`` of them.
-
-    >>> request_times(0.5, 0.01, 101)
-    {'first_token': 0.5, 'per_token': 0.01, 'end_to_end': 1.5}
-    """
-    return {"first_token": first, "per_token": gap, "end_to_end": first + gap * (output - 1)}
+def request_times(first: Time, gap: Time, last: Time) -> dict[str, Time]:
+    """The times of a request that a limit may be set on: its first token, each further one, the last one."""
+    return {"first_token": first, "per_token": gap, "end_to_end": last}
 
 
-def _lengths(tokens: float, kind: str, draft: Acceptance | None) -> tuple[Any, Any, Any]:
-    """Decode steps of answers: means over equal shares, these, and their steps a token."""
+def _lengths(tokens: float, kind: str, draft: Acceptance | None) -> tuple[Any, Any, Any, Any]:
+    """Decode steps of answers: means over equal shares, these, their steps a token, and means over parts of each."""
     if kind == "fixed" or tokens <= 1:
         one = tokens if draft is None else draft.checks(tokens, kind)
-        return np.array([one]), np.array([1.0]), np.array([one / tokens])
+        return np.array([one]), np.array([1.0]), np.array([one / tokens]), np.array([[one]])
     numbers = np.arange(1, int(20 * tokens) + 2)
     chances = (1 - 1 / tokens) ** (numbers - 1) / tokens
     shares, steps = np.full(QUANTILES, 1 / QUANTILES), numbers if draft is None else draft.checks_of(numbers)
     each = np.ones(QUANTILES) if draft is None else share_means(chances, steps / numbers, QUANTILES)
-    return share_means(chances, steps, QUANTILES), shares, each
+    parts = share_means(chances, steps, QUANTILES**2).reshape(QUANTILES, QUANTILES)
+    return parts.mean(axis=1), shares, each, parts
 
 
 def _share_kept(times: Any) -> Any:

@@ -123,10 +123,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The longest times allowed, in seconds, at a percentile; None where there is no limit.
-
-    A limit holds where both the mean and the percentile keep it.
-    """
+    """The longest times allowed, in seconds, at a percentile; None where there is no limit."""
 
     first_token: float | None = None
     per_token: float | None = None

@@ -243,15 +243,17 @@ class UnloadedReplica:
         """What of a step is not timed, and so not in any floor of it."""
         return untimed_parts(self.assumptions)
 
-    @property
-    def tokens_per_step(self) -> float:
-        """Tokens that a step gives each sequence, on average."""
-        return self.server().tokens_per_step if self.replica.draft else 1.0
-
     def under(self, loaded: LoadedServer) -> dict[str, LatencyUnderLoad]:
         """The times of a request under a load, those before and after the stream of steps included."""
-        first = loaded.time_to_first_token + self.lag
-        return request_times(first, loaded.time_per_token, self.asked.load.output)
+        first, last = loaded.time_to_first_token + self.lag, loaded.end_to_end() + self.lag
+        return request_times(first, loaded.time_per_token, last)
+
+    @property
+    def alone(self) -> dict[str, float]:
+        """The times of a request without load, the last token's of an answer at the percentile of the limits."""
+        first, step, server = self.prompt + self.lag, float(self.step[1]), self.server()
+        gap = step / server.tokens_per_step if self.asked.load.output > 1 else 0.0
+        return request_times(first, gap, first + step * server.steps_within(self.asked.limits.share))
 
     def together(self, chunk: int) -> int:
         """Prompts that share a step with a chunk of so many tokens: as many as it holds and as are to share one."""

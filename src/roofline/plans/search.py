@@ -13,11 +13,11 @@ by the first of these that holds:
 The search goes by cost: a replica is priced, and a load solved, once nothing cheaper is left. Fewer replicas have a
 larger load each, so the first number that meets the limits is the cheapest of its kind.
 
-Prefill and decode on chips of their own: the cheapest pool for each, of any kinds of chips, and their ratio.
-Prompts queue for prefill as M/G/1, each server with an even share of them; the times to first token are theirs. Keys
-and values then go to a server that decodes, whose chain has no prompts in it: the transfer, and the wait for a place
-there, come before the second token. Pairs of pools that keep their own limits are tried by cost, until one keeps all
-limits together and has an allowed number of chips of each kind: none is cheaper.
+Prefill and decode on chips of their own: the cheapest pool for each, of any kinds of chips, and their ratio. Prompts
+queue for prefill as M/G/1, each server with an even share of them; the times to first token are theirs. Keys and values
+then go to a server that decodes, whose chain has no prompts in it: the transfer, and the waits for a place and for the
+step at work there, come before the second token. Pairs of pools that keep their own limits are tried by cost, until one
+keeps all limits together and has an allowed number of chips of each kind: none is cheaper.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ class Search:
         times: UnloadedReplica,
     ) -> Assessment:  # fmt: skip
         """An assessment of times of a request under load."""
-        excess = {name: values[name].worst / limit for name, limit in self.limits}
+        excess = {name: values[name].percentile / limit for name, limit in self.limits}
         worst = max(excess, key=lambda name: excess[name], default=None)
         server, at_work = loaded.server, max(1, round(loaded.in_flight))
         binds, n = times.step_bound_by[min(at_work, times.most)], min(at_work, server.most)
@@ -319,8 +319,7 @@ class Search:
             return Reason("legal", times)
         if times.most < 1:
             return _does_not_fit(times)
-        token = float(times.step[1]) / times.tokens_per_step if self.asked.load.output > 1 else 0.0
-        found = request_times(times.prompt + times.lag, token, self.asked.load.output)
+        found = times.alone
         for name, limit in self.limits:
             if only in ("", name) and found[name] > limit:
                 through = times.prompt_bound_by if name == "first_token" else times.step_bound_by[1]
@@ -486,11 +485,13 @@ def _assess_apart(search: Search, deployment: Deployment, times: UnloadedReplica
         if rate >= each.largest_rate:
             return Assessment(deployment, cost, _slow(rate, each))
     share = asked.limits.share
-    first = first_server.under(rates[0], share).time_to_first_token + prompts.lag
-    loaded = server.under(rates[1], share)
     sent = prompts.sent_bytes / (bandwidth * before.chips)
-    gap = loaded.time_per_token + (loaded.time_to_first_token + sent) * (1 / max(asked.load.output - 1, 1))
-    found = search.under_load(deployment, request_times(first, gap, asked.load.output), loaded, times)
+    prefilling, loaded = first_server.under(rates[0], share), server.under(rates[1], share, sent)
+    values = request_times(
+        prefilling.time_to_first_token + prompts.lag, loaded.time_per_token,
+        loaded.end_to_end(prefilling) + prompts.lag,
+    )  # fmt: skip
+    found = search.under_load(deployment, values, loaded, times)
     is_ranked = not any(chip in asked.unweighted for chip in deployment.numbers)
     own = search.cost(replace(deployment, prefill=None)) if is_ranked else deployment.replica.chips * deployment.copies
     most = first_server.largest_rate * deployment.prefill_copies, server.largest_rate * deployment.copies
@@ -564,11 +565,12 @@ def _pairs(search: Search, group: Sequence[Replica]) -> Iterator[Deployment]:
 
 def _ends_in_time(search: Search, pair: Deployment) -> bool:
     """Whether an answer could end within its limit, without any load."""
-    limit, load = search.asked.limits.end_to_end, search.asked.load
+    limit = search.asked.limits.end_to_end
     assert pair.prefill is not None
-    first, later = search.times(pair.prefill), search.times(pair.replica)
-    token = float(later.step[1]) / later.tokens_per_step
-    return limit is None or first.prompt + first.lag + (load.output - 1) * token <= limit
+    if limit is None:
+        return True
+    first, later = search.times(pair.prefill).alone, search.times(pair.replica).alone
+    return first["first_token"] + later["end_to_end"] - later["first_token"] <= limit
 
 
 def _pools(search: Search, group: Sequence[Replica], *, decodes: bool) -> Iterator[Deployment]:
@@ -611,4 +613,4 @@ def _keeps(search: Search, pool: Deployment, decodes: bool) -> bool:
     loaded = server.under(rate, limits.share)
     limit = limits.per_token if decodes else limits.first_token
     time = loaded.time_per_token if decodes else loaded.time_to_first_token + times.lag
-    return limit is None or time.worst <= limit
+    return limit is None or time.percentile <= limit

@@ -37,6 +37,7 @@ class SimulatedServer:
 
     first_token: Any
     per_token: Any
+    last_token: Any
     share: float
     gaps: Any
 
@@ -52,6 +53,11 @@ class SimulatedServer:
         return LatencyUnderLoad(float(gaps.mean()), float(np.quantile(gaps, self.share)))
 
     @property
+    def end_to_end(self) -> LatencyUnderLoad:
+        """The time until a request has its last token."""
+        return LatencyUnderLoad(float(self.last_token.mean()), float(np.quantile(self.last_token, self.share)))
+
+    @property
     def token_gap(self) -> LatencyUnderLoad:
         """The gap between steps that give a token, over all tokens: ``gaps`` are lengths and how many have each."""
         lengths, numbers = self.gaps
@@ -59,7 +65,7 @@ class SimulatedServer:
         return LatencyUnderLoad(mean, weighted_percentile(lengths, numbers, self.share))
 
     def standard_error(self, name: str) -> LatencyUnderLoad:
-        """Standard errors of the mean and percentile of ``first_token`` or ``per_token``, by groups of requests."""
+        """Standard errors of the mean and percentile of one of these times, by groups of requests."""
         values = getattr(self, name)
         groups = [group[~np.isnan(group)] for group in np.array_split(values, GROUPS)]
         found = np.array([[group.mean(), np.quantile(group, self.share)] for group in groups if len(group)])
@@ -96,7 +102,8 @@ def simulate(
     with np.errstate(divide="ignore", invalid="ignore"):
         per_token = np.where(tokens > 0, (engine.last - engine.first) / tokens, np.nan)
     token_gaps = np.array(engine.gaps).reshape(-1, 2).T
-    return SimulatedServer((engine.first - arrivals)[kept], per_token[kept], percentile, token_gaps)
+    first, last = (times - arrivals for times in (engine.first, engine.last))
+    return SimulatedServer(first[kept], per_token[kept], last[kept], percentile, token_gaps)
 
 
 def _decode_tokens(random: Any, server: ServerTimes, count: int) -> Any:
@@ -195,12 +202,14 @@ def simulation_sections(
     """One replica simulated, beside what the chain and the queue say: means, percentiles and their standard errors."""
     found, seen = server.under(rate, share), simulate(server, rate, requests=requests, percentile=share, seed=seed)
     rows = []
-    names = {"first_token": "time to first token", "per_token": "time per token"}
-    if server.decode_steps <= 0:
-        del names["per_token"]
-    for name, label in names.items():
-        of = f"time_{'to_' if name == 'first_token' else ''}{name}"
-        expected, measured, error = getattr(found, of), getattr(seen, of), seen.standard_error(name)
+    times = [("first_token", "time to first token", found.time_to_first_token, seen.time_to_first_token)]
+    if server.decode_steps > 0:
+        times += [
+            ("per_token", "time per token", found.time_per_token, seen.time_per_token),
+            ("last_token", "end to end", found.end_to_end(), seen.end_to_end),
+        ]
+    for name, label, expected, measured in times:
+        error = seen.standard_error(name)
         for which, word in (("mean", "mean"), ("percentile", f"p{100 * share:g}")):
             cells = (Amount(getattr(each, which), "s") for each in (expected, measured, error))
             rows.append(Row((f"{label}, {word}", *cells)))
