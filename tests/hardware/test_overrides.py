@@ -285,10 +285,14 @@ def test_a_figure_may_be_said_by_what_it_is() -> None:
         assert changed.figure("hbm").value == pytest.approx(times * hbm)
         assert changed.figure("bf16").value == pytest.approx(times * peak)
         assert changed.links[0].latency.value == pytest.approx(times * h100.links[0].latency.value)
+    more = override(h100, {"hbm": "+100 GB/s", "nvlink.latency": "-0.1 us", "tdp": "+50W", "nvlink.duplex": "+20GB/s"})
+    assert more.figure("hbm").value == hbm + 100e9
+    assert more.links[0].latency.value == pytest.approx(0.5e-6)
+    assert (more.figure("tdp").value, more.links[0].bandwidth.value) == (750, 460e9)
     doubled = override(h100, {"peak": "2x", "capacity": "2x"})
     assert all(doubled.units[0].peaks[name].value == 2 * h100.units[0].peaks[name].value for name in ("bf16", "fp8"))
     assert doubled.warnings == h100.warnings  # twice was said, and is no slip
-    for text in ("-100%", "-150%", "0x", "0%"):
+    for text in ("-100%", "-150%", "0x", "0%", "-4 TB/s"):
         with pytest.raises(QuantityError, match="leaves nothing of it"):
             override(h100, {"hbm": text})
     for text in ("1.2.3x", "+%"):

@@ -14,9 +14,10 @@
 ``tdp`` ``power``              power
 =============================  ========================================================================
 
-A value is a number with or without its unit; ``"+20%"``, ``"-10%"`` or ``"1.2x"``, so much more or less than it is, or
-so many times it; ``"22x hbm"``, so many times another figure; ``"1979 TFLOP/s sparse"``, a peak for 2:4 sparse
-matrices, of which dense ones reach half; or a part of a source's name, ``"scaling-book"``: what that source says.
+A value is a number with or without its unit; ``"+20%"``, ``"-10%"``, ``"+100 GB/s"`` or ``"1.2x"``, so much more or
+less than it is, or so many times it; ``"22x hbm"``, so many times another figure; ``"1979 TFLOP/s sparse"``, a peak for
+2:4 sparse matrices, of which dense ones reach half; or a part of a source's name, ``"scaling-book"``: what that source
+says.
 
 >>> from roofline.hardware import chip
 >>> fast = override(chip("v5e"), {"hbm": "8.2e11", "peak": {"int8": "394 TOPS"}, "vmem.bandwidth": 2e13})
@@ -28,8 +29,8 @@ given tensor.bf16 is exactly twice the catalog's figure: a sparse (or duplex) fi
 90000000000.0
 >>> [override(chip("v5e"), {"vmem": text}).figure("vmem").value for text in ("22x hbm", "18.04 TB/s")]
 [18018000000000.0, 18040000000000.0]
->>> [override(chip("v5e"), {"hbm": text}).figure("hbm").value for text in ("+20%", "-10%", "1.2x", "90%")]
-[982800000000.0, 737100000000.0, 982800000000.0, 737100000000.0]
+>>> [override(chip("v5e"), {"hbm": text}).figure("hbm").value for text in ("+20%", "-10%", "1.2x", "-19 GB/s")]
+[982800000000.0, 737100000000.0, 982800000000.0, 800000000000.0]
 >>> override(chip("h100"), {"bf16": "1979 TFLOP/s sparse"}).figure("bf16").value
 989500000000000.0
 >>> override(chip("v6e"), {"hbm": "scaling-book"}).figure("hbm").value
@@ -317,7 +318,6 @@ def _peak_name(unit: Unit, dtype: str) -> str:
 def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figure:
     """Read a value: a number, so much more or so many times a figure, a sparse peak, or what a source says."""
     text = value.strip() if isinstance(value, str) else ""
-    factor = None if unit == "" and text[:1] not in "+-" else _factor(text)  # 80% of a rate is itself a fraction
     if text[:1].isalpha():
         from roofline.hardware.figures import said_by
 
@@ -328,13 +328,9 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
             raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
     dense, _, sparse = text.rpartition(" ")
     try:
-        if factor is not None:
-            from roofline.hardware.figures import named_figure
-
-            times, of = factor
-            number = times * named_figure(machine, of or path).value
-            if not 0 < number < math.inf:
-                raise QuantityError(f"{text!r} leaves nothing of it", hint="'+20%', '-10%', '1.2x'")
+        changed = _changed(machine, path, text, unit)
+        if changed is not None:
+            number = changed
         elif sparse.lower() == "sparse" and unit == "FLOP/s":
             number = quantity.parse(dense, unit) / 2
         else:
@@ -347,7 +343,23 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
         raise error.worded(f"{key}: ", more) from None
     if "achievable" in key.split(".") and number > 1:
         raise QuantityError(f"{key}: {number:g} is above 1", hint="a fraction is above 0 and at most 1")
-    return Figure(number, GIVEN if factor is None else f"{GIVEN} as {text}", "given")
+    return Figure(number, GIVEN if changed is None else f"{GIVEN} as {text}", "given")
+
+
+def _changed(machine: Machine, path: str, text: str, unit: str) -> float | None:
+    """The value of a text that starts from a figure (``+20%``, ``+100 GB/s``, ``1.2x``); None of any other text."""
+    factor = None if unit == "" and text[:1] not in "+-" else _factor(text)  # 80% of a rate is itself a fraction
+    adds = text[:1] == "+" or (text[:1] == "-" and text[-1:].isalpha())
+    if factor is None and not adds:
+        return None
+    from roofline.hardware.figures import named_figure
+
+    times, of = factor or (1.0, "")
+    step = 0.0 if factor else quantity.parse(text[1:], unit) * (1 if text[0] == "+" else -1)
+    number = times * named_figure(machine, of or path).value + step
+    if not 0 < number < math.inf:
+        raise QuantityError(f"{text!r} leaves nothing of it", hint="'+20%', '-10%', '+100 GB/s', '1.2x'")
+    return number
 
 
 def _factor(text: str) -> tuple[float, str] | None:
