@@ -158,6 +158,7 @@ def test_rows_of_another_chip_are_not_taken() -> None:
 def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     odd = [
         "8192,8192,8192,bf16,1e-5",  # over the peak
+        "16,4096,4096,bf16,1e-9",  # a shape that was timed rightly too
         "1,65536,65536,bf16,1e-3",  # eight gigabytes in a millisecond
         "64,8192,1024,bf16,1.0123",  # a second: in another unit
         "32,8192,1024,bf16,2.01e-5",
@@ -167,7 +168,7 @@ def test_rows_that_cannot_be_are_counted_by_reason(tmp_path: Path) -> None:
     machine = chip("h100")
     counted: defaultdict[str, list[str]] = defaultdict(list)
     for members in by_kind(read_kernels(path, machine), "vllm", counted).values():
-        plausible(members, machine, Estimator("vllm"), counted)
+        assert len(plausible(members, machine, Estimator("vllm"), counted)) == len(SHAPES)
     words = " ".join(counted)
     for word in ("faster than the peak", "faster than memory", "another unit", "differ by over a quarter"):
         assert word in words, counted

@@ -227,7 +227,10 @@ def test_inherits_looks_in_the_same_file(write):
     path = write(MINIMAL + '[chip.big]\ninherits = "mine"\ncores = 8\n')
     assert chip(f"{path}#big").cores == 8
     assert chip(f"{path}#big").units[0].peaks["bf16"].value == 8 * 33333 * 1.5e9  # with the cores, as it is counted
-    assert chip(f"{path}#big").units[0].peaks["int8"].value == 4e14  # as it is said
+    assert chip(f"{path}#big").units[0].peaks["int8"].value == 8e14  # as is that which is not counted per clock
+    slow = chip({"inherits": "h100", "cores": 66, "unit": {"tensor": {"clock": "0.915 GHz"}}})
+    assert slow.figure("tensor.fp64").value == chip("h100").figure("tensor.fp64").value / 4
+    assert slow.figure("tensor.bf16").value == 66 * 4096 * 0.915e9
 
 
 def test_a_chain_of_inheritance_has_an_end(write):

@@ -224,18 +224,21 @@ def plausible(
 ) -> list[MeasuredKernel]:
     """Rows of one kind that can be: those that cannot stand under their reason."""
     times: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for one in members:
-        times[tuple(sorted(one.run.shapes.items()))].append(one.seconds)
-    step = timer_step([one.seconds for one in members])
     kept: dict[tuple[Any, ...], MeasuredKernel] = {}
     record = estimator.record(members[0].run, machine) or typical(members[0].run, machine, "")
+    possible = []
     for one in members:
+        if why := _impossible(one, chip_figures(machine, record, one.run)):
+            rejected[why].append(one.where)
+        else:
+            possible.append(one)
+            times[tuple(sorted(one.run.shapes.items()))].append(one.seconds)
+    step = timer_step([one.seconds for one in possible])
+    for one in possible:
         key = tuple(sorted(one.run.shapes.items()))
         every = times[key]
         if max(every) > 1.25 * min(every):
             rejected["one shape has times that differ by over a quarter"].append(one.where)
-        elif why := _impossible(one, chip_figures(machine, record, one.run)):
-            rejected[why].append(one.where)
         elif one.seconds < STEPS * step:
             rejected[f"under {STEPS} steps of a timer of {step * 1e6:g} µs"].append(one.where)
         elif key in kept:

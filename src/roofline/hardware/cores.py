@@ -115,27 +115,31 @@ def with_derived_figures(machine: Machine, parent: Machine | None = None) -> Mac
         return machine
     units = {unit.name: unit for unit in parent.units} if parent else {}
     levels = {memory.name: memory for memory in parent.memories} if parent else {}
-    more = parent is not None and parent.cores not in (None, machine.cores)
+    was = parent.cores if parent is not None and parent.cores else machine.cores
     return replace(
         machine,
-        units=tuple(_with_peaks(unit, units.get(unit.name), machine.cores, more) for unit in machine.units),
-        memories=tuple(_with_capacity(m, levels.get(m.name), machine.cores, more) for m in machine.memories),
+        units=tuple(_with_peaks(unit, units.get(unit.name), machine.cores, was) for unit in machine.units),
+        memories=tuple(_with_capacity(m, levels.get(m.name), machine.cores, was) for m in machine.memories),
     )
 
 
-def _with_peaks(unit: Unit, before: Unit | None, cores: int, more: bool) -> Unit:
-    if unit.clock is None or not unit.per_clock:
-        return unit
+def _with_peaks(unit: Unit, before: Unit | None, cores: int, was: int) -> Unit:
     old = before.peaks if before else {}
-    faster = before is not None and before.clock is not None and before.clock.value != unit.clock.value
-    open_ = [name for name in unit.per_clock if unit.peaks.get(name) == (old.get(name) if more or faster else None)]
-    made = {name: peak_at(cores, unit.per_clock[name], unit.clock) for name in open_}
+    old_clock, clock = before.clock if before else None, unit.clock
+    times = cores / was * (clock.value / old_clock.value if clock and old_clock else 1.0)
+    follows = cores != was or times != 1
+    made = {} if clock is None else {name: peak_at(cores, each, clock) for name, each in unit.per_clock.items()}
+    made = {name: peak for name, peak in made.items() if unit.peaks.get(name) == (old.get(name) if follows else None)}
+    if follows and before is not None:  # what is not counted per clock grows with both
+        note = f"{times:g} times that of {was} cores" if cores != was else f"at {times:g} times the clock"
+        rest = {name: peak for name, peak in unit.peaks.items() if name not in unit.per_clock and peak == old.get(name)}
+        made |= {name: Figure(times * peak.value, peak.source, "derived", note) for name, peak in rest.items()}
     return unit._replace(peaks=Frozen({**unit.peaks, **made})) if made else unit
 
 
-def _with_capacity(memory: Memory, before: Memory | None, cores: int, more: bool) -> Memory:
+def _with_capacity(memory: Memory, before: Memory | None, cores: int, was: int) -> Memory:
     each = memory.per_core
-    if each is None or memory.capacity != (before.capacity if before and more else None):
+    if each is None or memory.capacity != (before.capacity if before and cores != was else None):
         return memory
     return memory._replace(capacity=capacity_of(cores, each))
 
