@@ -185,6 +185,11 @@ def test_a_filter_takes_formats_and_figures(asked, says, capsys):
     assert says in capsys.readouterr().err
     kept = chips.chips("nvidia", filter="fp8, memory>=80GB, price<3")
     assert [machine.key for machine in kept] == ["h100"]
+    every = chips.chips()
+    fast = {m.key for m in every if any("bf16" in u.peaks and u.peaks["bf16"].value > 1e15 for u in m.units)}
+    wide = {m.key for m in chips.chips(filter="bandwidth>4TB/s") if m.memories[0].name == "hbm"}
+    for text, wanted in {"bf16>1PFLOP/s": fast, "hbm>4TB/s": wide, "nvlink>=450GB/s, h200": {"h200"}}.items():
+        assert {machine.key for machine in chips.chips(filter=text)} == wanted
 
 
 def test_every_chip_of_the_catalog_is_of_one_kind():

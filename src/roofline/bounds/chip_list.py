@@ -12,6 +12,7 @@ import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import suppress
 from typing import Any, Literal, SupportsIndex, overload
 
 from roofline import dtypes
@@ -37,7 +38,7 @@ from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.schema import machine_toml
 from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
-from roofline.quantity import agree, format_number, format_percent, format_quantity, parse
+from roofline.quantity import agree, format_number, format_percent, format_quantity, kind_of, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -536,10 +537,11 @@ def chips(
 ) -> ChipList:
     """List chips: all, those of ``names``, those of makers or families (``"nvidia"``), those with ``filter`` in a name.
 
-    ``filter`` may list a kind (``gpu``, ``tpu``, ``cpu``, ``accelerator``), a format and figures too:
-    ``"gpu, fp8, memory>=80GB"``. ``sort`` is a figure, the largest first: ``peak`` (of ``dtype``: bf16), ``bandwidth``,
-    ``capacity``, ``ridge``, ``power``; or ``price`` or ``name``, the least first; ``-ridge`` is the other way round.
-    ``top`` are so many of them. ``files`` overlay the catalog; a file among the names stands for its chips.
+    ``filter`` may list a kind (``gpu``, ``tpu``, ``cpu``, ``accelerator``), a format and figures, also by the names
+    that set them: ``"gpu, fp8, memory>=80GB, link>400GB/s"``. ``sort`` is a figure, the largest first: ``peak`` (of
+    ``dtype``: bf16), ``bandwidth``, ``capacity``, ``ridge``, ``power``; or ``price`` or ``name``, the least first;
+    ``-ridge`` is the other way round. ``top`` are so many of them. ``files`` overlay the catalog; a file among the
+    names stands for its chips.
 
     >>> [machine.key for machine in chips(filter="tpu", sort="bandwidth")][:2]
     ['tpu8i', 'tpu7x']
@@ -634,13 +636,10 @@ def filtered(machines: list[Machine], text: str | None) -> tuple[list[Machine], 
 
 
 def _holding(machines: list[Machine], text: str) -> tuple[list[Machine], str]:
-    compared = re.fullmatch(r"([a-z/ ]+?)\s*(>=|<=|>|<)\s*(.+)", text, re.IGNORECASE)
+    compared = re.fullmatch(r"([a-z/ ][\w./ ]*?)\s*(>=|<=|>|<)\s*(.+)", text, re.IGNORECASE)
     if compared is not None:
-        name, compare, limit = order_meant(compared[1]), _COMPARED[compared[2]], 0.0
-        if name not in _UNITS:
-            raise InputError(f"{compared[1]!r} is no figure", hint=suggest(compared[1], _UNITS, what="figures"))
-        limit = parse(compared[3], _UNITS[name])
-        figures_of = [(machine, row_figures(machine, "bf16", name)[name]) for machine in machines]
+        compare = _COMPARED[compared[2]]
+        name, limit, figures_of = _limited(machines, compared[1], compared[3])
         kept = [machine for machine, value in figures_of if value is not None and compare(value, limit)]
         if not kept:
             raise InputError(f"no chip has {text}", hint="another limit, or fewer conditions")
@@ -662,6 +661,31 @@ def _holding(machines: list[Machine], text: str) -> tuple[list[Machine], str]:
         hint = f"did you mean {near!r}?" if near else f"makers are: {', '.join(makers)}"
         raise InputError(f"no chip holds {text!r}", hint=hint)
     return kept, ""
+
+
+def _limited(
+    machines: Sequence[Machine], name: str, limit: str
+) -> tuple[str, float, list[tuple[Machine, float | None]]]:
+    """The figure that a limit is of, by its column or by the name that sets it, the limit, and each chip's value."""
+    meant = None
+    with suppress(InputError):
+        meant = order_meant(name)
+    if meant is None or (meant == "capacity" and kind_of(limit) == "B/s"):  # hbm, of a bandwidth
+        own = {machine: figure.value for machine in machines if (figure := _own_figure(machine, name)) is not None}
+        if own:
+            unit = named_figure_unit(next(iter(own)), name)
+            return name, parse(limit, unit), [(machine, own.get(machine)) for machine in machines]
+        meant = order_meant(name)
+    if meant not in _UNITS:
+        raise InputError(f"{name!r} is no figure", hint=suggest(name, _UNITS, what="figures"))
+    found = [(machine, row_figures(machine, "bf16", meant)[meant]) for machine in machines]
+    return meant, parse(limit, _UNITS[meant]), found
+
+
+def _own_figure(machine: Machine, name: str) -> Figure | None:
+    with suppress(InputError):
+        return named_figure(machine, name)
+    return None
 
 
 def ordered(machines: Iterable[Machine], order: str, dtype: str, *, turned: bool = False) -> list[Machine]:
