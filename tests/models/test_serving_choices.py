@@ -120,6 +120,21 @@ def test_the_most_of_a_chip_in_the_time_a_token_may_take() -> None:
     assert latency_throughput("llama-3-70b", on="h200", **sizes).within == ()
 
 
+def test_beside_a_decode_of_other_sequences_the_prompt_has_to_fit_at_its_own_length() -> None:
+    """The context says nothing of the prompt: no layout that is asked already and no other batch is enough."""
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "prompt": 1_000_000}
+    found = llm("llama-3-70b", **asked, context=100)
+    assert found.memory.fits is False
+    near = found.nearest()
+    assert near is not None
+    assert (near.batch, near.context, near.layouts) == (None, None, ())
+    assert dict(near.together) == {"weights": "fp8", "kv": "fp8"}
+    assert llm("llama-3-70b", **asked, context=100, **dict(near.together)).memory.fits
+    shorter = llm("llama-3-70b", **asked).nearest()  # of the same sequences a shorter context is a shorter prompt
+    assert shorter is not None
+    assert shorter.context
+
+
 def test_an_option_that_nothing_takes_is_told() -> None:
     asked: dict[str, Any] = {"on": "h100", "batch": 8}
     for ask in (serve, latency_throughput, fewest):

@@ -75,8 +75,9 @@ class Demand:
         decoding = decode_footprint(model, batch, tokens, options)
         if self.prompt is None or not batch or not tokens:
             return decoding
-        past = self.prompt.get("past", 0)
-        length = max(1, min(self.prompt["prompt"], tokens - 1 - past))
+        length, past = self.prompt["prompt"], self.prompt.get("past", 0)
+        if past + length < self.tokens:  # else the step is of other sequences, whose tokens say nothing of the prompt
+            length = max(1, min(length, tokens - 1 - past))
         ops = prefill(model, batch=batch, **{**options, **self.prompt, "prompt": length})
         before = needs(model, ops, past + length, batch, options)
         return Footprint({part: max(size, before.parts[part]) for part, size in decoding.parts.items()})
