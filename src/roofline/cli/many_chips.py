@@ -20,6 +20,8 @@ from roofline.cli.option_values import (
     question_arguments,
     split_words,
     target_arguments,
+    unit_apart,
+    words_given,
 )
 from roofline.cli.output import show, show_answer, show_json
 from roofline.errors import InputError
@@ -112,7 +114,7 @@ def comm_command(
     if named and bytes is None and is_list(named[2]):
         joined, bytes = named[1], named[2]
     one_word = ",".join(word for word in expressions if not word[:1].isdigit())
-    if not named and NAMED.fullmatch(one_word):
+    if not named and not unit_apart(words_given()) and NAMED.fullmatch(one_word):
         raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:

@@ -27,7 +27,7 @@ from roofline.hardware.targets import is_machine
 from roofline.letters import plain
 from roofline.notation.functions import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import format_quantity, format_times, parse, whole_number
+from roofline.quantity import format_quantity, format_times, kind_of, parse, whole_number
 from roofline.sizes import is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
@@ -382,7 +382,7 @@ def one_expression(expressions: Sequence[str]) -> str | None:
     """Check that at most one expression was given."""
     if len(expressions) > 1:
         shown = ", ".join(repr(e) for e in expressions)
-        hint = _meant_by(expressions) or "quote an expression as one word"
+        hint = unit_apart(words_given()) or _meant_by(expressions) or "quote an expression as one word"
         if any(_SIZE.fullmatch(e) for e in expressions):
             hint += f"; a formula of sizes is made with {', '.join(FUNCTIONS)}"
         raise InputError(f"one expression at a time, not {len(expressions)}: {shown}", hint=hint)
@@ -391,6 +391,28 @@ def one_expression(expressions: Sequence[str]) -> str | None:
             f"{expressions[0]} is a program", hint=f"roofline trace {expressions[0]} prices its operations"
         )
     return expressions[0] if expressions else None
+
+
+def words_given() -> list[str]:
+    """The words of the command line that is run: none outside of one."""
+    from roofline.cli.output import WORDS
+
+    context = click.get_current_context(silent=True)
+    return [] if context is None else context.meta.get(WORDS, [])
+
+
+def unit_apart(words: Sequence[str]) -> str:
+    """How a number and its unit are written, where they are two words behind an option; empty where none are.
+
+    >>> unit_apart(["allreduce", "--bytes", "64", "MB"]), unit_apart(["--context", "8", "--json"])
+    ('a number and its unit are one word: 64MB', '')
+    """
+    for option, number, unit in zip(words, words[1:], words[2:], strict=False):
+        if option.startswith("--") and re.fullmatch(r"[\d.]+", number) and not unit[:1].isdigit():
+            whole = number + unit
+            if unit in ("/s", "/min", "/h") or kind_of(whole) is not None or count(whole) is not None:
+                return f"a number and its unit are one word: {whole}"
+    return ""
 
 
 def _meant_by(words: Sequence[str]) -> str:

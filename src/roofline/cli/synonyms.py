@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roofline.cli.option_values import unit_apart
 from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
@@ -340,6 +341,8 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         if isinstance(error.param.type, click.types.FloatParamType):
             return "a plain number is meant, as in 0.8"
         return ""
+    if apart := unit_apart(words):
+        return apart
     extra = words[words.index("on") + 1 :] if "on" in words else []
     if extra and "--on" in known:
         return f"an option begins with two dashes: --on {extra[0]}"
