@@ -218,6 +218,21 @@ def test_boxes_where_a_mask_holds_are_apart_and_hold_nothing_else(shape, seed):
     assert seed == 0 or held.sum() == mask.sum()
 
 
+def test_a_triangle_of_a_sum_with_the_transpose_needs_both_triangles():
+    """A Cholesky decomposition of what is made symmetric, as JAX does it; of a product with itself one triangle."""
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    square, triangle = 5 * 5, 5 * 6 // 2
+    for lib, frontend in ((torch, "torch"), (jax.numpy, "jax")):
+        for program, needed in (
+            (lambda x, lib=lib: lib.tril(x + x.T), square),
+            (lambda x, lib=lib: (lambda y: lib.tril(y + y.T))(lib.exp(x)), square),
+            (lambda x, lib=lib: lib.tril(x * x), triangle),
+        ):
+            assert trace(program, "fp32[5, 5]", frontend=frontend).bytes("minimal") == 4 * (needed + square)
+    found = trace(jax.numpy.linalg.cholesky, "fp32[5, 5]", frontend="jax")
+    assert found.bytes("minimal") == 4 * 2 * square
+
+
 @pytest.mark.parametrize(
     "part", [(slice(100), slice(None)), (slice(None), slice(50)), (slice(60, 190), slice(20, 160))]
 )

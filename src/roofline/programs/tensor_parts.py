@@ -36,7 +36,8 @@ has, and what they take beyond that was read before.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import pairwise
 from math import prod
 from types import MappingProxyType
@@ -383,6 +384,22 @@ def as_stored(tensor: Tensor, dims: tuple[Size, ...] | None) -> Tensor:
 def needing(op: Op, counts: Mapping[str, Size]) -> Op:
     """The operation, of whose operands no more than these numbers of elements are needed for its results."""
     return replace(op, reads=tuple(_needing(t, counts[t.ident]) if t.ident in counts else t for t in op.reads))
+
+
+def with_views(op: Op, views: Iterable[tuple[Tensor | None, Any]]) -> Op:
+    """The operation; it needs all of a tensor that it reads in several views, as one that adds it to its transpose.
+
+    ``views`` are its operands, each with what tells one view of a tensor from another.
+
+    >>> x = Tensor("x", (4, 4), "fp32")
+    >>> [t.needed for t in with_views(Op("add", "elementwise", reads=(x,)), [(x, "rows"), (x, "columns")]).reads]
+    [16]
+    """
+    found: dict[str, set[Any]] = defaultdict(set)
+    for tensor, view in views if op.kind == "elementwise" else ():
+        if tensor is not None:
+            found[tensor.ident].add(view)
+    return needing(op, {t.ident: t.traffic_elements for t in op.reads if len(found[t.ident]) > 1})
 
 
 def _needing(tensor: Tensor, elements: Size) -> Tensor:

@@ -19,7 +19,14 @@ from roofline.ops.counting import count
 from roofline.programs.jax.indices import Numbers, held_numbers, number_of, worked_out
 from roofline.programs.jax.registry import Call, Value, find, mesh_axes, value_of
 from roofline.programs.precision import allowing, jax_products
-from roofline.programs.tensor_parts import LoopSteps, as_stored, named_apart, shares_of_steps, without_unused
+from roofline.programs.tensor_parts import (
+    LoopSteps,
+    as_stored,
+    named_apart,
+    shares_of_steps,
+    with_views,
+    without_unused,
+)
 from roofline.programs.traced import UncountedOperation, enter, gaps_of
 from roofline.progress import counted
 from roofline.sizes import Size, is_symbol, product
@@ -166,6 +173,7 @@ class JaxprWalker:
         elif not empty:
             priced, products = chosen(call), jax_products(eqn.params.get("precision", "HIGHEST"))
             for op in () if priced is None else (priced,) if isinstance(priced, Op) else priced:
+                op = with_views(op, zip(operands, map(id, eqn.invars), strict=True))
                 picked = operands if call.name in PICKING else ()
                 shares = shares_of_steps(allowing(op, products), picked, context.steps, context.repeat, self.parts)
                 for each, times in shares:

@@ -239,6 +239,7 @@ class GraphWalker:
             priced = chosen(call) or ()
             ops = (priced,) if isinstance(priced, Op) else priced
             for op in with_every_input(call, ops) if ops else ():
+                op = tensor_parts.with_views(op, zip(call.operands, node.input, strict=True))
                 picked = call.operands if call.name in PICKING else ()
                 for each, times in tensor_parts.shares_of_steps(op, picked, self.steps, repeat, self.parts):
                     self._emit(each, node, place, times)

@@ -30,7 +30,7 @@ from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
-from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand
+from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand, operands_in
 from roofline.programs.pytorch.result_shapes import results_of
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
@@ -43,7 +43,7 @@ from roofline.programs.pytorch.tensors import (
     outside,
     tensors_in,
 )
-from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places
+from roofline.programs.tensor_parts import MOST_PLACES, edges_of_places, with_views
 from roofline.progress import tell
 from roofline.work import Op, Tensor
 
@@ -255,10 +255,12 @@ class Recorder:
             op = allowing(op, torch_products(torch, op.kind))
             options = {**op.options, "source": where.source} if where.source else op.options
             placed = replace(op, where=op.where or where.where, phase=where.phase, options=options)
+            placed = self.open.plain_op(placed) if self.open else placed
             self.calls.pop(len(self.ops), None)
             if call is not None:
                 self.calls[len(self.ops)] = call
-            self.ops.append(self.open.plain_op(placed) if self.open else placed)
+                placed = with_views(placed, [(each.tensor, each.layout) for each in operands_in(call.args)])
+            self.ops.append(placed)
 
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
         """Name a tensor that an operation reads."""
