@@ -614,3 +614,22 @@ def test_values_of_a_tensor_with_a_gradient_that_a_function_refers_to_are_known(
     assert weight.grad is None
     with pytest.raises(InputError, match="asks for the value"):
         trace(lambda x: x * count.item() if x.sum() > 0 else x @ weight, "fp32[8, 64]")
+
+
+def test_tokens_of_each_expert_are_counted_and_multiplied_in_groups():
+    """Every token goes through two of four experts, whose rows lie behind each other."""
+
+    def experts(x, gate, up):
+        chosen = (x @ gate).topk(2).indices.flatten()
+        order = chosen.argsort()
+        ends = torch.bincount(chosen, minlength=4).cumsum(0).to(torch.int32)
+        return torch._grouped_mm(x[order // 2], up, offs=ends)
+
+    found = trace(experts, "bf16[6, 8]", "bf16[8, 4]", "bf16[4, 8, 16]")
+    assert found.macs() == 6 * 8 * 4 + 2 * 6 * 8 * 16
+    assert found.bytes("minimal") == 2 * (6 * 8 + 8 * 4 + 4 * 8 * 16 + 12 * 16)
+    assert found.assumptions == ("bincount(minlength=4) meets no value above 3",)
+    summed = trace(lambda x, of: torch.bincount(x, of, minlength=4), "int64[6]", "fp32[6]")
+    assert summed.bytes() == 6 * 8 + 6 * 4 + 4 * 4
+    with pytest.raises(InputError, match="the shape of the result of bincount depends on values"):
+        trace(torch.bincount, "int64[6]")

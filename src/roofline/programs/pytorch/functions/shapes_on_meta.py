@@ -54,6 +54,16 @@ shape("_ctc_loss_backward")(lambda args, kwargs: torch.empty_like(args[1]))
 shape("_fused_sgd", "_fused_adagrad", "_amp_foreach_non_finite_check_and_unscale")(lambda args, kwargs: None)
 
 
+@shape("bincount")
+def counts(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As many as are asked for at least, as of the tokens of each expert; without that number it depends on values."""
+    given = dict(zip(("input", "weights", "minlength"), args, strict=False)) | kwargs
+    weights, least = given.get("weights"), given.get("minlength", 0)
+    summed = torch.float32 if weights is not None and weights.dtype == torch.float32 else torch.float64
+    dtype = torch.int64 if weights is None else summed
+    return args[0].new_empty(least, dtype=dtype) if least else NotImplemented
+
+
 @shape("_grouped_mm")
 def grouped_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """PyTorch looks at shapes of bf16 alone, though it multiplies other formats too."""

@@ -169,7 +169,9 @@ _PICKED = {"masked_select": 1, "nonzero": 1, "nonzero_static": 1, "bincount": 1,
 def selected(call: Call) -> Priced:
     """Read everything, write what is chosen."""
     each = _PICKED[call.name.removeprefix("_").split("dd_")[0]]
-    return call.for_each("gather", call.reads[0].elements, each)
+    op = call.for_each("gather", call.reads[0].elements, each)
+    least = call.get("minlength") if call.name == "bincount" else 0
+    return replace(op, note=f"bincount(minlength={least}) meets no value above {least - 1}") if least else op
 
 
 _WHOLE = ("sort", "argsort", "msort", "unique_dim", "_unique2", "_unique", "unique_consecutive")
