@@ -461,10 +461,14 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
     assert chip({**figures, "buffer": {"bandwidth": 9e12}, "power": 400}).figure("buffer").value == 9e12
     fast = chip({"inherits": "h100", "name": "Fast", "hbm": 4e12})
     assert (fast.figure("hbm").value, fast.figure("bf16").value) == (4e12, chip("h100").figure("bf16").value)
+    more = chip({"inherits": "h100", "tdp": "+100 W", "hbm": {"bandwidth": "+100 GB/s"}, "nvlink.latency": "1.2 us"})
+    assert (more.figure("tdp").value, more.figure("hbm").value - chip("h100").figure("hbm").value) == (800, 1e11)
+    assert not more.warnings  # a latency of twice the catalog's is no duplex figure
     for wrong, said in (
         ({}, "has neither a peak nor a bandwidth"),
         ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
         ({"inherits": "nope"}, "names 'nope', which is not known"),
+        ({"bf16": 3e14, "hbm": "+100 GB/s"}, "'+100 GB/s' starts from another figure"),
         ({"inherit": "h100", "hbm": 4e12}, "chip({…}): unknown key 'inherit'; did you mean 'inherits'? a level of"),
         ({"base": "h100", "hbm": 4e12}, "unknown key 'base'; did you mean 'inherits'?"),
         ({"bf16": 3e14, "hbm": 2e12, "pric": 2}, "unknown key 'pric'; did you mean 'price'?"),

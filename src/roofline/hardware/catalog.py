@@ -672,6 +672,8 @@ def described_machine(
     'nvlink'
     """
     own = {name: value for name, value in described.items() if name in CHIP_KEYS and not _is_short(name, value)}
+    if "inherits" in own and isinstance(own.get("tdp"), str):  # it may start from the one that is inherited
+        del own["tdp"]
     words = {} if {"inherits", "memory"} & own.keys() else MAIN_WORDS
     rest = {name: value for name, value in described.items() if name not in own}
     figures = _nested({name: value for name, value in rest.items() if name not in words})

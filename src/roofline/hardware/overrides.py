@@ -385,7 +385,7 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
     warnings = machine.warnings
     if old is not None and not is_set(old) and new.source == GIVEN:
         odd, whose = "", "the catalog's" if is_chip(machine.key) else "its own"
-        if abs(new.value / (2 * old.value) - 1) <= 0.01:
+        if figure_unit(path) in ("FLOP/s", "B/s") and abs(new.value / (2 * old.value) - 1) <= 0.01:
             odd = f"exactly twice {whose} figure: a sparse (or duplex) figure?"
         elif new.value * 1000 <= old.value:
             odd = f"below a thousandth of {whose} figure: is its unit missing?"

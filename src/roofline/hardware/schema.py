@@ -116,6 +116,8 @@ def figure(raw: Any, unit: str, place: FieldPath, defaults: Mapping[str, str], *
             hint = f"write {{ value = …, source = … }} or just the figure; {quantity.UNITS[unit][1]!r}"
             place.fail("has no value", hint)
         raw, extra = raw["value"], raw
+    if isinstance(raw, str) and raw.lstrip().startswith("+"):
+        place.fail(f"{raw!r} starts from another figure", "a file has the figure itself; what is set may start from it")
     try:
         value = quantity.parse(raw, unit)
     except QuantityError as error:
