@@ -408,6 +408,9 @@ def test_served_runs_as_people_have_them_are_read(tmp_path: Path) -> None:
         "max_concurrency is no number above 0": 1,
         "served step over 50 times its bound: another unit": 1,
     }
+    asked = "gpu,model,max_concurrency,random_input_len,random_output_len,p99_itl_ms,mean_itl_ms\n"
+    path.write_text(asked + "\n".join(f"{row.rpartition(',')[0]},99,{row.rpartition(',')[2]}" for row in rows) + "\n")
+    assert calibrate_served(path, "llama-3.1-70b", **LAYOUT).fitted[0].after == found.fitted[0].after
     path.write_text("gpu,batch,prompt,output,tpot_ms\nA100,1,1024,1024,9\n")
     with pytest.raises(InputError, match="line 2: measured on another chip, a100; rows of h100"):
         calibrate_served(path, "llama-3.1-70b", **LAYOUT)

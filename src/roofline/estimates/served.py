@@ -516,12 +516,15 @@ def _whole_answers(
 #: Names of a column.
 NAMES = {
     "batch": ("batch", "concurrency", "max_concurrency"),
-    "prompt": ("prompt", "isl", "input_len", "input_length"),
-    "output": ("output", "osl", "output_len", "output_length"),
+    "prompt": ("prompt", "isl", "input_len", "input_length", "random_input_len"),
+    "output": ("output", "osl", "output_len", "output_length", "random_output_len"),
     "context": ("context", "context_length", "context_len", "kv_len", "seq_len"),
 }
 #: Sizes of a served run and of a step by itself, and words of their times: a step's may be a unit alone.
-FORMS = {"tpot_ms": (("batch", "prompt", "output"), ("tpot",)), "ms": (("batch", "context"), ("", "step", "tpot"))}
+FORMS = {
+    "tpot_ms": (("batch", "prompt", "output"), ("tpot", "itl")),
+    "ms": (("batch", "context"), ("", "step", "tpot")),
+}
 #: What the fit takes of each.
 HOLDS = {
     "tpot_ms": "the time between tokens of a run holds prefills of other requests, batch/output of them a step",
