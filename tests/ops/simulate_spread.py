@@ -94,6 +94,9 @@ def _broadcast_steps(n: int, kind: str) -> list[list[Part]]:
             steps.append([(i, i + have, ZERO, ONE) for i in range(have) if i + have < n])
             have *= 2
         return steps
+    if kind == "shortest":
+        ways = [(range(n // 2), 1), (range((n - 1) // 2), -1)]
+        return [[(i * way % n, (i + 1) * way % n, ZERO, ONE) for far, way in ways if i in far] for i in range(n // 2)]
     if kind == "ring" and n > 2:
         return [[(i, i + 1, ZERO, HALF), (-i % n, -(i + 1) % n, HALF, ONE)] for i in range(n - 1)]
     return [[(i, i + 1, ZERO, ONE)] for i in range(n - 1)]

@@ -144,7 +144,9 @@ def direct(network: Network, kind: str) -> Simulated:
     by = network.by({"switch": "direct"})
     if kind == "AllReduce":
         return Simulated([one_shot(by)])
-    return Simulated([broadcast(by, backwards=kind == "Reduce")]) if kind in SPREADING else NATURAL(network, kind)
+    if kind in SPREADING:
+        return Simulated([broadcast(by.by({"ring": "shortest"}), backwards=kind == "Reduce")])
+    return NATURAL(network, kind)
 
 
 def trees(network: Network, kind: str) -> Simulated:

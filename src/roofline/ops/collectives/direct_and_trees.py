@@ -11,7 +11,8 @@ way into a switch, or over one of the n − 1 links of a mesh::
     Send                        V to the farthest chip, by all axes of a torus at once
     Broadcast                   V·(n − 1) out of the first chip                                  1 hop
 
-On a torus the whole partial sums pass from neighbour to neighbour: V·(N − 1)/Σd over each link.
+On a torus the whole partial sums pass from neighbour to neighbour: V·(N − 1)/Σd over each link. A Broadcast's message
+goes the shortest way: V over each link, ⌊n/2⌋ hops an axis.
 
 Trees, and switches that reduce, with V bytes over n chips on a switch::
 
@@ -62,9 +63,9 @@ from roofline.work import Work
 
 
 def _unfit(call: CollectiveCall) -> str:
-    if call.kind in ("ReduceScatter", "AllToAll", "Broadcast"):
+    if call.kind in ("ReduceScatter", "AllToAll"):
         return refuse_torus(call) or ("" if call.kind == "AllToAll" else require_one_tier(call))
-    return require_one_tier(call) if call.kind in GATHERING else ""
+    return require_one_tier(call) if call.kind in (*GATHERING, "Broadcast") else ""
 
 
 @register("direct", (*GATHERING, "AllToAll", "Permute", "Send", "Broadcast"), "every chip to every other", _unfit)
@@ -133,11 +134,13 @@ def _sent(call: CollectiveCall) -> Work:
 
 
 def _broadcast(call: CollectiveCall) -> Work:
+    """Send all of the message to each chip: on a torus from neighbour to neighbour, the shortest way."""
     work = Work()
-    for group in call.groups:
-        (segment,) = group.segments
-        wire = exact_div(call.nbytes * (segment.size - 1), rings.usable_links(segment))
-        work += Work.wire(segment.place, wire) + Work.hops(segment.place, more_than_one(segment.size))
+    for segment in (segment for group in call.groups for segment in group.segments):
+        wire = call.nbytes * more_than_one(segment.size)
+        if segment.topology != "torus":
+            wire = exact_div(call.nbytes * (segment.size - 1), rings.usable_links(segment))
+        work += Work.wire(segment.place, wire) + Work.hops(segment.place, rings.pass_hops(segment))
     return work
 
 
