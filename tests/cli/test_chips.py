@@ -176,6 +176,8 @@ def test_the_list_in_python_has_the_methods_of_answers(tmp_path):
     ("asked", "says"),
     [
         ("memory>=8TB", "no chip has memory>=8TB; another limit, or fewer conditions"),
+        ("memory>=80", "80 has no unit, and is 80 B; as in 80 GB"),
+        ("bf16>1.5", "1.5 has no unit, and is 1.5 FLOP/s; as in 1.5 TFLOP/s"),
         ("name>3", "'name' is no figure; figures are: peak, bandwidth"),
         ("fp9", "no chip holds 'fp9'; makers are"),
     ],

@@ -523,6 +523,8 @@ _UNITS = {
     "peak": "FLOP/s", "bandwidth": "B/s", "capacity": "B", "ridge": "FLOP/B", "power": "W", "price": "USD/h",
 }  # fmt: skip
 _SHOWN_IN_ORDER = ("power", "price")
+#: No chip has so few bytes, bytes a second or FLOP/s.
+LEAST_RATE = 1e5
 
 
 @takes()
@@ -674,12 +676,21 @@ def _limited(
         own = {machine: figure.value for machine in machines if (figure := _own_figure(machine, name)) is not None}
         if own:
             unit = named_figure_unit(next(iter(own)), name)
-            return name, parse(limit, unit), [(machine, own.get(machine)) for machine in machines]
+            return name, _limit(limit, unit), [(machine, own.get(machine)) for machine in machines]
         meant = order_meant(name)
     if meant not in _UNITS:
         raise InputError(f"{name!r} is no figure", hint=suggest(name, _UNITS, what="figures"))
     found = [(machine, row_figures(machine, "bf16", meant)[meant]) for machine in machines]
-    return meant, parse(limit, _UNITS[meant]), found
+    return meant, _limit(limit, _UNITS[meant]), found
+
+
+def _limit(text: str, unit: str) -> float:
+    """A limit in a unit; 80 of bytes is one whose unit is missing."""
+    limit = parse(text, unit)
+    if unit in ("B", "B/s", "FLOP/s") and limit < LEAST_RATE:
+        hint = f"as in {format_quantity(limit * (1e9 if unit == 'B' else 1e12), unit)}"
+        raise InputError(f"{text} has no unit, and is {format_quantity(limit, unit)}", hint=hint)
+    return limit
 
 
 def _own_figure(machine: Machine, name: str) -> Figure | None:
