@@ -464,6 +464,8 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
     more = chip({"inherits": "h100", "tdp": "+100 W", "hbm": {"bandwidth": "+100 GB/s"}, "nvlink.latency": "1.2 us"})
     assert (more.figure("tdp").value, more.figure("hbm").value - chip("h100").figure("hbm").value) == (800, 1e11)
     assert not more.warnings  # a latency of twice the catalog's is no duplex figure
+    said = [str(line) for line in chip({"bf16": 312, "hbm": 2e12}).warnings]
+    assert said == ["matrix.bf16 is 312 FLOP/s: is its unit missing?"]
     for wrong, said in (
         ({}, "has neither a peak nor a bandwidth"),
         ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),

@@ -694,7 +694,8 @@ def described_machine(
             own["memory"] = [{"level": name, **_table_of(each)} for name, each in tables.items()]
     key = normalise(str(own.get("name", ""))) or "chip"
     layer = CatalogLayer({key: own}, FieldPath(DESCRIBED, "", {}), "", {})
-    return _build(key, layer, [*layers, layer], ()), figures
+    machine = _build(key, layer, [*layers, layer], ())
+    return replace(machine, warnings=(*machine.warnings, *assume("doubt", tuple(_too_small(machine))))), figures
 
 
 def _with_main(figures: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
