@@ -83,8 +83,8 @@ class _Lazy(click.Group):
             raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
+            from roofline.cli.command import WORDS
             from roofline.cli.option_values import check_once
-            from roofline.cli.output import WORDS
 
             check_once(command, rest)
             ctx.meta[WORDS] = [command.name, *rest]

@@ -36,6 +36,8 @@ def _as_written(word: str) -> str:
     return word if len(word) == 1 else word.lower().replace("_", "-")
 
 
+#: Where the context of a command holds the words it was given.
+WORDS = "roofline.words"
 #: What all commands do with help, and with words in another case.
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "token_normalize_func": _as_written}
 

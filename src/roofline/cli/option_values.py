@@ -18,7 +18,7 @@ import click
 
 from roofline.answers import WAYS, prices_in, values_listed
 from roofline.bounds.conventions import NAMES, settings
-from roofline.cli.command import not_default
+from roofline.cli.command import WORDS, not_default
 from roofline.counts import SIZE, count, is_group, parse_size
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
@@ -395,8 +395,6 @@ def one_expression(expressions: Sequence[str]) -> str | None:
 
 def words_given() -> list[str]:
     """The words of the command line that is run: none outside of one."""
-    from roofline.cli.output import WORDS
-
     context = click.get_current_context(silent=True)
     return [] if context is None else context.meta.get(WORDS, [])
 

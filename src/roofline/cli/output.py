@@ -34,7 +34,7 @@ from typing import Any
 
 import click
 
-from roofline.cli.command import Command, Option, word_of
+from roofline.cli.command import WORDS, Command, Option, word_of
 from roofline.cli.option_table import LOOK, keep_look, option
 from roofline.errors import InputError
 from roofline.files import check_place
@@ -398,8 +398,8 @@ def _speed(unit: str) -> Any:
     return Speed(table_column=Column(no_wrap=True))
 
 
-#: Where the context of a command holds the file, and the words it was given.
-KEY, WORDS = "roofline.report", "roofline.words"
+#: Where the context of a command holds the file.
+KEY = "roofline.report"
 
 _HELP = "Write a page with sliders (.html), the answer (.json, .txt), its table (.csv)"
 

@@ -27,7 +27,7 @@ from roofline.programs.pytorch.registry import FUNCTIONS, REDUCTIONS, Call, Tens
 from roofline.programs.pytorch.rules.contractions import ONE_TRIANGLE
 from roofline.programs.pytorch.rules.moving import OF_ELEMENTS, is_replacing, known_mask, known_places, named_elements
 from roofline.programs.pytorch.rules.sequences import broadcast, let_through
-from roofline.programs.pytorch.rules.vector import BATCH_NORMS, is_training
+from roofline.programs.pytorch.rules.vector import BATCH_NORMS
 from roofline.programs.pytorch.rules.windows import CONVOLUTIONS, POOLS, convolution_places, pool_places
 from roofline.programs.regions import NOTHING, WHOLE, Region
 from roofline.programs.tensor_parts import MOST_PLACES, Stretches, places_together
@@ -607,7 +607,7 @@ def _product(each: Asked) -> Iterator[Region]:
 
 
 def _batch_normed(each: Asked) -> Iterator[Region]:
-    axes = [d for d in range(len(each.ins[0])) if d != 1] if is_training(each.facts) else []
+    axes = [d for d in range(len(each.ins[0])) if d != 1] if each.facts.is_training else []
     return needs.normed_by_channel(each, axes)
 
 

@@ -21,7 +21,6 @@ from roofline.ops.convolution import Window
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.registry import Call, TensorOperand, operands_in
 from roofline.programs.pytorch.rules.sequences import broadcast, recurrence_of
-from roofline.programs.pytorch.rules.vector import is_training
 from roofline.sizes import ceil_div
 from roofline.work import Tensor
 
@@ -480,7 +479,7 @@ def _normed_in_rows(call: Call) -> Sequence[Result]:
 def _normed_in_channels(call: Call) -> Sequence[Result]:
     """What is kept for the gradient, and, while training, the stored statistics that are updated."""
     (x,) = call.operands(0)
-    return [_like(x), *[((x.shape[1],), "fp32")] * 2, *_all_like(_given(call, 3, 4) if is_training(call) else [])]
+    return [_like(x), *[((x.shape[1],), "fp32")] * 2, *_all_like(_given(call, 3, 4) if call.is_training else [])]
 
 
 @_results("native_layer_norm_backward", "_fused_rms_norm_backward", "native_group_norm_backward",

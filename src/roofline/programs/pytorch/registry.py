@@ -115,6 +115,11 @@ class Call(PricedCall):
             raise InputError(f"the value of {name} of {self.full_name} is not told")
         return default if value is UNTOLD else value
 
+    @property
+    def is_training(self) -> bool:
+        """Whether a batch norm works out the statistics of its batch."""
+        return bool(self.stated("training", self.stated("train", self.name == "_batch_norm_with_update")))
+
     def operand(self, name: str) -> TensorOperand | None:
         """A tensor argument by its name in the schema, None where none is given."""
         found = self.get(name)

@@ -314,16 +314,11 @@ BATCH_NORMS = (
 )  # fmt: skip
 
 
-def is_training(call: Call) -> bool:
-    """Whether a batch norm works out the statistics of its batch."""
-    return bool(call.stated("training", call.stated("train", call.name == "_batch_norm_with_update")))
-
-
 @rule(*BATCH_NORMS)
 def batch_norm(call: Call) -> Priced:
     """Normalise over the batch: with statistics of the batch as a layer norm, with stored ones 2 an element."""
     (x,) = call.operands(0)
-    function = "layer_norm" if is_training(call) else "batch_norm"
+    function = "layer_norm" if call.is_training else "batch_norm"
     return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
