@@ -234,6 +234,13 @@ def test_sizes_that_cannot_be_asked_are_passed_over(
     assert times[0] <= time < times[1]
 
 
+def test_where_no_size_takes_the_time_the_least_that_can_be_asked_says_what_is_left() -> None:
+    line = "attention(bf16[4, 128, N, 64], bf16[4, 128, 6, 64], bf16[4, 128, 6, 64])"
+    found = solve(line, "N", time=1e-9, on="l40s")
+    assert (found.value, found.least) == (None, bound(line, on="l40s", N=6).lower)
+    assert found.verdict.startswith("no N takes 1 ns: the least N takes ")
+
+
 def test_a_size_that_the_time_does_not_grow_with_has_no_largest() -> None:
     found = solve("embedding(bf16[V, D], int32[B])", "V", on="h100", time="1us", D=100, B=50)
     assert (found.value, found.pick) == (None, None)

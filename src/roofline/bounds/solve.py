@@ -1034,8 +1034,11 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
     number is the least that can be asked: a window does not fit less.
     """
 
+    def least(step: int) -> int:
+        return next((n for n in range(1, MOST_TRIED) if unknown.floor(n * step) < math.inf), 0)
+
     def largest(step: int) -> int:
-        first = next((n for n in range(1, MOST_TRIED) if unknown.floor(n * step) < math.inf), 0)
+        first = least(step)
         if not first or unknown.floor(first * step) > time:
             return 0
         if unknown.floor((first + 1) * step) == math.inf:  # as heads of queries are multiples of those of keys
@@ -1049,8 +1052,8 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
 
     pick = max(map(largest, {unknown.multiple, max(ways, unknown.multiple)}))
     if pick == 0:
-        least = unknown.at(unknown.multiple)
-        return TimeSolution(**said, value=None, least=None if least is None else float(least.lower))
+        shortest = unknown.at(least(unknown.multiple) * unknown.multiple)
+        return TimeSolution(**said, value=None, least=None if shortest is None else float(shortest.lower))
     found = unknown.at(pick)
     if 2 * pick > FARTHEST and (most := unknown.floor(2 * pick)) <= time:
         return TimeSolution(**said, value=None, bound_by=_binding(found), least=most)
