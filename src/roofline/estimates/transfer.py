@@ -64,9 +64,9 @@ LARGE_CORE, STACKED = 1_500.0, "hbm"
 #: Hopper's, which multiply shared memory (H100: 700 W, 989 TFLOP/s). Ampere's without stacked memory, of an 8 nm
 #: process, take more: what best products on RTX A6000 and A4000 ask for (:data:`BEYOND_BOOST` has their source).
 #: Blackwell's stacked chips were not measured.
-_REGISTERS, _SHARED, _LARGER = 1.19e-12, 7.07e-13, 1.9e-12
+_REGISTERS, _SHARED, _EIGHT_NM = 1.19e-12, 7.07e-13, 1.9e-12
 ENERGY = {
-    ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _LARGER, ("nvidia-ada", "dram"): _REGISTERS,
+    ("nvidia-ampere", "hbm"): _REGISTERS, ("nvidia-ampere", "dram"): _EIGHT_NM, ("nvidia-ada", "dram"): _REGISTERS,
     ("nvidia-blackwell", "dram"): _REGISTERS, ("nvidia-hopper", "hbm"): _SHARED,
 }  # fmt: skip
 #: Generations of cores by the names that libraries' code has for them, by family and whether they are the larger ones.
