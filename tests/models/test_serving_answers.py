@@ -280,8 +280,14 @@ def test_servers_that_do_not_fit_have_no_rates() -> None:
     assert not any(said in str(full) for said in ("tokens/s", "first token", "prefill servers", "keeps pace"))
     for chip, enough, tensor in (("h200", "h200:8", 8), ("v5e", "v5e:8x8", 64)):  # what is said to fit does
         (said,) = disaggregate("deepseek-v3", prefill={"on": chip}, decode=decode, **asked).misfits
-        assert said.endswith(f" · would fit: prefill_on='{enough}'")
+        assert said.endswith(f" · would fit: prefill_on='{enough}' prefill_tensor={tensor}")
         assert not disaggregate("deepseek-v3", prefill={"on": enough, "tensor": tensor}, decode=decode, **asked).misfits
+    (said,) = disaggregate("deepseek-v3", prefill={"on": "h200:8"}, decode=decode, **asked).misfits
+    assert said.endswith(" · would fit: prefill_on='h200:8' prefill_tensor=8")
+    long: dict[str, Any] = {"prompt": 128_000, "output": 3, "prefill_batch": 8}  # which copies of it would hold
+    sixteen: dict[str, Any] = {"on": "h100:16", "tensor": 16}
+    (said,) = disaggregate("llama-3-70b", prefill=sixteen, decode=sixteen, **long).misfits
+    assert said == "DOES NOT FIT: prefill needs 101 GB, hbm has 84.9 GB"
     with pytest.raises(
         InputError, match="needs prompt= and output=; tokens of a prompt and of an answer, as in prompt="
     ):

@@ -24,7 +24,7 @@ from typing import Any
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import target
 from roofline.bounds.cost import check_amounts
-from roofline.errors import HardwareError, InputError
+from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_chips
@@ -302,14 +302,13 @@ def disaggregate(
     check_steps(output, "an output", "tokens")
     if output < 2:
         raise InputError("an answer of one token takes no decode step", hint="ask for an output of 2 tokens or more")
-    server = serve(described, phase="prefill", prompt=prompt, batch=prefill_batch, **{**options, **prefill})
+    sizes = {"prompt": prompt, "batch": prefill_batch}
+    server = serve(described, phase="prefill", **sizes, **{**options, **prefill})
     first = server.prefill
     steps, later = decode_times(described, prompt, output, form, batch=batch, **{**options, **decode})
     sender = target(first.machine)
     last = step_bound(described, "decode", batch=batch, context=prompt + output - 2, **{**options, **decode})
-    near = server.nearest()
-    larger = with_chips(first.machine, near.split) if near is not None and near.split else None
-    enough = f" · would fit: {spelled('prefill_on', larger.target)}" if larger is not None else ""
+    enough = _enough(server, {**sizes, **options, **prefill})
     misfits = (
         f"DOES NOT FIT: {name} {each.needs_in_words()}{instead}"
         for name, each, instead in (("prefill", first.footprint, enough), ("decode", last.footprint, ""))
@@ -342,6 +341,22 @@ def disaggregate(
         misfits=tuple(misfits),
         server=server,
     )
+
+
+def _enough(server: Serving, asked: Mapping[str, Any]) -> str:
+    """What holds a prefill server that does not fit: chips that split each layer, asked anew; empty where none do."""
+    near = server.nearest()
+    ways = None if near is None else near.split
+    larger = None if ways is None else with_chips(server.prefill.machine, ways)
+    if larger is None:
+        return ""
+    split = {"on": larger.target, "tensor": ways, **({"expert": ways} if asked.get("expert", 1) > 1 else {})}
+    try:
+        fits = serve(server.model, phase="prefill", **{**asked, **split}).memory.fits
+    except RooflineError:
+        return ""
+    words = f"{spelled('prefill_on', larger.target)} {spelled('prefill_tensor', ways)}"
+    return f" · would fit: {words}" if fits else ""
 
 
 def link_bandwidth(machine: Machine) -> float | None:
