@@ -117,6 +117,7 @@ MESSAGES = [
     (["llm"], "as in: roofline llm llama-3-8b --on h100, and roofline model lists them"),
     (["bound", MATMUL, "h100"], "the machine is an option: --on h100"),
     (["comm", "allreduce", "h100:8"], "the machine is an option: --on h100:8"),
+    (["comm", "allreduce", "1GB", "h100:8"], "the machine is an option: --on h100:8"),
     (["llm", "llama-2-7b", "dgx-h100"], "unexpected extra argument (dgx-h100); the machine is an option: --on dgx-h"),
     (["llm", "llama-2-7b", "--on", "h100", "a100"], "(a100); several machines are one word: --on h100,a100"),
     (["bound", MATMUL, "—on", "h100"], "an option begins with two dashes: --on h100"),

@@ -25,6 +25,8 @@ from roofline.cli.option_values import (
 )
 from roofline.cli.output import show, show_answer, show_json
 from roofline.errors import InputError
+from roofline.hardware.targets import is_machine
+from roofline.quantity import kind_of
 from roofline.sections import Column, Row, Section, Table, Words
 
 
@@ -110,11 +112,11 @@ def comm_command(
 
     expressions, sizes = split_words(words)
     joined = " ".join(expressions)
-    named = NAMED.fullmatch(joined)
+    named = None if any(map(is_machine, expressions)) else NAMED.fullmatch(joined)
     if named and bytes is None and is_list(named[2]):
         joined, bytes = named[1], named[2]
-    one_word = ",".join(word for word in expressions if not word[:1].isdigit())
-    if not named and not unit_apart(words_given()) and NAMED.fullmatch(one_word):
+    one_word = ",".join(word for word in expressions if not word[:1].isdigit() and kind_of(f"1{word}") is None)
+    if not named and "," in one_word and not unit_apart(words_given()) and NAMED.fullmatch(one_word):
         raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:
