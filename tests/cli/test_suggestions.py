@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -40,9 +41,10 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
 
 @pytest.mark.parametrize("line", ASKED)
 def test_what_is_told_to_type_works(
-    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.chdir(tmp_path)  # where what is told to write does so
     words = shlex.split(line)
     code, said = _run(words, capsys)
     said = said.replace("=…", "=1")  # a place that the reader fills
