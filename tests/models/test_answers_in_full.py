@@ -229,9 +229,27 @@ def test_the_best_mix_is_the_best_of_fresh_answers() -> None:
 
 
 def test_what_is_not_worked_out_over_stages_is_said() -> None:
-    text = drawn(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000), 120)
+    text = drawn(serve("llama-3-70b", on="a100:2", pipeline=2, batch=64, context=8000, balance="time"), 120)
     assert "where it becomes compute-bound or network-bound is not worked out over stages" in text
-    assert "the nearest that fits is not worked out over stages" in text
+    assert "the nearest that fits is not worked out over stages that are cut by their times" in text
+
+
+@pytest.mark.parametrize("more", [{}, {"prompt": 500}, {"micro_batches": 8}])
+def test_what_would_fit_over_stages_does_and_one_more_does_not(more: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"on": "h100:4", "tensor": 2, "pipeline": 2, "context": 30000, **more}
+    near = serve("llama-3-70b", **asked, batch=200).nearest()
+    assert near is not None
+    assert near.batch
+    assert serve("llama-3-70b", **asked, batch=near.batch).fits
+    assert not serve("llama-3-70b", **asked, batch=near.batch + 1).fits
+    shared = serve("llama-3-70b", **asked, batch=near.batch + 4).nearest()
+    assert shared is not None
+    for layout in shared.layouts:
+        assert serve(
+            "llama-3-70b", on="h100:4", batch=near.batch + 4, context=30000, prompt=more.get("prompt"), **layout
+        ).fits
+    for part, name in shared.formats:
+        assert serve("llama-3-70b", **asked, batch=near.batch + 4, **{part: name}).fits
 
 
 @pytest.mark.parametrize(

@@ -656,7 +656,7 @@ class Serving(Comparable):
     @once
     def _nearest(self) -> NearestFit | None:
         needed = self.memory
-        if needed.fits is not False or not self.model.causal or self.ways.pipeline > 1:
+        if needed.fits is not False or not self.model.causal or self.is_cut_by_times:
             return None
         prompt, read = None, 0
         if self.prefill is not None:
@@ -665,6 +665,11 @@ class Serving(Comparable):
             read = _read(self.prefill.sizes)
         sizes = {"batch": whole(self.batch), "context": read if self.decode is None else self.decode.sizes["context"]}
         return nearest(self.model, self._phase.machine, ways=self.ways, prompt=prompt, **sizes, **self.formats)
+
+    @property
+    def is_cut_by_times(self) -> bool:
+        """Whether stages are cut by what their layers take, which another batch or format changes."""
+        return bool(self.ways.pipeline > 1 and self.ways.balance == "time")
 
     def fitting(self) -> str | None:
         """What would fit where this does not, in one sentence."""
@@ -863,8 +868,8 @@ def _memory_in_words(found: Serving, near: NearestFit | None) -> Iterator[Sectio
     else:
         over = format_amount(needed.total - needed.capacity, "B")
         yield Sentences([f"{line}; does not fit: {over} more than {needed.level} holds"])
-        if found.ways.pipeline > 1:
-            say = "the nearest that fits is not worked out over stages: fewer sequences, more chips, another format"
+        if found.is_cut_by_times:
+            say = "the nearest that fits is not worked out over stages that are cut by their times"
             yield Sentences([say], indent=4)
         elif near is not None:
             yield Sentences([f"instead: {_choices(near)}"], indent=4)

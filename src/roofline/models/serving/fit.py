@@ -50,7 +50,6 @@ from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode
 from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism, pool
-from roofline.models.parallelism.splitting import local_model
 from roofline.models.serving import layouts
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.layouts import Demand, PlacedModel
@@ -209,12 +208,13 @@ def nearest(
     ways = ways or Parallelism.on(machine)
     model = with_index_formats(model, machine)
     demand, capacity = Demand(batch, context + 1, options, prompt), layouts.memory_capacity(machine)
-    local = local_model(model, machine, ways)[0]
+    parts = layouts.stages_in_turns(model, machine, ways, batch)
+    local = parts[0]
 
     def fits(**changed: Any) -> bool:
-        return demand.fits(local, capacity, **changed)
+        return all(demand.fits(part, capacity, **changed) for part in parts)
 
-    most = demand.most_sequences(local, capacity)
+    most = min(demand.most_sequences(part, capacity) for part in parts)
     longest = None if most else layouts.largest(lambda tokens: fits(tokens=tokens + 1))
     formats, together = _fitting_formats(fits, local, options)
     kept = {"sequence": ways.sequence, "shared": ways.shared}
@@ -225,7 +225,7 @@ def nearest(
     if here is not None and ways.chips > 1:
         is_least = least is not None and least.machine.shape == here.shape
         own = least if is_least else layouts.most_room(model, here, demand, experts=ways.expert > 1, kept=kept)
-    needed = float(demand.footprint(local).total)
+    needed = max(float(demand.footprint(part).total) for part in parts)
     whole = needed if local is model else float(demand.footprint(model).total)
     by_memory = -int(-whole // layouts.memory_capacity(alone))
     # the fewest chips with equal parts may be more
@@ -236,7 +236,7 @@ def nearest(
         most or None, longest or None, formats, by_memory, None if least is None else least.chips,
         _larger_chip(machine, needed / machine.pooled), ways.chips * machine.pooled,
         () if own is None else (own.layout,), together, split_as,
-        unequal, _host_layers(machine, local, demand), len(local.layers),
+        unequal, _host_layers(machine, local, demand) if len(parts) == 1 else None, len(local.layers),
     )  # fmt: skip
 
 

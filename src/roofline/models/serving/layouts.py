@@ -189,6 +189,17 @@ def lay_out(model: Model, machine: Machine, ways: Parallelism, demand: Demand) -
     return PlacedModel(machine, ways, local, demand, memory_capacity(machine))
 
 
+def stages_in_turns(model: Model, machine: Machine, ways: Parallelism, batch: int) -> tuple[Model, ...]:
+    """One chip's part of each stage of so many sequences, which stages take in turns; of one where there are none."""
+    parts = local_stages(model, machine, ways)[0]
+    if len(parts) == 1:
+        return parts
+    share = parts[0].share
+    wanted = ways.pipeline if ways.micro_batches is None else ways.micro_batches
+    turns = min(wanted, share.local(share.group(batch)))
+    return tuple(replace(part, share=part.share._replace(turns=turns)) for part in parts)
+
+
 def most_room(
     model: Model, machine: Machine, demand: Demand, *, experts: bool = False, kept: Mapping[str, Any] | None = None
 ) -> PlacedModel | None:
