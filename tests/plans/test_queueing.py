@@ -11,6 +11,7 @@ from roofline.errors import InputError
 from roofline.plans.load import busy_period_points
 from roofline.plans.queueing import (
     BirthDeathChain,
+    FilledSteps,
     Mixture,
     SingleServerQueue,
     TimeDistribution,
@@ -20,6 +21,26 @@ from roofline.plans.queueing import (
 
 def mean_in_flight(chain: BirthDeathChain) -> float:
     return float(chain.in_flight @ np.arange(chain.capacity + 1))
+
+
+def test_a_percentile_of_shared_steps_is_over_all_of_a_group() -> None:
+    # alone, the place of one of a group is geometric too: one in twenty is the sixth or later, two steps of 1.5 behind
+    times = np.array([0.0, 1.0, 1.5])
+    assert FilledSteps(1e-6, times, 2.5).solved(0.95)[1] == 4.5
+    # counted group by group
+    random, rate, burst = np.random.default_rng(1), 0.3, 2.5
+    sizes = random.geometric(1 / burst, 20_000)
+    arrivals = np.repeat(np.cumsum(random.exponential(burst / rate, len(sizes))), sizes)
+    stayed, now, done = np.empty(len(arrivals)), 0.0, 0
+    while done < len(arrivals):
+        now = max(now, arrivals[done])
+        taken = min(2, int(np.searchsorted(arrivals, now, "right")) - done)
+        now += times[taken]
+        stayed[done : done + taken] = now - arrivals[done : done + taken]
+        done += taken
+    mean, percentile = FilledSteps(rate, times, burst).solved(0.95)
+    assert mean == pytest.approx(stayed.mean(), rel=0.03)
+    assert percentile == pytest.approx(np.quantile(stayed, 0.95), rel=0.06)
 
 
 def test_one_server_is_m_m_1() -> None:

@@ -454,30 +454,40 @@ class FilledSteps(NamedTuple):
         idle = chain[:, 0].copy()
         chain[:, -1] += 1 - chain.sum(axis=1)
         begin = (1 - 1 / self.burst) ** (n - 1) / self.burst
-        chain = chain[:, 1:] + idle[:, None] * begin / begin.sum()
+        begin /= begin.sum()
+        chain = chain[:, 1:] + idle[:, None] * begin
         # the balance of flows, one of which is replaced by the sum of all states
         balance = chain.T - np.eye(len(n))
         balance[-1] = 1.0
         state = np.maximum(np.linalg.solve(balance, np.eye(len(n))[-1]), 0.0)
         cycle = float(state @ time + state @ idle * self.burst / rate)
         mean = float(state @ (n * time + rate * time**2 / 2)) / (rate * cycle)
-        return mean, self._percentile(share, state, came, idle, left)
+        return mean, self._percentile(share, state, came, float(state @ idle) * begin, left)
 
-    def _percentile(self, share: float, state: Any, came: Any, idle: Any, left: Any, parts: int = 12) -> float:
-        """The time within which a ``share`` stay: by state, by who comes in the step, when, and behind how many."""
+    def _percentile(self, share: float, state: Any, came: Any, begin: Any, left: Any, parts: int = 12) -> float:
+        """The time within which a ``share`` stay: by state, by who comes in the step, when, and behind how many.
+
+        Of those that come while nothing is at work, in groups whose sizes ``begin`` weighs, by their places in these.
+        """
         most = len(self.times) - 1
         row, passed, number, off = np.ix_(
             np.arange(len(state)), (np.arange(parts) + 0.5) / parts, np.arange(SHARES), THIRDS
         )
         time, behind = self.times[np.minimum(row + 1, most)], left[row]
-        others = np.array([equal_shares(each, SHARES) for each in came])[row, number]
+        # one that comes is more likely among many; of Poisson arrivals the others are as many as come anyway
+        beside = came[:, 1:] * np.arange(1, came.shape[1])
+        others = np.array([equal_shares(each, SHARES) for each in beside])[row, number]
         earlier = np.clip(np.rint(passed * others + off * np.sqrt(others * passed * (1 - passed))), 0, others)
         steps = np.floor((behind + earlier) / most)
         last = np.minimum(behind + 1 + others - steps * most, most).astype(np.int64)
         values = (1 - passed) * time + steps * self.times[-1] + self.times[last]
         weights = np.broadcast_to(state[row] * time * self.rate, values.shape) / (parts * SHARES * len(THIRDS))
-        alone = float(state @ idle) * self.burst
-        return weighted_percentile(np.append(values.ravel(), self.times[1]), np.append(weights.ravel(), alone), share)
+        size, before = np.arange(1, len(begin) + 1)[:, None], np.arange(len(begin))
+        steps = before // most
+        first = steps * self.times[-1] + self.times[np.clip(size - steps * most, 1, most)]
+        alone = np.where(before < size, begin[:, None], 0.0)
+        values, weights = (np.append(*each) for each in ((values, first), (weights, alone)))
+        return weighted_percentile(values, weights, share)
 
 
 def exponential_beyond(chance: float, mean: float, step: float) -> TimeDistribution:
