@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roofline
 from roofline.bounds.sweep import sweep
 from roofline.cli import main
 from roofline.errors import BlockError, InputError
@@ -387,6 +388,11 @@ def test_two_clusters_are_a_mistake_and_so_is_a_file_for_blocks(
     for more, said in cases.items():
         assert main([*words, *more]) == 2
         assert said in capsys.readouterr().err
+    for asked in ("llama-2-7b", "bf16[B, 4096] * bf16[4096, 4096]"):
+        with pytest.raises(InputError, match="estimate=True is not worked out in blocks"):
+            roofline.sweep(
+                asked, on="h100", keep="top=1", estimate=True, **{"batch" if asked[0] == "l" else "B": [1, 2]}
+            )
     pytest.importorskip("distributed")
     monkeypatch.setenv("HOME", str(tmp_path))
     for text, said in {"hello": "is not valid JSON", '{"id": 1}': "holds no address of a scheduler"}.items():

@@ -37,7 +37,7 @@ from roofline.formulas.tables import (
     not_ranked_said,
 )
 from roofline.frozen import dataclass, field, replace
-from roofline.grids.answer import GridRun, reduce_grid
+from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
 from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import hourly_price, told_apart
@@ -380,6 +380,9 @@ def sweep(
     slip = next((name for name in arguments if arguments["on"] is None and meant(name, ("on",))), None)
     if slip is not None:
         raise unknown_argument(slip, ("on",))
+    if arguments.get("estimate") and any(arguments.get(word.name) is not None for word in RUN_WORDS):
+        hint = "leave it out, or sweep in memory"
+        raise InputError(f"{spelled('estimate', True)} is not worked out in blocks", hint=hint)
     raw = ("flops", "bytes", "intensity", "dtype")
     misplaced = InputError("model= names no size: what is swept stands first", hint="a model, or a list of several")
     if expression is None and "model" in arguments and all(arguments.get(name) is None for name in raw):
