@@ -493,7 +493,7 @@ def test_a_limit_at_the_median_is_held_against_the_median_alone() -> None:
     assert found.first_token.percentile < 0.08 < found.first_token.mean
     assert 1.1 * found.end_to_end.percentile < found.end_to_end.mean  # half of all answers are short
     missed = plan("llama-3-70b", **{**asked, "percentile": 95}, ttft="1 s", e2e=found.end_to_end.percentile).nearest
-    assert missed.reason.text.startswith("end to end ")
+    assert missed.reason.text.startswith("end to end p95 ")
 
 
 def test_energy_is_a_ceiling_and_input_and_output_share_the_time() -> None:

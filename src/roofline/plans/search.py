@@ -323,7 +323,8 @@ class Search:
         for name, limit in self.limits:
             if only in ("", name) and found[name] > limit:
                 through = times.prompt_bound_by if name == "first_token" else times.step_bound_by[1]
-                return Reason("limit", self.missed(name, found[name], "without load", through), found[name] / limit)
+                which = f"p{self.asked.limits.percentile:g} " * (name == "end_to_end") + "without load"
+                return Reason("limit", self.missed(name, found[name], which, through), found[name] / limit)
         return None
 
     def outdone(self, replica: Replica) -> bool:
