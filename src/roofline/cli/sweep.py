@@ -142,7 +142,8 @@ def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any
         added = {**added, "estimate": ()}  # beside curves stands what is expected
     idle = next((name for name, columns in added.items() if columns and not {*columns} & {*drawn}), None)
     if idle is not None:
-        hint = "leave it out, or write a table; over two sizes a column has a map of its name, as in --kind upper-map"
+        column = "expected" if idle == "estimate" else "upper"
+        hint = f"leave it out, or write a table; over two sizes a column has a map, as in --kind {column}-map"
         raise InputError(f"--{idle} adds nothing that the picture {shown} draws", hint=hint)
     return picture
 

@@ -762,7 +762,7 @@ class DeploymentPlan(Answer):
                     "costs are indistinguishable where their intervals overlap: the cheapest of that chip and formats "
                     "where steps take as long as each end of their own interval says"
                 )
-                said.append("what figures are worth leaves out those that the constants do not follow")
+                said.append("no worth is told of a figure that expected times do not depend on")
         said += self._of_drafts() + self._of_energy()
         if not self.is_narrowed and any(map(_is_narrow, self.choices)):
             said.append(self._narrows)
