@@ -229,6 +229,16 @@ def gather_schedule(dimensions: Sequence[Dimension], orders: Sequence[tuple[tupl
     return steps
 
 
+def straight_schedule(dimensions: Sequence[Dimension]) -> list[Step]:
+    """Every chip sends its shard to every other at once, over the outermost switch that parts the two."""
+    step: Step = []
+    for source, target in permutations(chips_of(dimensions), 2):
+        parted = next(d for d, a, b in zip(dimensions, source, target, strict=True) if a != b)
+        piece = Piece(source, Fraction(0), Fraction(1))
+        step.append(Message(source, target, links_between(parted, source, target), piece))
+    return [step] if step else []
+
+
 def balanced_orders(dimensions: Sequence[Dimension]) -> list[tuple[tuple[int, ...], Fraction]]:
     """Shares of the orders of the axes at which every link of a torus carries the same.
 

@@ -11,7 +11,16 @@ from itertools import product
 from math import lcm, prod
 
 import numpy as np
-from simulate import Chip, Dimension, Trace, balanced_orders, chips_of, gather_schedule, links_between
+from simulate import (
+    Chip,
+    Dimension,
+    Trace,
+    balanced_orders,
+    chips_of,
+    gather_schedule,
+    links_between,
+    straight_schedule,
+)
 from simulate_moves import Move, elements, run
 from simulate_networks import Network
 
@@ -117,6 +126,17 @@ def broadcast(network: Network, gathering: Network | None = None, *, backwards: 
         steps += _spread(network, tier, chips, sizes)
     for tier in reversed(tiers):
         steps += _gather(gathering, tier, chips, sizes)
+    return _spread_to_all(chips, steps, backwards=backwards)
+
+
+def straight_broadcast(network: Network, *, backwards: bool = False) -> Trace:
+    """From the first chip straight to every other, over all tiers at once; ``backwards``, a Reduce."""
+    sent = [m for step in straight_schedule(network.dimensions) for m in step if not any(m.source)]
+    moves = [Move(m.source, (m.target,), m.links, ZERO, ONE) for m in sent]
+    return _spread_to_all(chips_of(network.dimensions), [moves], backwards=backwards)
+
+
+def _spread_to_all(chips: Sequence[Chip], steps: Sequence[Sequence[Move]], *, backwards: bool) -> Trace:
     count = elements(steps)
     if backwards:
         arrays = _partials(chips, count)
@@ -245,8 +265,10 @@ def one_shot(network: Network) -> Trace:
     """Every chip gets the whole partial sums of all others, and adds them up itself."""
     dimensions = network.dimensions
     chips = chips_of(dimensions)
-    orders = [(order, share) for order, share in balanced_orders(dimensions)]
-    steps = gather_schedule(dimensions, orders)
+    if dimensions[0].kind in ("direct", "mesh"):
+        steps = straight_schedule(dimensions)
+    else:
+        steps = gather_schedule(dimensions, balanced_orders(dimensions))
     place = {chip: i for i, chip in enumerate(chips)}
     moves = [
         [

@@ -256,8 +256,8 @@ def test_an_operation_on_local_shards():
         (
             "h100:16",
             "AllReduce",
-            "direct",
-            "direct does not do AllReduce over X: nvlink and nic are 2 tiers; those that do: ",
+            "double binary tree",
+            "double binary tree does not do AllReduce over X: nvlink and nic are 2 tiers; those that do: ",
         ),
         (
             "a100:8",
@@ -312,7 +312,7 @@ def test_collectives_with_one_chip_at_an_end() -> None:
 @pytest.mark.parametrize("on", ["h100", "a100", "b200"])
 @pytest.mark.parametrize("line", ["bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "AllGather_X(bf16[B_X, D])"])
 def test_arrays_of_chips_within_and_beyond_a_node_are_what_each_number_is(on: str, line: str) -> None:
-    """Within a node a direct exchange takes one hop, which networks of several tiers cannot do."""
+    """A direct exchange takes one hop: over the links of a node within it, over the network beyond."""
     chips = np.array([1, 2, 4, 8, 16, 64])
     for batch in (64, 4096):
         sizes = {"B": batch, "D": 8192, **({"F": 64} if "F" in line else {})}
@@ -354,3 +354,7 @@ def test_units_that_differ_send_what_the_smallest_has_to(chips):
     for kind, share in least.items():
         assert cost(kind, axes, 1e9).work[Key("wire", "X.nic")] == pytest.approx(share * 1e9), kind
         assert cost(kind, many, 1e9).work[Key("wire", "X.nic")] == pytest.approx([0, share * 1e9]), kind
+    others = chips - min(units)
+    for kind, share in {"AllGather": others / chips, "AllReduce": others, "Broadcast": others}.items():
+        for sizes, sent in ((axes, share * 1e9), (many, [0, share * 1e9])):
+            assert cost(kind, sizes, 1e9, algorithm="direct").work[Key("wire", "X.nic")] == pytest.approx(sent), kind

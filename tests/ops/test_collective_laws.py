@@ -75,7 +75,7 @@ def test_an_all_reduce_in_two_passes_is_a_reduce_scatter_and_an_all_gather(netwo
     for name in algorithms("AllReduce", network.axes):
         if name in ("direct", "chain", "spanning trees", "double binary tree", "in-switch"):
             continue
-        part = default_algorithm("AllGather", network.axes) if name == "two-shot" else name
+        part = "direct" if name == "two-shot" else name
         halves = [cost(kind, network.axes, V, algorithm=part).work for kind in ("ReduceScatter", "AllGather")]
         assert same(halves[0] + halves[1], cost("AllReduce", network.axes, V, algorithm=name).work), name
 
@@ -280,6 +280,21 @@ def test_where_one_shot_and_two_shot_cross():
     assert (first.algorithm, second.algorithm) == ("direct", "two-shot")
     bandwidth = machine.links[0].bandwidth.value
     assert second.start == pytest.approx(1.2e-6 * bandwidth / 7)
+
+
+@pytest.mark.parametrize("chips", [16, 20, 24, 56])
+def test_over_nodes_a_small_array_takes_one_hop_of_the_network(chips: int) -> None:
+    """Out of the smallest node V·(N − m) goes in one hop of 2.7 µs, 2·V·(N − m)/N in two, over each GPU's own NIC."""
+    machine = chip(f"h100:{chips}")
+    axes, others = machine.mesh.select("X"), chips - chips // -(-chips // 8)
+    for kind in ("AllGather", "ReduceScatter", "AllReduce", "Broadcast", "Reduce"):
+        small = cost(kind, axes, 8, algorithm=Chooser(None, machine))
+        hops = [small.work[Key("hops", place)] for place in ("X.nvlink", "X.nic")]
+        assert (small.algorithm, hops) == ("direct", [0, 1])
+    first, second, third = regimes("AllReduce", axes, machine)
+    assert [each.algorithm for each in (first, second, third)] == ["direct", "two-shot", "in-switch"]
+    assert second.start == pytest.approx(2 * 2.7e-6 * 50e9 / others)
+    assert third.start == pytest.approx(2 * (0.6e-6 + 2.7e-6) * 50e9 * chips / (2 * others))
 
 
 @pytest.mark.parametrize("parts", [{"X": 8, "Y": 2}, {"X": 2, "Y": 8}, {"X": 2, "Y": 4, "Z": 2}])

@@ -26,6 +26,7 @@ from simulate import (
     gather_schedule,
     links_between,
     reduce_scatter,
+    straight_schedule,
 )
 from simulate_clock import pipelined, step_by_step
 from simulate_moves import all_to_all, busy_line, permute, send
@@ -35,6 +36,7 @@ from simulate_spread import (
     chain_all_reduce,
     double_tree_all_reduce,
     one_shot,
+    straight_broadcast,
     switch_all_reduce,
     switch_broadcast,
 )
@@ -62,12 +64,14 @@ class Simulated(NamedTuple):
 
 Simulation = Callable[[Network, str], Simulated]
 
+#: The passes of a gather schedule by what they do.
+RUNS = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
+
 
 def gathering(network: Network, kind: str) -> Simulated:
     """AllGather, ReduceScatter, or both: outer tiers gather first, parts by the axes of a torus in different orders."""
     kind = LIKE.get(kind, kind)  # what one chip gathers or scatters goes over its own links, as where all do
-    runs = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
-    return Simulated([_gathered(network.tiers, run) for run in runs[kind]])
+    return Simulated([_gathered(network.tiers, run) for run in RUNS[kind]])
 
 
 @cache
@@ -126,8 +130,7 @@ def flat(network: Network, kind: str) -> Simulated:
                 axis = next(i for i, (a, b) in enumerate(zip(source, target, strict=True)) if a != b)
                 piece = Piece(ring[place - shift], Fraction(at, len(rings)), Fraction(at + 1, len(rings)))
                 steps[-1].append(Message(source, target, links_between(dimensions[axis], source, target), piece))
-    runs = {"AllGather": [all_gather], "ReduceScatter": [reduce_scatter], "AllReduce": [reduce_scatter, all_gather]}
-    return Simulated([run(dimensions, steps) for run in runs[LIKE.get(kind, kind)]])
+    return Simulated([run(dimensions, steps) for run in RUNS[LIKE.get(kind, kind)]])
 
 
 def _flat_rings(sizes: Sequence[int]) -> Iterator[list[Chip]]:
@@ -144,9 +147,17 @@ def direct(network: Network, kind: str) -> Simulated:
     by = network.by({"switch": "direct"})
     if kind == "AllReduce":
         return Simulated([one_shot(by)])
+    near, backwards = network.is_torus(0), kind == "Reduce"
     if kind in SPREADING:
-        return Simulated([broadcast(by.by({"ring": "shortest"}), backwards=kind == "Reduce")])
-    return NATURAL(network, kind)
+        network = by.by({"ring": "shortest"})
+        return Simulated([(broadcast if near else straight_broadcast)(network, backwards=backwards)])
+    return (NATURAL if near or kind == "AllToAll" else straight)(network, kind)
+
+
+def straight(network: Network, kind: str) -> Simulated:
+    """Every chip to every other, over all tiers at once, in each of the passes."""
+    dimensions = network.by({"switch": "direct"}).dimensions
+    return Simulated([run(dimensions, straight_schedule(dimensions)) for run in RUNS[LIKE.get(kind, kind)]])
 
 
 def trees(network: Network, kind: str) -> Simulated:
@@ -222,7 +233,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "flat ring": flat,
     "chain": lambda network, kind: Simulated([chain_all_reduce(_single(network).dimensions[0])]),
     "direct": direct,
-    "two-shot": NATURAL,
+    "two-shot": straight,
     "tree": trees,
     "double binary tree": double_tree,
     "in-switch": in_switch,

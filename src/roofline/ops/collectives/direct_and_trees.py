@@ -5,11 +5,14 @@ way into a switch, or over one of the n − 1 links of a mesh::
 
     AllGather, ReduceScatter    V·(n − 1)/n into the switch, V/n over each link of a mesh        1 hop
     AllReduce, direct           V·(n − 1): the whole partial sum to each other chip (one-shot)   1 hop
-    AllReduce, two-shot         2·V·(n − 1)/n: ReduceScatter, then AllGather, both direct        2 hops a tier
-    AllToAll                    V·(n − 1)/n²; over tiers, the share that crosses each            1 hop
+    AllReduce, two-shot         2·V·(n − 1)/n: ReduceScatter, then AllGather, both direct        2 hops
+    AllToAll                    V·(n − 1)/n²                                                     1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
     Broadcast                   V·(n − 1) out of the first chip                                  1 hop
+
+Over tiers n − B of the n − 1 messages leave a unit of B chips, each by its sender's own link: n − B takes the place of
+n − 1 there. The one hop is over the outermost tier.
 
 On a torus the whole partial sums pass from neighbour to neighbour: V·(N − 1)/Σd over each link. A Broadcast's message
 goes the shortest way: V over each link, ⌊n/2⌋ hops an axis.
@@ -63,9 +66,11 @@ from roofline.work import Work
 
 
 def _unfit(call: CollectiveCall) -> str:
-    if call.kind in ("ReduceScatter", "AllToAll"):
-        return refuse_torus(call) or ("" if call.kind == "AllToAll" else require_one_tier(call))
-    return require_one_tier(call) if call.kind in (*GATHERING, "Broadcast") else ""
+    """Refuse links from neighbour to neighbour where data has to be sent apart, or goes over several tiers."""
+    if call.kind in ("Permute", "Send"):
+        return ""
+    apart = call.kind in ("ReduceScatter", "AllToAll") or len(call.groups) > 1
+    return refuse_torus(call) if apart else ""
 
 
 @register("direct", (*GATHERING, "AllToAll", "Permute", "Send", "Broadcast"), "every chip to every other", _unfit)
@@ -84,14 +89,10 @@ def two_shot(call: CollectiveCall) -> Work:
 
 
 def _gathered(call: CollectiveCall) -> Work:
-    if any(group.topology == "torus" for group in call.groups):
+    if refuse_torus(call):
         return rings.pass_between_neighbours(call, rings.usable_links, rings.pass_hops)
-    work = Work()
-    for group in call.groups:
-        (segment,) = group.segments
-        wire = group.exchanged(call.nbytes, 1, rings.usable_links(segment))
-        work += Work.wire(segment.place, wire) + Work.hops(segment.place, more_than_one(segment.size))
-    return work
+    sent = call.nbytes
+    return rings.exchange_directly(call, lambda group: exact_div(sent * (group.chips - group.below), call.chips))
 
 
 def _whole_partials(call: CollectiveCall) -> Work:
@@ -135,13 +136,9 @@ def _sent(call: CollectiveCall) -> Work:
 
 def _broadcast(call: CollectiveCall) -> Work:
     """Send all of the message to each chip: on a torus from neighbour to neighbour, the shortest way."""
-    work = Work()
-    for segment in (segment for group in call.groups for segment in group.segments):
-        wire = call.nbytes * more_than_one(segment.size)
-        if segment.topology != "torus":
-            wire = exact_div(call.nbytes * (segment.size - 1), rings.usable_links(segment))
-        work += Work.wire(segment.place, wire) + Work.hops(segment.place, rings.pass_hops(segment))
-    return work
+    if refuse_torus(call):
+        return over_links(call, lambda group: call.nbytes, rings.pass_hops)
+    return rings.exchange_directly(call, lambda group: call.nbytes * (group.chips - group.below))
 
 
 _COUNTS = {

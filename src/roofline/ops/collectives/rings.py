@@ -215,10 +215,19 @@ def sent_by_each(call: CollectiveCall) -> Size:
 
 
 def direct_all_to_all(call: CollectiveCall) -> Work:
-    """AllToAll over switches: a chip sends each other member of every tier its share, all of them at once.
+    """AllToAll over switches: a chip sends each other chip its share.
 
-    The one hop is over the outermost tier. A row that several chips of a unit need goes to that unit once and is passed
-    on inside; its further hops are not counted.
+    A row that several chips of a unit need goes to that unit once and is passed on inside; its further hops are not
+    counted.
+    """
+    return exchange_directly(call, lambda group: _crossing_bytes(call, group))
+
+
+def exchange_directly(call: CollectiveCall, crossing: Callable[[LinkGroup], Size | None]) -> Work:
+    """Send to all other chips of all tiers at once; one hop, over the outermost tier.
+
+    ``crossing`` gives the bytes of one chip that go to other members of a tier or further out, None where there are
+    none.
     """
     work = Work()
     inside: Size = 1
@@ -226,10 +235,10 @@ def direct_all_to_all(call: CollectiveCall) -> Work:
         if group.topology == "torus":
             continue
         (segment,) = group.segments
-        crossing = _crossing_bytes(call, group)
-        if crossing is None:
+        sent = crossing(group)
+        if sent is None:
             continue
-        work += Work.wire(segment.place, exact_div(crossing, usable_links(segment)))
+        work += Work.wire(segment.place, exact_div(sent, usable_links(segment)))
         work += Work.hops(segment.place, more_than_one(segment.size) * inside)
         inside = inside * (1 - more_than_one(segment.size))
     return work
