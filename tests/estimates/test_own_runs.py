@@ -199,16 +199,67 @@ def test_a_calibration_says_the_format_that_was_measured_and_its_errors_in_a_lin
         ("# on an idle machine\nm,n,k,ms", '64,"8,192","8,192","0,051"'),
         ("gpu,m,n,k,kernel_time", "L40S,64,8192,8192,51 us"),
         ("m\tn\tk\tcuda time (nsecond)", "64\t8192\t8192\t51000"),
+        ("m,n,k,p50_us", "64,8Ki,8192,51"),
+        ("m,n,k,min_ms", "64,8192,8192,0.051"),
+        ("m,n,k,min_us,p99_us,avg_us", "64,8192,8192,40,60,51"),
+        ("m,n,k,median", "64,8192,8192,51 us"),
     ],
 )
 def test_a_file_may_name_its_columns_as_others_do(tmp_path: Path, header: str, cells: str) -> None:
     path = tmp_path / "theirs.csv"
     path.write_text(f"{header}\n{cells}\n")
-    ((run, seconds, _, wrong, where, _),) = read_kernels(path, chip("l40s" if "gpu" in header else "h100"))
+    ((run, seconds, _, wrong, where, *_),) = read_kernels(path, chip("l40s" if "gpu" in header else "h100"))
     sizes = tuple(float(run.shapes[name]) for name in "mnk")
     assert (run.kernel, run.dtype, sizes, wrong) == ("contraction", "bf16", (64, 8192, 8192), "")
     assert where == f"line {2 + header.count(chr(10))}"
     assert seconds == pytest.approx(51e-6)
+
+
+def test_columns_say_the_format_of_each_operand() -> None:
+    """A plain format is of both operands, as fp8 is; weights in few bits beside bf16 have names of their own."""
+    sizes, machine = {"m": 4096, "n": 4096, "k": 4096, "us": 110}, chip("h100")
+    for cells, line in (
+        ({"dtype": "int8"}, "int8[4096, 4096] * int8[4096, 4096] -> bf16[4096, 4096]"),
+        ({"dtype": "int8_wo"}, "bf16[4096, 4096] * int8[4096, 4096]"),
+        ({"dtype": "int4"}, "bf16[4096, 4096] * int4[4096, 4096]"),
+        ({"activation_dtype": "bf16", "weight_dtype": "int8"}, "bf16[4096, 4096] * int8[4096, 4096]"),
+        ({"a_dtype": "int8", "b_dtype": "int8", "out_dtype": "int32"}, "int8[4096, 4096] * int8[4096, 4096]"),
+        ({"dtype": "fp8", "out_dtype": "fp16"}, "fp8[4096, 4096] * fp8[4096, 4096] -> fp16[4096, 4096]"),
+        ({"dtype": "bf16", "weights": "fp8"}, "bf16[4096, 4096] * fp8[4096, 4096]"),
+    ):
+        ((run, *_),) = read_kernels([sizes | cells], machine)
+        (same,) = kernels_of(bound(line, on=machine))
+        wide = {"out_bytes": 4.0} if cells.get("out_dtype") == "int32" else {}
+        assert (run.kernel, run.dtype, run.path) == (same.kernel, same.dtype, same.path)
+        assert run.shapes == {**same.shapes, **wide}
+        (point,) = roofline.profile([sizes | cells], on="h100")
+        assert point.run.name == (line + " -> int32[4096, 4096]" if wide else line)
+    (point,) = roofline.profile([{**sizes, "dtype": "int8"}], on="h100")
+    assert point.fraction == pytest.approx(2 * 4096**3 / 1979e12 / 110e-6, rel=1e-3)
+    with pytest.raises(InputError, match="b_dtype stands alone; a_dtype and b_dtype, or one of them beside dtype"):
+        read_kernels([{**sizes, "weight_dtype": "fp8"}], machine)
+    row = {"batch": 8, "heads": 32, "kv_heads": 8, "head_size": 128, "length": 4096, "us": 61}
+    kernels = read_kernels([row, {**row, "kv_cache_dtype": "fp8_e4m3"}, {**row, "dtype": "fp8", "kv": ""}], machine)
+    assert [one.run.shapes["kv_bytes"] for one in kernels] == [2, 1, 1]
+
+
+def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    rows = [
+        {"m": m, "n": n, "k": k, "us": 1e6 * time, "p99_us": 900, "tflops": 7, "flops": 1, "note": ""}
+        for (m, n, k), time in zip(SHAPES, times("h100"), strict=True)
+    ]
+    said = "columns that are not read: p99_us and tflops"
+    assert held_accuracy(rows, "h100").assumptions == calibrate(rows, "h100").assumptions == (said,)
+    assert said in " ".join(str(held_accuracy(rows, "h100")).split())
+    assert roofline.profile(rows, on="h100").to_dict()["notes"] == [said]
+    assert any(said in note for note in roofline.plot(on="h100", measured=rows).notes)
+    assert held_accuracy(written(tmp_path / "mine.csv", times("h100")), "h100").assumptions == ()
+
+
+@pytest.mark.parametrize(("size", "hint"), [("4k", "4000, or 4Ki: 4096"), ("2 M", "2000000, or 2Mi: 2097152")])
+def test_a_size_that_may_be_of_thousands_or_of_1024s_is_asked_about(size: str, hint: str) -> None:
+    with pytest.raises(InputError, match=f"m is {size}, of thousands or of 1024s; {hint}"):
+        read_kernels([{"m": size, "n": 64, "k": 64, "us": 5}], chip("h100"))
 
 
 def test_attention_goes_by_the_names_others_give(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from roofline.charts.roofs import (
 )
 from roofline.charts.specification import NEUTRAL, Axis, Mark, Point, Region
 from roofline.errors import InputError, SizeError, suggest
+from roofline.estimates.own_runs import columns_left_out
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
@@ -151,7 +152,7 @@ def roofline_chart(
         named += _at_levels(point, part, roofs) if levels else ()
     ran, others = _longest_named(_sized(list(_run_points(runs, priced, colors)), took, [*timed, *took]), took)
     drawn, left_out = [*named, *ran], [*unnamed, *others]
-    left_out += without_slope(roofs, levels)
+    left_out += [*without_slope(roofs, levels), *columns_left_out(run.unread for run in measured)]
     left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
     notes = (*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped))
     return _under_roofs(roofs, drawn, title or f"Roofline of {machines_said(machines)}", notes, zones, theme)

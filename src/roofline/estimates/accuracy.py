@@ -35,6 +35,7 @@ from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
     by_kind,
+    columns_left_out,
     counts,
     formats_of,
     kernels_from,
@@ -48,8 +49,22 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
-from roofline.sections import BLANK, Amount, Cell, Column, Headline, Listing, Row, Section, Sentences, Table, percentage
+from roofline.sections import (
+    BLANK,
+    Amount,
+    Cell,
+    Column,
+    Headline,
+    Listing,
+    Row,
+    Section,
+    Sentences,
+    Table,
+    assumes,
+    percentage,
+)
 from roofline.signatures import call, either, spelled, takes
+from roofline.statements import Assumption
 from roofline.work import Key
 
 #: Words that users have for kernels.
@@ -505,6 +520,7 @@ class HeldAccuracy(Answer):
     kinds: tuple[Held, ...]
     left_out: Mapping[str, Sequence[str]]
     subject: str
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def rejected(self) -> dict[str, int]:
@@ -528,6 +544,8 @@ class HeldAccuracy(Answer):
             said.append(f"smaller where your own constants were fitted to these runs: {call('calibrate')} tells errors")
             said[-1] += f" of {LEFT_OUT}"
         yield Listing("errors", said)
+        if self.assumptions:
+            yield assumes(self.assumptions)
         if self.left_out:
             yield Listing("left out", left_out(self.left_out), "warning")
 
@@ -543,7 +561,8 @@ class HeldAccuracy(Answer):
             for one in self.kinds
         ]
         places = {why: list(each) for why, each in self.left_out.items()}
-        return {"schema": "roofline/held-accuracy/1", "kinds": kinds, "rejected": self.rejected, "left_out": places}
+        body = {"kinds": kinds, "rejected": self.rejected, "assumptions": list(self.assumptions)}
+        return {"schema": "roofline/held-accuracy/1", **body, "left_out": places}
 
 
 @takes()
@@ -562,7 +581,7 @@ def held_accuracy(
     machine = chip(on)
     rejected: Rejected = defaultdict(list)
     kinds: list[Held] = []
-    grouped = by_kind(kernels_from(runs, machine), library, rejected)
+    grouped = by_kind(kernels := kernels_from(runs, machine), library, rejected)
     try:
         for key, members in counted(grouped.items()):
             _hold(key, members, machine, constants, library, kinds, rejected)
@@ -574,7 +593,8 @@ def held_accuracy(
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
     whose = f" · {runs}" if isinstance(runs, str | Path) else ""
-    return HeldAccuracy(tuple(kinds), rejected, f"accuracy of estimates · {machine.key}{whose}")
+    assumed = columns_left_out(one.unread for one in kernels)
+    return HeldAccuracy(tuple(kinds), rejected, f"accuracy of estimates · {machine.key}{whose}", assumed)
 
 
 def _hold(

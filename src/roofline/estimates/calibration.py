@@ -44,6 +44,7 @@ from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
     by_kind,
+    columns_left_out,
     counts,
     formats_of,
     kernels_from,
@@ -257,7 +258,7 @@ def calibrate(
     rejected: Rejected = defaultdict(list)
     estimators = {start: Estimator(start)} if start else {}
     fitted, starts = [], []
-    grouped = by_kind(kernels_from(runs, machine), library, rejected)
+    grouped = by_kind(kernels := kernels_from(runs, machine), library, rejected)
     try:
         for key, members in counted(grouped.items()):
             named = start or (key[3] if key[3] in libraries(shipped("contraction")) else "vllm")
@@ -287,7 +288,8 @@ def calibrate(
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be fitted: {why}", hint="ten runs of each kind of kernel suffice")
-    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts))
+    assumed = columns_left_out(one.unread for one in kernels)
+    return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts), assumed)
 
 
 def start_for(estimator: Estimator | None, run: KernelRun, machine: Machine, library: str) -> Sources:

@@ -818,13 +818,22 @@ def _in_experts(op: Op) -> bool:
     return "groups" in op.dims or ".experts." in f".{op.where}."
 
 
-def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
-    op = group[0].op
-    a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
+def product_kind(a: str, b: str) -> tuple[str, str, str]:
+    """The kind of kernel, format and path of a product of activations and weights in two formats.
+
+    >>> product_kind("bf16", "int8"), product_kind("int8", "int8"), product_kind("fp8_e4m3", "fp8")
+    (('contraction', 'int8', 'weights only'), ('contraction', 'int8', ''), ('quantised_contraction', 'fp8', ''))
+    """
     dtype, path = PRODUCT_FORMATS.get(a, a), ""
     if dtype == "bf16" and b in ("int8", "int4"):
         dtype, path = b, "weights only"
-    kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
+    return "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction", dtype, path
+
+
+def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
+    op = group[0].op
+    a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
+    kernel, dtype, path = product_kind(a, b)
     shapes = {
         "m": op.dims["m"],
         "n": sum(part.op.dims["n"] for part in group),

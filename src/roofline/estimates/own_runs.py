@@ -5,10 +5,12 @@ A row is one kernel: an ``expression`` of the notation, or the shapes of a kind 
     m,n,k,dtype,seconds                                batch,heads,kv_heads,head_size,length,dtype,us
     64,8192,8192,bf16,5.1e-5                           8,32,8,128,4096,bf16,61.2
 
-``us`` or ``ms`` may stand for ``seconds``, as may ``latency_us`` or ``time (ms)``; ``library`` and ``q_length`` are
-optional. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells may have semicolons
-between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be, or that cannot be
-read, are left out and counted by their reason.
+``us`` or ``ms`` may stand for ``seconds``, as may ``latency_us``, ``p50_us`` or ``time (ms)``; of several times the
+first counts, a least one after all others. ``library`` and ``q_length`` are optional. ``dtype`` is the format of both
+operands, except that ``int4``, ``int4_wo`` and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and
+``out_dtype`` say each by itself. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells
+may have semicolons between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be,
+or that cannot be read, are left out and counted by their reason; columns that are not read are named.
 """
 
 from __future__ import annotations
@@ -23,11 +25,19 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability
+from roofline.counts import count
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.communication import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
-from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of
+from roofline.estimates.estimator import (
+    PRODUCT_FORMATS,
+    Estimator,
+    KernelRun,
+    chip_figures,
+    kernels_of,
+    product_kind,
+)
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
 from roofline.frozen import NamedTuple
@@ -35,6 +45,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.quantity import in_a_row
 from roofline.signatures import spelled
+from roofline.statements import Assumption
 
 #: Units of times by the word in a column's name, and the other words that such a name may have.
 _SECONDS = {
@@ -43,7 +54,10 @@ _SECONDS = {
     **dict.fromkeys(("us", "µs", "μs", "usec", "usecond", "microsecond", "microseconds"), 1e-6),
     **dict.fromkeys(("ns", "nsec", "nsecond", "nanosecond", "nanoseconds"), 1e-9),
 }
-_OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", "median", "mean", "avg", "average")
+#: Times of the fastest of several runs, which count where there is no other.
+_LEAST = ("min", "minimum")
+_MIDDLE = ("median", "mean", "avg", "average")
+_OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", *_MIDDLE, *_LEAST)
 #: Words beside these that say whose time it is: alone they name no time.
 _WHOSE = ("gpu", "cuda", "device", "kernel", "execution", "exec", "wall")
 #: What others call our columns.
@@ -55,7 +69,11 @@ _ALSO = {
     "length": "seq_len seqlen sequence_length kv_len kv_length context_length context seqlen_k",
     "q_length": "q_len query_length seqlen_q",
     "window": "sliding_window window_size",
-    "dtype": "type data_type datatype precision format",
+    "dtype": "type data_type datatype precision format gemm_dtype attn_dtype",
+    "a_dtype": "activation_dtype activations_dtype act_dtype input_dtype x_dtype q_dtype dtype_a a_type activations",
+    "b_dtype": "weight_dtype weights_dtype w_dtype dtype_b b_type weights",
+    "out_dtype": "output_dtype c_dtype dtype_c dtype_out out_type",
+    "kv": "kv_dtype kv_cache_dtype cache_dtype",
     "library": "backend framework",
     "chip": "gpu device gpu_name device_name gpu_type accelerator hardware",
     "expression": "name",
@@ -63,8 +81,12 @@ _ALSO = {
 #: What others call the libraries.
 _LIBRARIES = {name: ours for ours, names in FRAMEWORKS.items() for name in names.split()}
 _OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
-#: Where a row's time and its unit stand, whatever its column is called.
-_TIME, _UNIT = "time", "unit of time"
+#: Where a row's time and its unit stand, whatever its column is called, and the columns that are not read.
+_TIME, _UNIT, _UNREAD = "time", "unit of time", "not read"
+#: Columns that tell what others do, or whose row this is.
+_TOLD = (*_OURS, *_OURS.values(), "m", "n", "k", "kernel", "op", "on", "flops", "bytes", "expected", "expected [s]")
+#: Formats of weights beside activations in bf16.
+_ONLY_WEIGHTS = {"int4": "int4", "int4_wo": "int4", "int8_wo": "int8"}
 _PRODUCT = ("m", "n", "k")
 _ATTENTION = ("batch", "heads", "head_size", "length")
 #: How a row tells its kernel.
@@ -80,6 +102,8 @@ SLOW, SLOW_SECONDS = 50, 50e-6
 #: A number with commas between its thousands, and one with a comma before its decimals; a unit may follow.
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*[^\W\d]*")
 _DECIMALS = re.compile(r"(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?\s*[^\W\d]*)")
+#: The 50th percentile of times.
+_HALF = re.compile(r"(?<![^\W_])p50(?!\d)")
 #: A sliding window that is none.
 _NO_WINDOW = ("", "-1", "none", "null", "nan", "false")
 _NOTHING = KernelRun("", "", "", {}, ())
@@ -88,7 +112,7 @@ _NOTHING = KernelRun("", "", "", {}, ())
 class MeasuredKernel(NamedTuple):
     """One kernel, the seconds it took, the library and the format that the row names, and ``where`` it stands.
 
-    ``wrong`` says why a row is none.
+    ``wrong`` says why a row is none, ``unread`` which of its columns are not read.
     """
 
     run: KernelRun
@@ -97,6 +121,22 @@ class MeasuredKernel(NamedTuple):
     wrong: str = ""
     where: str = ""
     dtype: str = ""
+    unread: tuple[str, ...] = ()
+
+
+def columns_left_out(each: Iterable[Sequence[str]]) -> tuple[Assumption, ...]:
+    """Which columns of rows are not read, in one sentence, where there are any.
+
+    >>> columns_left_out([(), ("tflops",), ("tflops", "power")]), columns_left_out([()])
+    (('columns that are not read: tflops and power',), ())
+    """
+    names = list(dict.fromkeys(name for names in each for name in names))
+    return (Assumption("notation", f"columns that are not read: {in_a_row(_few(names))}"),) if names else ()
+
+
+def unread(row: Mapping[str, str]) -> tuple[str, ...]:
+    """The filled columns of a row that are not read."""
+    return tuple(filter(None, row.get(_UNREAD, "").split("\n")))
 
 
 def formats_of(kernels: Sequence[MeasuredKernel]) -> str:
@@ -124,7 +164,7 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
         except InputError as wrong:
             first = first or (where, wrong)
             kernel = MeasuredKernel(_NOTHING, 0.0, "", wrong.message)
-        found.append(kernel._replace(where=place(where)))
+        found.append(kernel._replace(where=place(where), unread=unread(row)))
     if first is not None and all(one.wrong for one in found):
         raise first[1].worded(f"{first[0]}: ")
     return found
@@ -188,9 +228,13 @@ def _places(places: Sequence[str]) -> str:
     if not known:
         return ""
     lines = len(known) > 1 and all(each.startswith("line ") for each in known)
-    words = [each.removeprefix("line ") if lines else each for each in known[:NAMED]]
-    words += [f"{len(known) - NAMED:,} more"] if len(known) > NAMED else []
+    words = _few([each.removeprefix("line ") if lines else each for each in known])
     return f" ({'lines ' if lines else ''}{in_a_row(words)})"
+
+
+def _few(words: Sequence[str]) -> list[str]:
+    """The first words, and how many more there are."""
+    return [*words[:NAMED], *[f"{len(words) - NAMED:,} more"] * (len(words) > NAMED)]
 
 
 def by_kind(
@@ -353,18 +397,34 @@ def _is_number(word: str) -> bool:
 
 
 def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
-    """Cells under their names, under ours where others are usual, and the time with its unit."""
-    held = dict(zip(names, cells, strict=False))
+    """Cells under their names, under ours where others are usual, the time with its unit, and what is not read."""
+    each = sorted(zip(names, cells, strict=False), key=lambda one: not set(_LEAST).isdisjoint(_words(one[0])))
+    held = dict(each)
     held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
-    times = ((value, unit) for word, value in zip(names, cells, strict=False) if value and (unit := time_unit(word)))
-    within = (_with_unit(value) for word, value in zip(names, cells, strict=False) if value and _says_time(word))
-    value, unit = next(times, None) or next(filter(None, within), ("", 0.0))
-    return {**held, **({_TIME: value, _UNIT: repr(unit)} if value else {})}
+    times = ((word, value, unit) for word, value in each if value and (unit := time_unit(word)))
+    within = ((word, *found) for word, value in each if _says_time(word) and (found := _with_unit(value)))
+    column, value, unit = next(times, None) or next(within, ("", "", 0.0))
+    unread = [word for word, value in each if value and word not in (*_TOLD, column)]
+    return {
+        **held,
+        **({_TIME: value, _UNIT: repr(unit)} if value else {}),
+        **({_UNREAD: "\n".join(unread)} if unread else {}),
+    }
+
+
+def _words(name: str) -> list[str]:
+    """The words of a column's name, the 50th percentile as the median that it is.
+
+    >>> _words("p50_us"), _words("time (ms)"), _words("p99_us")
+    (['median', 'us'], ['time', 'ms'], ['p', 'us'])
+    """
+    name = _HALF.sub("median", name)
+    return "".join(letter if letter.isalpha() else " " for letter in name).split()
 
 
 def _says_time(name: str) -> bool:
     """Whether a column is of times, whatever their unit: time, latency, mean time."""
-    words = name.replace("_", " ").split()
+    words = _words(name)
     return any(word in _OF_TIMES for word in words) and all(word in (*_OF_TIMES, *_WHOSE) for word in words)
 
 
@@ -386,7 +446,7 @@ def time_unit(name: str) -> float | None:
     >>> time_unit("kernel_latency_us"), time_unit("time (ms)"), time_unit("tpot_ms"), time_unit("time")
     (1e-06, 0.001, None, None)
     """
-    words = "".join(letter if letter.isalpha() else " " for letter in name).split()
+    words = _words(name)
     found = [_SECONDS[word] for word in words if word in _SECONDS]
     known = all(word in _SECONDS or word in _OF_TIMES or word in _WHOSE for word in words)
     return found[0] if len(found) == 1 and known else None
@@ -412,19 +472,19 @@ def row_expression(row: Mapping[str, str]) -> str:
     """
     if "[" in row.get("expression", ""):
         return row["expression"]
-    name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
     if all(row.get(size) for size in _PRODUCT):
         m, n, k = (int(row_size(row, size)) for size in _PRODUCT)
         many = int(row_size(row, "batch", default=1.0))
         lead = f"{many}, " * (many > 1)
-        left = "bf16" if name in ("int8", "int4") else name
-        wider = f" -> bf16[{lead}{m}, {n}]" * (dtypes.get(name).bits < 16 and left == name)
-        return f"{left}[{lead}{m}, {k}] * {name}[{lead}{k}, {n}]{wider}"
+        a, b, out = _product_formats(row)
+        written = f" -> {out}[{lead}{m}, {n}]" * (out != a)
+        return f"{a}[{lead}{m}, {k}] * {b}[{lead}{k}, {n}]{written}"
     if all(row.get(size) for size in _ATTENTION):
         batch, heads, size, length = (int(row_size(row, each)) for each in _ATTENTION)
         shared = int(row_size(row, "kv_heads", default=heads))
         queries = int(row_size(row, "q_length", default=1.0))
-        keys = f"{row.get('kv') or name}[{batch}, {length}, {shared}, {size}]"
+        name, held = _attention_formats(row)
+        keys = f"{held}[{batch}, {length}, {shared}, {size}]"
         window = f", window={int(row_size(row, 'window'))}" if _has_window(row) else ""
         mask = ", causal" if queries > 1 else ""
         return f"attention({name}[{batch}, {queries}, {heads}, {size}], {keys}, {keys}{mask}{window})"
@@ -472,7 +532,9 @@ def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> Measured
         return MeasuredKernel(runs[0], seconds, row.get("library", ""))
     for names, make in ((_PRODUCT, _product), (_ATTENTION, _attention)):
         if all(row.get(name) for name in names):
-            return MeasuredKernel(make(row), seconds, row.get("library", ""), dtype=_row_dtype(row))
+            run = make(row)
+            of_both = "" if run.path == "weights only" else _format(row, "a_dtype", "dtype")
+            return MeasuredKernel(run, seconds, row.get("library", ""), dtype=of_both)
     raise InputError("no kernel is named", hint=_FORMS)
 
 
@@ -496,30 +558,54 @@ def _has_window(row: Mapping[str, str]) -> bool:
 
 
 def row_size(row: Mapping[str, str], name: str, default: float | None = None) -> float:
-    """A size of a row, a whole number of at least 1."""
+    """A size of a row, a whole number of at least 1: ``4Ki`` is 4096, and ``4k`` may be that or 4000."""
+    text = row.get(name, "")
+    if text[-1:].lower() in ("k", "m") and (many := count(text)) is not None:
+        kilo = f"{text[:-1].strip()}{text[-1].upper()}i"
+        raise InputError(f"{name} is {text}, of thousands or of 1024s", hint=f"{many}, or {kilo}: {count(kilo)}")
+    row = {name: str(count(text) or text)} if text[-1:] == "i" else row
     value = row_number(row, name, default=default)
     if value != int(value):
         raise InputError(f"{name} is no whole number", hint="a size is a whole number of at least 1")
     return value
 
 
-def _row_dtype(row: Mapping[str, str]) -> str:
-    """The format of a row's product or attention, by any of its names."""
-    name = (row.get("dtype") or "bf16").lower().removeprefix("torch.")
-    return name if name in PRODUCT_FORMATS else dtypes.get(name).name
+def _format(row: Mapping[str, str], *columns: str) -> str:
+    """The format in the first of some columns that is filled."""
+    name = next(filter(None, (row.get(column) for column in columns)), "bf16").lower().removeprefix("torch.")
+    return dtypes.get(_ONLY_WEIGHTS.get(name, name)).name
+
+
+def _product_formats(row: Mapping[str, str]) -> tuple[str, str, str]:
+    """The formats of activations, of weights and of what a product writes.
+
+    >>> [_product_formats({"dtype": name}) for name in ("int8", "int8_wo", "int4")]
+    [('int8', 'int8', 'bf16'), ('bf16', 'int8', 'bf16'), ('bf16', 'int4', 'bf16')]
+    >>> _product_formats({"dtype": "bf16", "b_dtype": "int8"}), _product_formats({"a_dtype": "fp16", "b_dtype": "fp8"})
+    (('bf16', 'int8', 'bf16'), ('fp16', 'fp8', 'fp16'))
+    """
+    given = [name for name in ("a_dtype", "b_dtype") if row.get(name)]
+    if len(given) == 1 and not row.get("dtype"):
+        raise InputError(f"{given[0]} stands alone", hint="a_dtype and b_dtype, or one of them beside dtype")
+    b = _format(row, "b_dtype", "dtype")
+    a = _format(row, "a_dtype", *["dtype"] * (row.get("dtype", "").lower() not in _ONLY_WEIGHTS))
+    return a, b, _format(row, "out_dtype") if dtypes.get(a).bits < 16 or row.get("out_dtype") else a
+
+
+def _attention_formats(row: Mapping[str, str]) -> tuple[str, str]:
+    """The formats of queries, and of keys and values."""
+    return _format(row, "a_dtype", "dtype"), _format(row, "kv", "dtype", "a_dtype")
 
 
 def _product(row: Mapping[str, str]) -> KernelRun:
-    dtype = PRODUCT_FORMATS.get(_row_dtype(row), _row_dtype(row))
-    size = {"bf16": 2.0, "fp8": 1.0, "nvfp4": 0.5625, "int8": 1.0, "int4": 0.5}.get(dtype)
-    if size is None:
+    a, b, out = _product_formats(row)
+    kernel, dtype, path = product_kind(a, b)
+    if dtype not in ("bf16", "fp8", "nvfp4", "int8", "int4"):
         raise InputError(f"no kernels of {quoted(dtype)} are known", hint="bf16, fp8, nvfp4, int8, int4")
-    only_weights = dtype in ("int8", "int4")
-    shapes = {name: row_size(row, name) for name in _PRODUCT}
-    shapes |= {"batch": row_size(row, "batch", default=1.0), "a_bytes": 2.0 if only_weights else size}
-    shapes |= {"b_bytes": size, "out_bytes": 2.0}
-    kernel = "quantised_contraction" if dtype in ("fp8", "nvfp4") else "contraction"
-    return KernelRun(kernel, dtype, "weights only" if only_weights else "", shapes, ())
+    shapes = {name: row_size(row, name) for name in _PRODUCT} | {"batch": row_size(row, "batch", default=1.0)}
+    for name, each in zip(("a_bytes", "b_bytes", "out_bytes"), (a, b, out), strict=True):
+        shapes[name] = dtypes.get(each).bits_per_element / 8
+    return KernelRun(kernel, dtype, path, shapes, ())
 
 
 def _attention(row: Mapping[str, str]) -> KernelRun:
@@ -527,8 +613,9 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     shapes["kv_heads"] = row_size(row, "kv_heads", default=shapes["heads"])
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
-    dtype = PRODUCT_FORMATS.get(_row_dtype(row), _row_dtype(row))
-    shapes["kv_bytes"] = 1.0 if row.get("kv", dtype) == "fp8" else 2.0
+    read, held = _attention_formats(row)
+    dtype = PRODUCT_FORMATS.get(read, read)
+    shapes["kv_bytes"] = dtypes.get(held).bits_per_element / 8
     queries = row_size(row, "q_length", default=1.0)
     if queries > shapes["length"]:
         raise InputError("q_length is above length", hint="length counts the keys, new ones among them")

@@ -42,7 +42,7 @@ from roofline.measurement.machine_file import read_machine_file
 from roofline.measurement.profiles import read_profile
 from roofline.measurement.profiles.torch_profiler import read_torch_trace
 from roofline.measurement.result import Measurement
-from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, read_measured
+from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, own_profile, read_measured
 from roofline.measurement.samples import HELD_UP, SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
@@ -595,7 +595,7 @@ def _read(source: Any) -> Profile:
         return read_profile(source)
     export = getattr(source, "export_chrome_trace", None)
     if not callable(export):
-        return Profile(read_measured(source), own=True)
+        return own_profile(source)
     if source in _EXPORTED:  # a profiler gives its trace once
         return _EXPORTED[source]
     with TemporaryDirectory() as folder:

@@ -58,7 +58,7 @@ class Measured:
     """One run: its FLOPs, the bytes it moved, the seconds it took; ``on`` is the key of its machine, if said.
 
     ``stated`` tells whether the source named the dtype, ``op`` is the operation, where the source tells its shapes.
-    Of several equal ``calls`` in one ``seconds`` is their mean.
+    Of several equal ``calls`` in one ``seconds`` is their mean. ``unread`` are columns of its row that were not read.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Measured:
     stated: bool = field(default=True, compare=False, repr=False)
     op: Op | None = field(default=None, compare=False, repr=False)
     calls: int = field(default=1, compare=False, repr=False)
+    unread: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def in_all(self) -> float:
@@ -220,7 +221,7 @@ def _in_seconds(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
     """A run whose row tells its shapes: FLOPs and bytes are those of its expression."""
-    from roofline.estimates.own_runs import row_expression, row_time
+    from roofline.estimates.own_runs import row_expression, row_time, unread
 
     try:
         (time, unit), line = row_time(row), row_expression(row)
@@ -241,14 +242,14 @@ def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
         "on": row.get("on"),
     }
     found = _point(fields, where)
-    return replace(found, seconds=found.seconds * unit, op=ops[0] if len(ops) == 1 else None)
+    return replace(found, seconds=found.seconds * unit, op=ops[0] if len(ops) == 1 else None, unread=unread(row))
 
 
 def _from_value(item: Any, number: int) -> Measured:
     where = f"point {number}"
     if isinstance(item, Measured):
         again = _point({name: getattr(item, name) for name in (*COLUMNS, *OPTIONAL)}, where)
-        return replace(again, stated=item.stated, op=item.op)
+        return replace(again, stated=item.stated, op=item.op, unread=item.unread)
     if isinstance(item, Mapping):
         from roofline.estimates.own_runs import A_KERNEL, rows_of, tells_shapes
 
@@ -390,3 +391,11 @@ class Profile:
     notes: tuple[str, ...] = ()
     own: bool = False
     of_cpu: bool = False
+
+
+def own_profile(source: Any) -> Profile:
+    """Rows that somebody wrote, as :func:`read_measured` reads them, and which of their columns were not read."""
+    from roofline.estimates.own_runs import columns_left_out
+
+    runs = read_measured(source)
+    return Profile(runs, notes=columns_left_out(run.unread for run in runs), own=True)

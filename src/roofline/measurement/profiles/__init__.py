@@ -8,7 +8,7 @@ from roofline.errors import InputError
 from roofline.files import read_bytes
 from roofline.measurement.profiles.nsight import holds_nsight, read_nsight
 from roofline.measurement.profiles.torch_profiler import holds_torch_trace, read_torch_trace
-from roofline.measurement.runs import Profile, read_measured
+from roofline.measurement.runs import Profile, own_profile
 from roofline.signatures import takes
 
 #: The formats of other tools: whether the bytes of a file are one, and what reads it.
@@ -23,4 +23,4 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     if not content:
         raise InputError(f"{name} is empty", hint="give a trace of torch.profiler or a CSV file")
     read = next((read for holds, read in FORMATS if holds(content)), None)
-    return Profile(read_measured(name), own=True) if read is None else read(name)
+    return own_profile(name) if read is None else read(name)
