@@ -209,8 +209,7 @@ def test_every_answer_has_a_page() -> None:
 
 
 def test_a_sweep_is_the_bounds_of_its_rows() -> None:
-    sizes: dict[str, Any] = {"B": [1, 100, 300], "D": [512, 8192], "F": "2*D"}
-    table = sweep(MATMUL, on="v5e", overlap=0.5, columns=roofline.bounds.sweep.COLUMNS, **sizes)
+    table = sweep(MATMUL, on="v5e", B=[1, 100, 300], D=[512, 8192], F="2*D", columns=roofline.bounds.sweep.COLUMNS)
     assert len(table) == 6
     for index in range(6):
         row = table.row(index)

@@ -167,14 +167,6 @@ MESSAGES = [
     (["bound", "einsum('bd,df->bf')", "--on", "v5e"], "an einsum is written with its labels, as in bf16[B, D] *"),
     (["bound", MATMUL, "--on", "v5e", "--set", "hbm=1e12", "--set", "hbm=2e12", *SIZES], "--set hbm is given twice"),
     (["bound", MATMUL, "--on", "v5e", "F=round_up(D, 256)", "D=3"], "a formula of sizes is made with max, min, ceil"),
-    (
-        ["sweep", MATMUL, "--on", "v5e", "--columns", "estimate", "--estimate", *SIZES],
-        "no column 'estimate' without --overlap or --overhead; --estimate adds expected, low and high to the columns",
-    ),
-    (
-        ["sweep", "gpt2", "--on", "l4", "--columns", "estimate"],
-        "no column 'estimate'; --estimate adds expected, low and",
-    ),
     (["sweep", MATMUL, "--on", "v5e", "--columns", "lowr", *SIZES], "no column 'lowr'; did you mean 'lower'?"),
     (
         ["sweep", MATMUL, "--on", "v5e", "-o", "x.xls", *SIZES],

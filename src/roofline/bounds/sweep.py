@@ -275,9 +275,6 @@ def _asked(
     unknown = [c for c in wanted if c not in COLUMNS and not c.startswith("time.")]
     if unknown:
         raise InputError(f"no column {unknown[0]!r}", hint=column_hint(unknown[0], COLUMNS))
-    if "estimate" in wanted and not stated:
-        wrong = f"no column 'estimate' without {spelled('overlap')} or {spelled('overhead')}"
-        raise InputError(wrong, hint=column_hint("estimate", COLUMNS))
     amounts = {name: value.reshape(-1) for name, value in asked.raw.items() if is_array(value)}
     axes = {**amounts, **{name: _axis(name, value) for name, value in asked.sizes.items()}}
     return asked, axes, formulas, sorted(wanted, key=lambda name: name == "bound_by")
@@ -285,7 +282,7 @@ def _asked(
 
 def column_hint(name: str, known: Sequence[str]) -> str:
     """What would be right in place of a column that a table has not; an estimate adds its columns to all others."""
-    if name in ("expected", "low", "high", "estimate"):
+    if name in ("expected", "low", "high"):
         return f"{spelled('estimate', True)} adds expected, low and high to the columns that are named"
     return column_meant(name, known, limit=20)
 
