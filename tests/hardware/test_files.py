@@ -464,12 +464,15 @@ def test_a_chip_is_made_of_a_dictionary() -> None:
     more = chip({"inherits": "h100", "tdp": "+100 W", "hbm": {"bandwidth": "+100 GB/s"}, "nvlink.latency": "1.2 us"})
     assert (more.figure("tdp").value, more.figure("hbm").value - chip("h100").figure("hbm").value) == (800, 1e11)
     assert not more.warnings  # a latency of twice the catalog's is no duplex figure
+    for figures_given in ({"bf16": "1979 TFLOP/s sparse"}, {"inherits": "h100", "bf16": "1979 TFLOPS Sparse"}):
+        assert chip({"hbm": 2e12, **figures_given}).figure("bf16").value == 989.5e12
     said = [str(line) for line in chip({"bf16": 312, "hbm": 2e12}).warnings]
     assert said == ["matrix.bf16 is 312 FLOP/s: is its unit missing?"]
     for wrong, said in (
         ({}, "has neither a peak nor a bandwidth"),
         ({"name": "Mine", "bf16": "3 GB"}, "unit.matrix.peak.bf16: '3 GB' is a capacity in bytes"),
         ({"inherits": "nope"}, "names 'nope', which is not known"),
+        ({"bf16": 3e14, "hbm": "2 TB/s sparse"}, "unknown unit 'TB/s sparse'"),
         ({"bf16": 3e14, "hbm": "+100 GB/s"}, "'+100 GB/s' starts from another figure"),
         ({"inherit": "h100", "hbm": 4e12}, "chip({…}): unknown key 'inherit'; did you mean 'inherits'? a level of"),
         ({"base": "h100", "hbm": 4e12}, "unknown key 'base'; did you mean 'inherits'?"),

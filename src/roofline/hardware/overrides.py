@@ -75,6 +75,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.network import domain_of
 from roofline.hardware.rate import WARM, find_level, find_link
+from roofline.hardware.schema import amount
 from roofline.signatures import takes
 from roofline.sizes import is_array, is_number, product
 from roofline.statements import Assumption
@@ -326,15 +327,9 @@ def _given(machine: Machine, path: str, key: str, value: Any, unit: str) -> Figu
             return said
         if text.lower() == "spec":
             raise HardwareError(f"the catalog has one figure for {path} of {machine.name}", hint="give a number")
-    dense, _, sparse = text.rpartition(" ")
     try:
         changed = _changed(machine, path, text, unit)
-        if changed is not None:
-            number = changed
-        elif sparse.lower() == "sparse" and unit == "FLOP/s":
-            number = quantity.parse(dense, unit) / 2
-        else:
-            number = quantity.parse(value, unit)
+        number = amount(value, unit) if changed is None else changed
     except QuantityError as error:
         more = "" if text[:1].isdigit() or not text else "; 2x is twice what it is, +20% a fifth more"
         level, _, part = path.partition(".")
