@@ -236,6 +236,8 @@ def test_columns_say_the_format_of_each_operand() -> None:
         assert point.run.name == (line + " -> int32[4096, 4096]" if wide else line)
     (point,) = roofline.profile([{**sizes, "dtype": "int8"}], on="h100")
     assert point.fraction == pytest.approx(2 * 4096**3 / 1979e12 / 110e-6, rel=1e-3)
+    (point,) = roofline.profile([sizes | {"us": 220}], on="h100")
+    assert "bf16 where no dtype is stated" in point.assumptions
     with pytest.raises(InputError, match="b_dtype stands alone; a_dtype and b_dtype, or one of them beside dtype"):
         read_kernels([{**sizes, "weight_dtype": "fp8"}], machine)
     row = {"batch": 8, "heads": 32, "kv_heads": 8, "head_size": 128, "length": 4096, "us": 61}

@@ -610,7 +610,7 @@ def _hold(
     found = [estimator.kernel(estimator.own_kernel(one.run), machine) for one in kept]
     known = [(each, one.seconds) for each, one in zip(found, kept, strict=True) if each.source is not None]
     if len(known) < len(kept):
-        why = f"no constants: {key[0].replace('_', ' ')} {key[1]}"
+        why = f"no constants: {kernel_in_words(key[0], key[2])} in {key[1]}"
         rejected[why] += [one.where for each, one in zip(found, kept, strict=True) if each.source is None]
     if known:
         seconds = np.array([each for _, each in known])

@@ -134,6 +134,11 @@ def columns_left_out(each: Iterable[Sequence[str]]) -> tuple[Assumption, ...]:
     return (Assumption("notation", f"columns that are not read: {in_a_row(_few(names))}"),) if names else ()
 
 
+def says_format(row: Mapping[str, str]) -> bool:
+    """Whether a row says a format; bf16 is taken where it says none."""
+    return "[" in row.get("expression", "") or any(row.get(name) for name in ("dtype", "a_dtype"))
+
+
 def unread(row: Mapping[str, str]) -> tuple[str, ...]:
     """The filled columns of a row that are not read."""
     return tuple(filter(None, row.get(_UNREAD, "").split("\n")))

@@ -221,7 +221,7 @@ def _in_seconds(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
     """A run whose row tells its shapes: FLOPs and bytes are those of its expression."""
-    from roofline.estimates.own_runs import row_expression, row_time, unread
+    from roofline.estimates.own_runs import row_expression, row_time, says_format, unread
 
     try:
         (time, unit), line = row_time(row), row_expression(row)
@@ -242,7 +242,8 @@ def _of_shapes(row: Mapping[str, str], where: str) -> Measured:
         "on": row.get("on"),
     }
     found = _point(fields, where)
-    return replace(found, seconds=found.seconds * unit, op=ops[0] if len(ops) == 1 else None, unread=unread(row))
+    op, stated = ops[0] if len(ops) == 1 else None, found.stated and says_format(row)
+    return replace(found, seconds=found.seconds * unit, op=op, stated=stated, unread=unread(row))
 
 
 def _from_value(item: Any, number: int) -> Measured:
