@@ -84,7 +84,7 @@ _OURS = {name: ours for ours, names in _ALSO.items() for name in names.split()}
 #: Where a row's time and its unit stand, whatever its column is called, and the columns that are not read.
 _TIME, _UNIT, _UNREAD = "time", "unit of time", "not read"
 #: Columns that tell what others do, or whose row this is.
-_TOLD = (*_OURS, *_OURS.values(), "m", "n", "k", "kernel", "op", "on", "flops", "bytes", "expected", "expected [s]")
+_TOLD = {*_OURS, *_OURS.values(), "m", "n", "k", "kernel", "op", "on", "flops", "bytes", "expected", "expected [s]"}
 #: Formats of weights beside activations in bf16.
 _ONLY_WEIGHTS = {"int4": "int4", "int4_wo": "int4", "int8_wo": "int8"}
 _PRODUCT = ("m", "n", "k")
@@ -409,7 +409,7 @@ def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     times = ((word, value, unit) for word, value in each if value and (unit := time_unit(word)))
     within = ((word, *found) for word, value in each if _says_time(word) and (found := _with_unit(value)))
     column, value, unit = next(times, None) or next(within, ("", "", 0.0))
-    unread = [word for word, value in each if value and word not in (*_TOLD, column)]
+    unread = [word for word, value in each if value and word != column and word not in _TOLD]
     return {
         **held,
         **({_TIME: value, _UNIT: repr(unit)} if value else {}),
@@ -417,14 +417,15 @@ def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _words(name: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _words(name: str) -> tuple[str, ...]:
     """The words of a column's name, the 50th percentile as the median that it is.
 
     >>> _words("p50_us"), _words("time (ms)"), _words("p99_us")
-    (['median', 'us'], ['time', 'ms'], ['p', 'us'])
+    (('median', 'us'), ('time', 'ms'), ('p', 'us'))
     """
     name = _HALF.sub("median", name)
-    return "".join(letter if letter.isalpha() else " " for letter in name).split()
+    return tuple("".join(letter if letter.isalpha() else " " for letter in name).split())
 
 
 def _says_time(name: str) -> bool:
