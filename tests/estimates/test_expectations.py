@@ -449,6 +449,11 @@ def test_the_choice_of_keys_is_no_attention() -> None:
     assert {run.kernel for run in kernels_of(step)} >= {"prefill_attention", "elementwise"}
 
 
+def test_a_format_in_blocks_is_read_with_its_scales_as_in_the_rows_that_constants_were_fitted_to() -> None:
+    (run,) = kernels_of(bound("nvfp4[64, 4096] * nvfp4[4096, 4096] -> bf16[64, 4096]", on="b200"))
+    assert (run.shapes["a_bytes"], run.shapes["b_bytes"], run.shapes["out_bytes"]) == (0.5625, 0.5625, 2)
+
+
 def test_elements_that_read_and_write_memory_are_kernels_of_their_own() -> None:
     """What moves through memory between two operations is no work of one kernel; fused, they are one."""
     line = "bf16[512, 4096] + bf16[512, 4096] -> x[512, 4096]; gelu(x[512, 4096]) -> y[512, 4096]; relu(y[512, 4096])"

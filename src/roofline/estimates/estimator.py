@@ -839,9 +839,9 @@ def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
         "n": sum(part.op.dims["n"] for part in group),
         "k": op.dims["k"],
         "batch": op.dims["batch"],
-        "a_bytes": dtypes.get(a).bits / 8,
-        "b_bytes": dtypes.get(b).bits / 8,
-        "out_bytes": dtypes.get(op.writes[0].dtype).bits / 8 if op.writes else 2.0,
+        "a_bytes": dtypes.get(a).bits_per_element / 8,
+        "b_bytes": dtypes.get(b).bits_per_element / 8,
+        "out_bytes": dtypes.get(op.writes[0].dtype).bits_per_element / 8 if op.writes else 2.0,
     }
     return KernelRun(kernel, dtype, path, shapes, group)
 
@@ -858,7 +858,7 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     op = group[0].op
     dims = op.dims
     held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
-    kv_bytes = dtypes.get(held.dtype).bits / 8
+    kv_bytes = dtypes.get(held.dtype).bits_per_element / 8
     dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
     shapes = {name: dims[name] for name in ("batch", "heads", "kv_heads", "head_size")} | {"kv_bytes": kv_bytes}
     one = decided(dims["q_length"] <= 1)
@@ -941,8 +941,8 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "hidden": op.dims["k"],
         "inter": down.dims["k"],
         "products": len(wide) + 1 if down is not op else 1,
-        "weight_bytes": dtypes.get(b).bits / 8,
-        "a_bytes": dtypes.get(a).bits / 8,
+        "weight_bytes": dtypes.get(b).bits_per_element / 8,
+        "a_bytes": dtypes.get(a).bits_per_element / 8,
     }
     words = ["weights only"] if a != b and b in _EXPERT_WEIGHTS else []
     dtype = PRODUCT_FORMATS.get(b, b)
