@@ -186,19 +186,16 @@ def with_roles(app, pagename, templatename, context, doctree):
     context["body"] = body.replace('<dl>\n<dd><em class="sig-param', '<dl role="none">\n<dd><em class="sig-param')
 
 
-#: Steps of a build for translations, LaTeX, C and C++: each looks through all pages, and ours have nothing for them.
+#: Steps of a build for translations, LaTeX, C and C++: each looks through all pages. A check has nothing for them; the
+#: pages that readers get take the captions of the contents from one of them.
 _IDLE = ("sphinx.transforms.i18n", "sphinx.builders.latex.transforms", "sphinx.domains.c", "sphinx.domains.cpp")
 
 
-def without_idle_steps(app):
-    """Leave out the steps of a build that find nothing on any page."""
-    for steps in (app.registry.transforms, app.registry.post_transforms):
-        steps[:] = [step for step in steps if step.__module__ not in _IDLE]
-
-
-def without_search(app):
-    """Make no index of words for a build that only checks the pages."""
+def for_a_check(app):
+    """Take no idle step, and make no index of words, in a build that only checks the pages."""
     if app.tags.has("check"):
+        for steps in (app.registry.transforms, app.registry.post_transforms):
+            steps[:] = [step for step in steps if step.__module__ not in _IDLE]
         app.builder.search = False
 
 
@@ -208,8 +205,7 @@ def setup(app):
 
     generated_pages.write()
     app.connect("autodoc-process-docstring", as_lists)
-    app.connect("builder-inited", without_search)
-    app.connect("builder-inited", without_idle_steps)
+    app.connect("builder-inited", for_a_check)
     app.add_post_transform(OthersNames)
     app.add_post_transform(ShortSignatures)
     app.connect("missing-reference", under_its_other_name)
