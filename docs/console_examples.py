@@ -471,6 +471,11 @@ _CODE = re.compile(
     re.DOTALL,
 )
 
+#: A name that may break, alone or as a link, with the bracket before it and the comma or full stop behind it.
+_NAME = r"<code [^>]*>(?:(?!</code>).)*<wbr>(?:(?!</code>).)*</code>"
+_NAME = rf"(?:{_NAME}|<a [^>]*>{_NAME}</a>)"
+_SIGNS = re.compile(rf"\({_NAME}[,.;:)]*|{_NAME}[,.;:)]+")
+
 
 def names_that_break(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let a path or a dotted name that is wider than its column break between its words."""
@@ -481,6 +486,7 @@ def names_that_break(app: Any, page: str, template: str, context: dict[str, Any]
         context["body"] = _CODE.sub(
             lambda code: word.sub(lambda found: _BREAKS.sub("<wbr>", found[0]), code[0]), context["body"]
         )
+        context["body"] = _SIGNS.sub(r'<span class="with-signs">\g<0></span>', context["body"])
 
 
 def _with_breaks(entry: Sequence[Any]) -> tuple[Any, ...]:

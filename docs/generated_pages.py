@@ -51,7 +51,7 @@ JSON_PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 #: A picture of a page, and a command or a line of Python that writes a file of the same name.
 _PLACE = re.compile(
-    r"(?P<page>https?://[^\s,()]*[\w/])|[/@:_]"
+    r"(?P<page>https?://[^\s,()]*[\w/])|[/@:_](?!(?:s|sec|clk)\b)"
     r"|(?<![\w./-])(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<commit>[0-9a-f]{7,40}))?:(?P<file>[\w./+-]*\w)"
 )
 _PICTURE = re.compile(r"^!\[(?P<says>[^\]]+)\]\(images/(?P<name>[\w-]+\.svg)\)", re.MULTILINE)

@@ -385,12 +385,25 @@ def test_names_of_modules_break_behind_their_dots_alone() -> None:
     assert context["body"] == module.replace("roofline.", "roofline.<wbr>") + name
 
 
+def test_a_bracket_and_a_comma_stay_with_the_name_beside_them() -> None:
+    from docs.console_examples import names_that_break
+
+    name = '<a href="#b"><code class="xref"><span class="pre">bounds.bound</span></code></a>'
+    context = {"body": f"as ({name}), {name} or {name}; <code>x</code>, (<code>y</code>)"}
+    names_that_break(None, "", "", context, None)
+    name = name.replace("bounds.", "bounds.<wbr>")
+    whole = '<span class="with-signs">{}</span>'.format
+    assert context["body"] == (
+        f"as {whole(f'({name}),')} {name} or {whole(f'{name};')} <code>x</code>, (<code>y</code>)"
+    )
+
+
 def test_addresses_of_sources_are_links(generated: ModuleType) -> None:
     page = generated.source_pages()["sources/nvidia-hopper"]
     assert "](https://glennklockwood.com/garden/processors/h100)" in page
     assert "](https://github.com/pytorch/pytorch/blob/00604d0/torch/_inductor/analysis/device_info.py)" in page
     assert "](https://github.com/openxla/xla/blob/HEAD/xla/backends/gpu/target_config/specs/h200.txtpb)" in page
-    assert "| CUDA guide bank width (32 banks x 32 bit/<wbr>clk) quoted in public repo text |" in page
+    assert "| CUDA guide bank width (32 banks x 32 bit/clk) quoted in public repo text |" in page
 
 
 def test_names_with_underscores_are_no_emphasis(generated: ModuleType) -> None:
