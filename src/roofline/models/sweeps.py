@@ -380,7 +380,7 @@ def sweep(
     slip = next((name for name in arguments if arguments["on"] is None and meant(name, ("on",))), None)
     if slip is not None:
         raise unknown_argument(slip, ("on",))
-    if arguments.get("estimate") and any(arguments.get(word.name) is not None for word in RUN_WORDS):
+    if arguments.get("estimate") is True and any(arguments.get(word.name) is not None for word in RUN_WORDS):
         hint = "leave it out, or sweep in memory"
         raise InputError(f"{spelled('estimate', True)} is not worked out in blocks", hint=hint)
     raw = ("flops", "bytes", "intensity", "dtype")
