@@ -181,6 +181,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         "layer_types of toy lists 1 layers and num_hidden_layers says 2; the two contradict each other",
     ),
     (changed(layer_types=["full_attention", "ful"]), "layer type 'ful' of toy is not understood; "),
+    (changed(layer_types=["full_attention", None]), "layer type None of toy is not understood; "),
     (changed(layer_types="full"), "layer_types of toy is 'full'; it is a list"),
     (
         changed(model_type="mixtral", num_local_experts=4, num_experts_per_tok=8),

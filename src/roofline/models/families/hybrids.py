@@ -553,9 +553,9 @@ def _zamba_kinds(fields: Fields, layers: int) -> list[str]:
     else:
         hybrid = (*range(6, 43, 6), 47, 51)
         kinds = ["hybrid" if number in hybrid else "linear_attention" for number in range(layers)]
-    unknown = next((kind for kind in kinds if kind not in ("linear_attention", "hybrid")), None)
-    if unknown is not None:
-        raise fields.not_understood(f"layer type {unknown!r}", "'hybrid', 'linear_attention' or 'mamba'")
+    unknown = [kind for kind in kinds if kind not in ("linear_attention", "hybrid")]
+    if unknown:
+        raise fields.not_understood(f"layer type {unknown[0]!r}", "'hybrid', 'linear_attention' or 'mamba'")
     return kinds
 
 
@@ -669,9 +669,9 @@ def read_nemotron(fields: Fields) -> Model:
 def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
     found = fields.listed(listed) or list(fields.text(pattern))
     kinds = [_WORDS.get(kind, _LETTERS.get(kind, kind)) for kind in found]
-    unknown = next((kind for kind in kinds if kind not in _LETTERS.values()), None)
-    if unknown is not None:
-        raise fields.not_understood(f"layer {unknown!r}", suggest(str(unknown), _LETTERS.values(), what="known"))
+    unknown = [kind for kind in kinds if kind not in _LETTERS.values()]
+    if unknown:
+        raise fields.not_understood(f"layer {unknown[0]!r}", suggest(str(unknown[0]), _LETTERS.values(), what="known"))
     return kinds
 
 

@@ -122,9 +122,9 @@ def layer_types(
     listed = fields.listed("layer_types", layers)
     if listed is None:
         return list(map(usual, range(layers)))
-    unknown = next((kind for kind in listed if kind not in known), None)
-    if unknown is not None:
-        raise fields.not_understood(f"layer type {unknown!r}", suggest(str(unknown), known, what="known here"))
+    unknown = [kind for kind in listed if kind not in known]
+    if unknown:
+        raise fields.not_understood(f"layer type {unknown[0]!r}", suggest(str(unknown[0]), known, what="known here"))
     kinds = [known[kind] for kind in listed[:layers]]
     fields.ignore(*(name for kind, names in _OF_KIND.items() if kind not in kinds for name in names))
     return kinds
