@@ -44,9 +44,6 @@ class _AsTyped(Repr):
         said = [f"{self.repr1(key, level - 1)}: {self.repr1(x[key], level - 1)}" for key in islice(x, self.maxdict)]
         return f"{{{', '.join([*said, *[self.fillvalue] * (len(x) > self.maxdict)])}}}"
 
-    def repr_ndarray(self, x: Any, level: int) -> str:
-        return self.repr1(x[: self.maxlist + 1].tolist() if x.ndim else x.item(), level)
-
 
 #: Of a value that was typed an error shows as much as this.
 _VALUES = _AsTyped()
@@ -253,12 +250,6 @@ def quoted(value: Any) -> str:
     ("'fp8'", '[0, 1, 2, 3, …]', "{'name': 'X', 'bf16': 400000000000000.0}")
     >>> quoted("ab" * 40)
     "'abababababababababababababa…abababababababababababababab'"
-
-    An array is shown as a list:
-
-    >>> import numpy as np
-    >>> quoted(np.arange(9)), quoted(np.asarray(2.5))
-    ('[0, 1, 2, 3, …]', '2.5')
     """
     try:
         return " ".join(_VALUES.repr(value).splitlines())

@@ -531,9 +531,10 @@ NOT_REPEATED = (
 
 def refuse_known(unknown: str, sizes: Mapping[str, Any]) -> None:
     """Refuse a value of what is solved for."""
-    if sizes.get(unknown) is not None and not is_symbol(sizes[unknown]):
-        wrong = f"{unknown} is what is solved for, and has a value, {quoted(sizes[unknown])}"
-        raise SizeError(wrong, hint="leave the value out")
+    given = sizes.get(unknown)
+    if given is not None and not is_symbol(given):
+        said = quoted(given.tolist() if is_array(given) else given)
+        raise SizeError(f"{unknown} is what is solved for, and has a value, {said}", hint="leave the value out")
 
 
 def refuse_idle(*asked: Question, uses: tuple[ConventionUse, ...] = USES) -> None:
