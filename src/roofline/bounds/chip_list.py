@@ -524,7 +524,7 @@ _UNITS = {
 }  # fmt: skip
 _SHOWN_IN_ORDER = ("power", "price")
 #: No chip has so few bytes, bytes a second or FLOP/s.
-LEAST_RATE = 1e5
+_LEAST_AMOUNT = 1e5
 
 
 @takes()
@@ -687,7 +687,7 @@ def _limited(
 def _limit(text: str, unit: str) -> float:
     """A limit in a unit; 80 of bytes is one whose unit is missing."""
     limit = parse(text, unit)
-    if unit in ("B", "B/s", "FLOP/s") and limit < LEAST_RATE:
+    if unit in ("B", "B/s", "FLOP/s") and limit < _LEAST_AMOUNT:
         hint = f"as in {format_quantity(limit * (1e9 if unit == 'B' else 1e12), unit)}"
         raise InputError(f"{text} has no unit, and is {format_quantity(limit, unit)}", hint=hint)
     return limit
