@@ -22,7 +22,7 @@ from roofline.hardware.catalog import user_file
 from roofline.hardware.machine import Machine
 from roofline.measurement import read_machine_file
 from roofline.measurement.executors import Library, torch_library
-from roofline.measurement.samples import HELD_UP, SHARED, SampleSummary
+from roofline.measurement.levels import HELD_UP, SHARED, SampleSummary
 from roofline.measurement.timing import RunSetting, point_of, threads_used, time_step
 from roofline.notation import program
 

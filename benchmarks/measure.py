@@ -34,10 +34,10 @@ from typing import NamedTuple
 
 from roofline.measurement import Measurement, read_machine_file
 from roofline.measurement.kernels import clock_kernel, compute_kernels, memory_kernels
+from roofline.measurement.levels import quantile, summarise
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.probes import Bench, Probe, sample
 from roofline.measurement.processor import allow_tiles
-from roofline.measurement.samples import quantile, summarise
 from roofline.measurement.threads import ThreadTeam
 
 ENOUGH, ENOUGH_FIRST_LEVEL = 0.95, 0.9

@@ -18,7 +18,7 @@ from tests.house_messages import WITHOUT_WORDS, parsed, plain, said_by_tests, un
 SOURCES = Path(__file__).resolve().parents[1] / "src"
 LONGEST_FUNCTION = 80
 #: The share of all lines that may import something: many small files that take from each other have more.
-MOST_IMPORTS = 0.06
+MOST_IMPORTS = 0.05
 
 #: A package: the source of each module by its dotted name.
 Package = Mapping[str, str]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import QuantityError
 from roofline.quantity import (
     UNITS,

@@ -24,7 +24,7 @@ import sympy
 
 import roofline
 from roofline import estimates, measurement, models
-from roofline.bounds.solve_equal import solve_equal
+from roofline.bounds.solve import solve_equal
 from roofline.charts.roofline_charts import roofline_chart
 from roofline.cli import main
 from roofline.errors import BlockError, InputError, RooflineError, quoted
@@ -129,7 +129,7 @@ def _closed() -> Any:
 def _sent(algorithm: str) -> Any:
     from roofline.ops.collectives.cost import cost
 
-    return cost("AllReduce", [within("hardware.axes", "MeshAxis")("X", 4)], 1e6, algorithm=algorithm)
+    return cost("AllReduce", [within("hardware.machine", "MeshAxis")("X", 4)], 1e6, algorithm=algorithm)
 
 
 def _mixture(**fields: Any) -> Any:
@@ -337,11 +337,11 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
         lambda: roofline.models.budget("llama-3-8b", on="h100:8", tokens=1e12, mfu=0.8, checkpoint="full"),
         "an MFU of 80% with a forward pass run again; at most 75%: 6 of 8 FLOPs",
     ),
-    (lambda: within("plans.fleet", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates are 0"),
-    (lambda: within("plans.fleet", "Trace").of((0, 1), (1e-70,)), "a rate of 1e-70 requests/s in a trace; rates are"),
-    (lambda: within("plans.fleet", "Trace").of((0, float("inf")), (1,)), "a time of inf s in a trace; seconds from 0"),
+    (lambda: within("plans.cost", "Trace").of((0, 1, 2), (1, -1)), "a rate of -1 requests/s in a trace; rates are 0"),
+    (lambda: within("plans.cost", "Trace").of((0, 1), (1e-70,)), "a rate of 1e-70 requests/s in a trace; rates are"),
+    (lambda: within("plans.cost", "Trace").of((0, float("inf")), (1,)), "a time of inf s in a trace; seconds from 0"),
     (lambda: within("models.weights", "modules")("x"), "modules are 'x'; a list of texts, such as ['lm_head']"),
-    (lambda: within("plans.speculation", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
+    (lambda: within("plans.load", "Acceptance")(0, 0.8), "a draft of 0 tokens; from 1 to 128, as in draft=4"),
     (
         lambda: roofline.llm("llama-2-7b", on="h100", context=128, tensor=range(1, 2001)),
         "one answer of 2,000 layouts (by tensor=), and at most 1,000 are taken; give fewer values, or ask roofline",

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from roofline.bounds.communication import Communication, comm
     from roofline.bounds.comparison import SideBySide, compare
     from roofline.bounds.evaluate import evaluate
-    from roofline.bounds.layout import TensorLayout, layout
     from roofline.bounds.ridges import Zones, rules_of_thumb, zones
     from roofline.bounds.scaling import Scaling, scaling
-    from roofline.bounds.shard import ShardPlans, shard
-    from roofline.bounds.solve import Solution, solve, solve_dtypes
-    from roofline.bounds.solve_equal import solve_equal
+    from roofline.bounds.shard import ShardPlans, TensorLayout, layout, shard
+    from roofline.bounds.solve import Solution, solve, solve_dtypes, solve_equal
     from roofline.bounds.sweep import Sweep
     from roofline.charts.chart import Chart
     from roofline.charts.plot import plot
@@ -71,16 +69,14 @@ _WHERE = {
     "roofline.bounds.advise": ("Advice", "advise"),
     "roofline.bounds.api": ("bound", "question"),
     "roofline.bounds.bound": ("Bound",),
+    "roofline.bounds.evaluate": ("evaluate",),
     "roofline.bounds.chip_list": ("chips",),
     "roofline.bounds.communication": ("Communication", "comm"),
     "roofline.bounds.comparison": ("SideBySide", "compare"),
-    "roofline.bounds.evaluate": ("evaluate",),
-    "roofline.bounds.layout": ("TensorLayout", "layout"),
     "roofline.bounds.ridges": ("Zones", "rules_of_thumb", "zones"),
     "roofline.bounds.scaling": ("Scaling", "scaling"),
-    "roofline.bounds.shard": ("ShardPlans", "shard"),
-    "roofline.bounds.solve": ("Solution", "solve", "solve_dtypes"),
-    "roofline.bounds.solve_equal": ("solve_equal",),
+    "roofline.bounds.shard": ("ShardPlans", "TensorLayout", "layout", "shard"),
+    "roofline.bounds.solve": ("Solution", "solve", "solve_dtypes", "solve_equal"),
     "roofline.bounds.sweep": ("Sweep",),
     "roofline.charts.chart": ("Chart",),
     "roofline.charts.plot": ("plot",),

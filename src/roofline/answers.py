@@ -67,7 +67,7 @@ CAPABILITIES = {
     "Serving.narrower_cache": "roofline.models.serving.advice:narrower_cache",
     "Serving.formula": "roofline.models.closed_form:serving_formula",
     "serve_bound.arrays": "roofline.models.closed_form:step_over_arrays",
-    "solve_step": "roofline.models.serving.solved_step:solve_step",
+    "solve_step": "roofline.models.serving.limits:solve_step",
     "Training.advise": "roofline.models.training.advice:advise",
     "Training.formula": "roofline.models.closed_form:training_formula",
     "Training.best_mix": "roofline.models.training.advice:best_mix",
@@ -77,8 +77,8 @@ CAPABILITIES = {
     "measured_kernels": "roofline.measurement:measured_kernels",
     "measured_device": "roofline.measurement.devices:measured_device",
     "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
-    "with_break_evens": "roofline.bounds.break_evens:with_break_evens",
-    "beside_by_work": "roofline.bounds.comparison_by_work:beside_by_work",
+    "with_break_evens": "roofline.bounds.comparison:with_break_evens",
+    "beside_by_work": "roofline.bounds.comparison:beside_by_work",
     "refuse_unknown": "roofline.models.config:refuse_unknown",
     "model_names": "roofline.models.config:names",
     "search_training": "roofline.plans.training:search_training",
@@ -431,7 +431,7 @@ class Comparable(Answer):
         return ""
 
     def needed(self) -> Any:
-        """The memory that it needs on each chip, a :class:`~roofline.bounds.footprint.Footprint`; None: not asked."""
+        """The memory that it needs on each chip, a :class:`~roofline.bounds.memory.Footprint`; None: not asked."""
         return None
 
     @property

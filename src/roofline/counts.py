@@ -2,6 +2,13 @@
 
 >>> typed_sizes({"B": "8k", "D": "1k,4k", "N": "1:8:*2", "F": "4*D", "on": "h100"})
 {'B': 8000, 'D': [1000, 4000], 'N': [1, 2, 4, 8], 'F': '4*D', 'on': 'h100'}
+
+Characters as documents have them → those that are read: full-width forms, superscripts.
+
+>>> plain("bf16［B，D］×int8［D，F］"), plain("B＝６４")
+('bf16[B,D]×int8[D,F]', 'B=64')
+>>> powers("9.89×10¹⁴"), powers("24*b*s*h²")
+('9.89×10^14', '24*b*s*h^2')
 """
 
 from __future__ import annotations
@@ -12,7 +19,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.errors import OutOfMemoryError, SizeError
-from roofline.letters import plain
 
 DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 BINARY = {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", start=1)}
@@ -164,3 +170,24 @@ def typed_size(name: str, value: Any, billion: bool = False) -> Any:
 def typed_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes by name, with the numbers that are given as text read."""
     return {name: typed_size(name, value) for name, value in sizes.items()}
+
+
+#: Unicode's full-width forms are ASCII moved by this much; brackets and the comma of lists are Chinese punctuation.
+_MOVED = 0xFEE0
+_PLAIN: dict[int, int | str] = {
+    **{code + _MOVED: code for code in range(ord("!"), ord("~") + 1)},
+    **str.maketrans("\u3000、【】〔〕", " ,[][]"),
+}
+_RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"
+_LOWERED = str.maketrans(_RAISED, "0123456789+-")
+_SUPERSCRIPT = f"[{_RAISED}]+"
+
+
+def plain(text: str) -> str:
+    """Write full-width forms and Chinese brackets as ASCII; every character keeps its place."""
+    return text if text.isascii() else text.translate(_PLAIN)
+
+
+def powers(text: str) -> str:
+    """Write superscripts as ``^`` and their digits."""
+    return text if text.isascii() else re.sub(_SUPERSCRIPT, lambda found: "^" + found[0].translate(_LOWERED), text)

@@ -27,8 +27,8 @@ from typing import Any, TypeAlias
 from roofline.counts import BINARY as _BINARY
 from roofline.counts import DECIMAL as _DECIMAL
 from roofline.counts import count as count
+from roofline.counts import plain, powers
 from roofline.errors import QuantityError, quoted
-from roofline.letters import plain, powers
 from roofline.sizes import is_array, is_symbol, plain_number
 
 #: A number, or text that reads as one: ``40%``, ``8k``, ``$2.50/h``.

@@ -3,7 +3,7 @@
 import pytest
 
 from roofline import llm
-from roofline.bounds.comparison_by_work import SideBySideByWork
+from roofline.bounds.comparison import SideBySideByWork
 from roofline.cli import main
 from roofline.models import load as load_model
 from roofline.quantity import format_number

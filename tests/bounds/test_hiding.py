@@ -5,7 +5,7 @@ import math
 import pytest
 
 from roofline import bound, shard, sweep
-from roofline.bounds.hiding import hidden_from, hiding_in_words
+from roofline.bounds.scaling import hiding_in_words, size_that_hides
 
 CASES = [
     ("bf16[B_Y, D] * bf16[D_X, F] -> bf16[B_Y, F]", "v5p:4x4", {"B": 4096, "D": 8192, "F": 32768}),
@@ -24,7 +24,7 @@ def test_it_hides_from_the_size_on_that_is_named(line: str, on: str, sizes: dict
         return bool(at.comms <= at.math)
 
     for name in sizes:
-        first, step = hidden_from(found.question, found.best, name), 16
+        first, step = size_that_hides(found.question, found.best, name), 16
         assert first is not None
         if first == math.inf:
             assert not any(hides(name, sizes[name] * times) for times in (1, 4, 64, 1024))
@@ -44,7 +44,7 @@ def test_it_hides_from_the_size_on_that_is_named(line: str, on: str, sizes: dict
 def test_a_size_that_follows_from_another_grows_with_it(D: int) -> None:
     line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]"
     found = shard(line, on="h100:8", B=4096, D=D, F="4*D")
-    first = hidden_from(found.question, found.best, "D")
+    first = size_that_hides(found.question, found.best, "D")
     assert first is not None
     at = [bound(line, on="h100:8", plan=found.best.name, B=4096, D=int(n), F=4 * int(n)) for n in (first - 8, first)]
     assert [bool(each.comms <= each.math) for each in at] == [False, True]
@@ -56,7 +56,7 @@ def test_a_size_that_follows_from_another_grows_with_it(D: int) -> None:
 def test_no_larger_size_is_said_to_be_needed_where_sending_hides() -> None:
     line = "bf16[B_X, D] * bf16[D_X, F] -> bf16[B_X, F]; AllGather_X(bf16[M_X, N])"
     found = shard(line, on="h100:8", B=65536, D=8192, F=32768, M=1024, N=1024)
-    assert hidden_from(found.question, found.best, "M") == math.inf  # a larger one ends it
+    assert size_that_hides(found.question, found.best, "M") == math.inf  # a larger one ends it
     said = " ".join(hiding_in_words(found.question, found.best))
     assert "sending hides behind it" in said
     assert "does not do it" not in said

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override
 from roofline.sizes import is_symbol, symbol

@@ -7,7 +7,7 @@ from itertools import product as every
 import pytest
 
 from roofline import bound, layout, parse
-from roofline.bounds.layout import tiled_elements
+from roofline.bounds.shard import tiled_elements
 from roofline.errors import NotationError
 from roofline.notation.structure import MemoryLayout
 

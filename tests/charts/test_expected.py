@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from roofline import bound, sweep
 from roofline.charts import plot
-from roofline.cli.sweep import plot_command
+from roofline.cli.lines import plot_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, expected_roof
 from roofline.quantity import format_quantity

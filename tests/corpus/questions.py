@@ -87,7 +87,7 @@ def _models() -> list[Question]:
 
 
 def _notation() -> list[Question]:
-    from roofline.notation import functions
+    from roofline.notation import calls
 
     x, y, z = "bf16[64, 32, 1024]", "bf16[64, 32, 1024]", "bf16[64, 32, 1024]"
     several = {
@@ -106,7 +106,7 @@ def _notation() -> list[Question]:
         "conv_transpose": (", stride=2",),
     }
     lines = []
-    for name, function in functions.canonical_functions().items():
+    for name, function in calls.canonical_functions().items():
         if function.family == "collective":
             continue
         if name in several:

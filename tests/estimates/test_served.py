@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from roofline import llm
-from roofline.cli.llm import llm_command
+from roofline.cli.models import llm_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.estimates.constants import shipped

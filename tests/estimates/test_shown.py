@@ -14,9 +14,9 @@ from click.testing import CliRunner
 import roofline
 from roofline import bound, sweep
 from roofline.cli import main
+from roofline.cli.lines import sweep_command
 from roofline.cli.measure import accuracy_command
-from roofline.cli.sweep import sweep_command
-from roofline.cli.train import train_command
+from roofline.cli.models import train_command
 from roofline.errors import InputError
 from roofline.estimates import Estimator, estimated
 from roofline.models import serve_bound, train

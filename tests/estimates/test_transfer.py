@@ -14,8 +14,7 @@ from roofline import bound
 from roofline.errors import InputError
 from roofline.estimates import estimated
 from roofline.estimates.constants import KERNELS, KernelConstants
-from roofline.estimates.estimator import Estimator, KernelEstimate, kernels_of
-from roofline.estimates.expected_roof import expected_roof
+from roofline.estimates.estimator import Estimator, KernelEstimate, expected_roof, kernels_of
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.transfer import (
     OTHER,

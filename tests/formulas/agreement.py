@@ -28,7 +28,7 @@ from roofline.errors import RooflineError, UntimedError
 from roofline.models import load, names, serve_bound, train
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.closed_form import model_formula
-from roofline.notation.functions import REDUCTIONS, SCANS, UNARY_ELEMENTWISE
+from roofline.notation.calls import REDUCTIONS, SCANS, UNARY_ELEMENTWISE
 from tests.strategies import KINDS
 
 NODE = shutil.which("node")

@@ -15,7 +15,7 @@ import pytest
 import roofline
 from roofline.errors import RooflineError
 from roofline.hardware import chip
-from roofline.hardware.open_counts import open_counts
+from roofline.hardware.targets import open_counts
 from roofline.models import serve_bound
 from roofline.models.training.step import train
 from roofline.ops.collectives.choice import Chooser

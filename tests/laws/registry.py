@@ -15,7 +15,7 @@ import numpy as np
 import roofline
 from roofline.bounds.api import question
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.errors import InputError, UntimedError
 from roofline.hardware import override
 from roofline.sizes import is_symbol, symbol

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from roofline.measurement.levels import SampleSummary
 from roofline.measurement.library import SHAPE_ROWS, SHAPE_SIDES
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import SampleSummary
 
 #: What a call of a product costs in the made-up library, in seconds.
 CALL = 2e-6

@@ -11,9 +11,9 @@ import random
 from bisect import bisect_right
 from itertools import accumulate, pairwise
 
+from roofline.measurement.levels import Sample
 from roofline.measurement.probes import ROUND, WINDOW, Probe, collect, sample
 from roofline.measurement.result import Conditions, Measurement
-from roofline.measurement.samples import Sample
 
 #: What two threads of a core leave each other, and what the others of a busy host take of the main memory.
 BESIDE, TRAFFIC = 0.55, 0.3

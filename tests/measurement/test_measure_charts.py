@@ -12,8 +12,8 @@ from made import made
 
 from roofline import chip
 from roofline.charts.bars import MOST_OPERATIONS, split_chart
-from roofline.charts.measurement_charts import measured_chart
 from roofline.charts.plot import plot
+from roofline.charts.roofline_charts import measured_chart
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware.rate import with_choices

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from made import made
 
-from roofline.charts.measurement_charts import bandwidth_chart
+from roofline.charts.roofline_charts import bandwidth_chart
 from roofline.cli import main
 from roofline.errors import HardwareError, InputError, MissingExtraError
 from roofline.measurement import write_machine_file

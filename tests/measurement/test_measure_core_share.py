@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from roofline.errors import MissingExtraError
 from roofline.measurement import threads
+from roofline.measurement.levels import OWN
 from roofline.measurement.processor import this_processor
-from roofline.measurement.samples import OWN
 from roofline.measurement.threads import BATCH, HALF, CoreShare, clock, core_watch
 
 

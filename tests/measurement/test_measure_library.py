@@ -10,6 +10,7 @@ import pytest
 from made import summary
 
 from roofline.measurement import cpu, library, probes, processor
+from roofline.measurement.levels import Sample
 from roofline.measurement.library import (
     NUMPY_FUNCTIONS,
     TORCH_FUNCTIONS,
@@ -21,7 +22,6 @@ from roofline.measurement.library import (
 from roofline.measurement.probes import collect
 from roofline.measurement.processor import data_caches, one_thread_a_core, usable_threads
 from roofline.measurement.result import Conditions, ShapeTable
-from roofline.measurement.samples import Sample
 from roofline.measurement.threads import LibraryThreads
 
 

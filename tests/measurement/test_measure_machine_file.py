@@ -12,14 +12,14 @@ from rich.console import Console
 from tests.strategies import some
 
 from roofline import bound, chip
-from roofline.charts.measurement_charts import measured_chart
+from roofline.charts.roofline_charts import measured_chart
 from roofline.charts.specification import Line
 from roofline.errors import HardwareError
 from roofline.hardware.catalog import check_figures
 from roofline.measurement import read_machine_file, to_toml, write_machine_file
+from roofline.measurement.levels import ALONE, SHARED
 from roofline.measurement.machine_file import NOT_BELIEVED, check_machine_file
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement
-from roofline.measurement.samples import ALONE, SHARED
 from roofline.rendering.terminal import as_text
 
 

@@ -17,8 +17,7 @@ from roofline.errors import InputError
 from roofline.hardware import chip
 from roofline.measurement import Measured, points_of, read_measured, read_profile, write_machine_file
 from roofline.measurement.points import point_sections, time_by_operation
-from roofline.measurement.profiles.nsight import TIME
-from roofline.measurement.profiles.torch_profiler import NOBODY
+from roofline.measurement.profiles import NOBODY, TIME
 from roofline.measurement.runs import AROUND, write_runs
 from roofline.rendering.terminal import terminal
 

@@ -13,7 +13,7 @@ from made import CALL, made
 
 import roofline
 from roofline import build, chip
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.errors import InputError, SizeError
 from roofline.hardware.rate import with_choices
 from roofline.measurement import (
@@ -28,9 +28,9 @@ from roofline.measurement import (
     write_machine_file,
 )
 from roofline.measurement.executors import executor, numpy_library
+from roofline.measurement.levels import ALONE, HELD_UP
 from roofline.measurement.points import Effect, MeasuredPoint, point_sections, profile_sections, time_by_operation
 from roofline.measurement.runs import Profile, write_runs
-from roofline.measurement.samples import ALONE, HELD_UP
 from roofline.measurement.timing import GRAIN, RunSetting, effects, new_page_bytes, time_call
 from roofline.notation import program
 from roofline.rendering.terminal import as_text, terminal

@@ -15,8 +15,7 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.measurement import points_of, profile, read_profile
 from roofline.measurement.points import time_by_operation
-from roofline.measurement.profiles.nsight import TIME
-from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
+from roofline.measurement.profiles import TIME, ProfiledCall, price_profiled_call
 from roofline.measurement.runs import AROUND
 from roofline.programs.pytorch.profiled_results import known_operations
 

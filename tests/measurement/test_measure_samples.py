@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.measurement import probes
+from roofline.measurement.levels import ALONE, CLEAN, SHARED, Sample, quantile, round_agreement, summarise, two_modes
 from roofline.measurement.probes import Probe, sample
-from roofline.measurement.samples import ALONE, CLEAN, SHARED, Sample, quantile, round_agreement, summarise, two_modes
 
 
 def samples(values, share=1.0, threads=2):

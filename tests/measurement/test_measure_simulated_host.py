@@ -9,7 +9,7 @@ from simulated_host import Host
 from tests.strategies import LONG
 
 from roofline.measurement import probes
-from roofline.measurement.samples import quantile
+from roofline.measurement.levels import quantile
 
 #: Runs of one host, and seconds of sampling of its thirty kernels: as much for each as in a full measurement.
 RUNS, SECONDS = 10, 2.5

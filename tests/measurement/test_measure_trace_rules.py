@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.measurement import read_profile
 from roofline.measurement.points import profile_sections
-from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
+from roofline.measurement.profiles import ProfiledCall, price_profiled_call
 from roofline.measurement.runs import AROUND, Profile
 from roofline.rendering.terminal import terminal
 

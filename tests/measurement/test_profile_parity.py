@@ -11,9 +11,9 @@ import sys
 import pytest
 from tests.strategies import for_each
 
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.measurement import read_profile
-from roofline.measurement.profiles.torch_profiler import ProfiledCall, price_profiled_call
+from roofline.measurement.profiles import ProfiledCall, price_profiled_call
 from roofline.programs import trace
 from roofline.programs.pytorch.profiled_results import SIGNATURES, known_operations
 from roofline.programs.pytorch.registry import FUNCTIONS, find

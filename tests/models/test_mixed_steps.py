@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline import llm
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import chunked, decode, generation, load, mixed, prefill, serve_bound, serve_table

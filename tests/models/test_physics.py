@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from roofline.bounds.evaluate import evaluate
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.hardware import chips
 from roofline.hardware.rate import rate
 from roofline.models import decode, load, prefill, serve_bound

@@ -15,7 +15,7 @@ from roofline.models import advise_step, decode, load, prefill, serve_bound, tra
 from roofline.models.closed_form import formula
 from roofline.models.description import Model
 from roofline.models.parallelism.splitting import split_into_stages
-from roofline.models.serving.served_model import served_model
+from roofline.models.serving.step import served_model
 from roofline.models.training.memory import adapter_parameters
 from tests.models.small import small
 from tests.models.test_published import sizes

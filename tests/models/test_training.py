@@ -15,8 +15,7 @@ from roofline.cli import main
 from roofline.errors import InputError, RooflineError
 from roofline.models import budget, load, prefill
 from roofline.models.training import train
-from roofline.models.training.passes import GradientFormat, backward, forward
-from roofline.models.training.recomputation import CHECKPOINT_POLICIES, policy
+from roofline.models.training.passes import CHECKPOINT_POLICIES, GradientFormat, backward, forward, policy
 from roofline.models.training.stage import Formats, kept_bytes
 from roofline.rendering.terminal import as_text
 from roofline.sizes import symbol

@@ -9,8 +9,7 @@ import pytest
 from roofline import bound
 from roofline.errors import NotationError
 from roofline.notation import program
-from roofline.notation.calls import RULES
-from roofline.notation.functions import FUNCTIONS, canonical_functions
+from roofline.notation.calls import FUNCTIONS, RULES, canonical_functions
 
 
 def last(text):

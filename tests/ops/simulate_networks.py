@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from simulate import Dimension
 
-from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
+from roofline.hardware.machine import AxisSegment, MeshAxis, Reduction
 
 
 class Network(NamedTuple):

@@ -16,7 +16,7 @@ from tests.strategies import for_each, some
 from roofline import bound
 from roofline.bounds.evaluate import evaluate
 from roofline.hardware import chip
-from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.hardware.mesh import with_mesh
 from roofline.ops.collectives.choice import Chooser, feasible_algorithms, regimes
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, default_algorithm, limit_reason

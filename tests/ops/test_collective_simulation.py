@@ -44,7 +44,7 @@ from tests.strategies import LONG
 
 from roofline.errors import HardwareError
 from roofline.hardware import catalog, chip
-from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.ops.collectives.cost import KINDS, algorithms, cost, limit_reason
 from roofline.ops.collectives.registry import ALGORITHMS, LIKE, link_groups, register
 from roofline.work import Key, Work

@@ -11,7 +11,7 @@ from tests.strategies import for_each
 
 from roofline.errors import InputError, NotationError, SizeError
 from roofline.notation import program
-from roofline.notation.functions import canonical_functions
+from roofline.notation.calls import canonical_functions
 from roofline.notation.structure import Program, Shape, Span, Step, TensorDim
 from roofline.ops import build
 from roofline.ops.basic import embedding
@@ -287,7 +287,7 @@ def test_the_place_of_a_step_is_where_its_error_points() -> None:
 
 def test_each_family_is_found_in_a_cold_process() -> None:
     """A rule stands in the file that is loaded when nothing else is."""
-    from roofline.notation.functions import FUNCTIONS
+    from roofline.notation.calls import FUNCTIONS
     from roofline.ops import rules
 
     families = {function.family for function in FUNCTIONS.values()} | {"contraction", "elementwise", "copy"}

@@ -12,9 +12,8 @@ from roofline.cli import main
 from roofline.errors import InputError
 from roofline.models.serving import serve_bound
 from roofline.plans.answer import plan
-from roofline.plans.fleet import Fleet, Trace
-from roofline.plans.frontier import corners, decode_tends_to
-from roofline.plans.replicas import Replica, unloaded
+from roofline.plans.cost import Fleet, Trace
+from roofline.plans.replicas import Replica, corners, decode_tends_to, unloaded
 
 ASKED = ["plan", "llama-3-8b", "--on", "h100", "--count", "1:4", "--prompt", "1024", "--output", "128"]
 

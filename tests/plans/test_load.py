@@ -11,11 +11,10 @@ import pytest
 from roofline.errors import InputError
 from roofline.models import load, serve
 from roofline.models.serving import step_bound
-from roofline.plans.load import LENGTHS, LatencyUnderLoad, ServerTimes
+from roofline.plans.load import LENGTHS, Acceptance, LatencyUnderLoad, ServerTimes
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, estimator_of, replicas, step_options, unloaded
 from roofline.plans.simulation import simulate
-from roofline.plans.speculation import Acceptance
 from tests.plans.test_queueing import erlang_c
 
 #: How many random loads are tried, and requests of each.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import roofline
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.models.config import outline
 from roofline.plans import search
 from roofline.plans.answer import answer

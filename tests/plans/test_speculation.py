@@ -19,12 +19,11 @@ from roofline.models.parallelism.block_splitting import has_experts
 from roofline.models.serving import serve_bound
 from roofline.models.serving.speculation import speculate
 from roofline.plans.answer import answer
-from roofline.plans.load import ServerTimes
+from roofline.plans.load import Acceptance, ServerTimes, Speculating
 from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, Replica, unloaded
 from roofline.plans.search import Deployment
 from roofline.plans.simulation import simulate
-from roofline.plans.speculation import Acceptance, Speculating
 
 LONG = bool(os.environ.get("ROOFLINE_LONG"))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roofline.programs import trace as trace_any
-from roofline.programs.jax.masks import Band, pairs
+from roofline.programs.jax.needs import Band, pairs
 
 S, HEADS, SIZE = 16, 4, 8
 SAID = re.compile(r"masked scores are counted.* would skip ([\d.]+) kFLOP of ([\d.]+) kFLOP \((.*)\)")

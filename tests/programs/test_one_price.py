@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.notation import program
 from roofline.ops.recurrent import CELLS
 from roofline.ops.rules import build

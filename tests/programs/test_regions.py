@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roofline import trace
-from roofline.bounds.traffic import BYTE_POLICIES
+from roofline.bounds.memory import BYTE_POLICIES
 from roofline.programs import regions
 from roofline.programs.tensor_parts import Stretches, places_together
 from roofline.sizes import is_symbol, symbol

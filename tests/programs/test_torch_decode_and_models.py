@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.models import decode, load
 from tests.programs import networks
 

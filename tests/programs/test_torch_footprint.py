@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from roofline.bounds.footprint import footprint
+from roofline.bounds.memory import footprint
 from roofline.programs import trace
 from roofline.sizes import symbol
 from roofline.work import Op, Tensor

@@ -21,7 +21,7 @@ import roofline
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.ops.counting import CONVENTIONS
 from roofline.programs import trace
-from roofline.programs.pytorch import result_shapes
+from roofline.programs.pytorch import operators
 from roofline.programs.pytorch.tensors import tensors_in
 from tests.programs import networks, process_groups
 from tests.strategies import few
@@ -470,25 +470,25 @@ WIDE, CUBE = torch.empty(4, 6, **META), torch.empty(2, 3, 4, 5, **META)
     ],
 )
 def test_a_result_that_is_kept_is_what_pytorch_gives(func, args, is_kept, monkeypatch):
-    monkeypatch.setattr(result_shapes, "KEPT", {})
+    monkeypatch.setattr(operators, "KEPT", {})
 
     def said(found):
         return [(each.shape, each.stride(), each.dtype, each.is_meta) for each in tensors_in(found)]
 
-    first, again = (result_shapes.results_of(func, args, {}) for _ in range(2))
-    assert len(result_shapes.KEPT) == is_kept
+    first, again = (operators.results_of(func, args, {}) for _ in range(2))
+    assert len(operators.KEPT) == is_kept
     assert said(first) == said(again) == said(func(*args))
     assert type(again) is type(func(*args))
     assert not {id(each) for each in tensors_in(first)} & {id(each) for each in tensors_in((again, args))}
 
 
 def test_kept_results_follow_the_default_type_and_the_kind_of_a_number(monkeypatch):
-    monkeypatch.setattr(result_shapes, "KEPT", {})
+    monkeypatch.setattr(operators, "KEPT", {})
     whole = WIDE.to(torch.int32)
 
     def dtypes():
         asked = ((ATEN.exp.default, ()), (ATEN.mul.Tensor, (2,)), (ATEN.mul.Tensor, (2.0,)), (ATEN.mul.Tensor, (True,)))
-        return [result_shapes.results_of(func, (whole, *more), {}).dtype for func, more in asked]
+        return [operators.results_of(func, (whole, *more), {}).dtype for func, more in asked]
 
     assert dtypes() == [torch.float32, torch.int32, torch.float32, torch.int32]
     torch.set_default_dtype(torch.float64)
@@ -496,7 +496,7 @@ def test_kept_results_follow_the_default_type_and_the_kind_of_a_number(monkeypat
         assert dtypes() == [torch.float64, torch.int32, torch.float64, torch.int32]
     finally:
         torch.set_default_dtype(torch.float32)
-    assert len(result_shapes.KEPT) == 8
-    monkeypatch.setattr(result_shapes, "MOST", 8)
-    result_shapes.results_of(ATEN.exp.default, (WIDE,), {})
-    assert len(result_shapes.KEPT) == 1
+    assert len(operators.KEPT) == 8
+    monkeypatch.setattr(operators, "MOST", 8)
+    operators.results_of(ATEN.exp.default, (WIDE,), {})
+    assert len(operators.KEPT) == 1

@@ -49,13 +49,12 @@ from roofline.bounds.advice_engine import (
 from roofline.bounds.api import bound, question
 from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.crossing import first_where
+from roofline.bounds.memory import KERNELS_APART, scores_in_memory
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
-from roofline.bounds.traffic import KERNELS_APART, scores_in_memory
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
-from roofline.hardware.axes import Mesh
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, Mesh
 from roofline.hardware.overrides import changed_figures
 from roofline.hardware.rate import figure_value, find_link, main_level
 from roofline.notation.scope import is_unnamed

@@ -19,7 +19,7 @@ from typing import Any
 
 from roofline.bounds.bound import AMOUNTS, Bound
 from roofline.bounds.closed_form import question_formula
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.bounds.question import Question, resolve_sizes, without_helpers
 from roofline.errors import RooflineError, SizeError
 from roofline.formulas.compiled import Compiled, Evaluated

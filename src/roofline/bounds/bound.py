@@ -67,7 +67,7 @@ from roofline.statements import Gap, kind_of, untimed_parts, without
 from roofline.work import Op
 
 if TYPE_CHECKING:
-    from roofline.bounds.footprint import Footprint
+    from roofline.bounds.memory import Footprint
     from roofline.hardware.machine import Machine, Rate
 
 #: The kind of a bound, by the quantity of the resource that binds.

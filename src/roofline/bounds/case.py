@@ -23,8 +23,15 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.conventions import DEFAULT, Conventions, measured_of
 from roofline.bounds.evaluate import bound_of_work, price_op, symbolic_rates
-from roofline.bounds.footprint import Footprint, footprint
-from roofline.bounds.traffic import KERNELS_APART, kernels, scores_in_memory, traffic, with_scores_on_chip
+from roofline.bounds.memory import (
+    KERNELS_APART,
+    Footprint,
+    footprint,
+    kernels,
+    scores_in_memory,
+    traffic,
+    with_scores_on_chip,
+)
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given

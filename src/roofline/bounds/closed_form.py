@@ -25,7 +25,7 @@ from typing import Any
 from roofline.answers import Answer, heading, plain_data, plain_table
 from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse
 from roofline.bounds.crossing import first_where, rises, roots_of
-from roofline.bounds.traffic import moved_tensors
+from roofline.bounds.memory import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
 from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.elasticity import Elasticity, elasticities, stepped, values_at

@@ -14,6 +14,31 @@ At several sizes there is a row a batch or a context, a column an answer, the be
 >>> found = llm("llama-3-8b", on="h100,h200", batch=[1, 64], context=8192)
 >>> found.names, [dict(sizes) for sizes in found.sizes], [each.fastest for each in found.each]
 (('h100', 'h200'), [{'batch': 1}, {'batch': 64}], ['h200', 'h200'])
+
+Why one of several answers about the same chip takes longer than another: what takes how long, and what decides.
+
+>>> from roofline import train
+>>> a, b = (train("llama-3-8b", on="h100:8", fsdp=8 // n, tensor=n, batch_tokens="1M") for n in (1, 8))
+>>> [(fact.name, round(fact.value, 2)) for fact in resource_facts(b) if fact.is_shown][:2]
+[('time on tensor', 6.16), ('time on nvlink', 5.16)]
+>>> why_slower_in_turn((a, a.bound), (b, b.bound), "tensor too")
+'time on nvlink is 1.43 s, and 5.16 s of tensor too'
+
+How long a hop of an unknown latency may take before it changes which of several answers is the best.
+
+>>> from roofline import llm
+>>> found = llm("llama-3-70b", on="h100:8,mi300x:8", tensor=8, batch=64, context=8192)
+>>> [f"{at['a token at best'] * 1e6:.0f} us" for at in found.break_evens if at]
+['72 us']
+
+Several models, or amounts of bytes, on several machines side by side: a row an answer, ranked within its work.
+
+>>> from roofline import llm
+>>> found = llm("llama-3-8b,llama-3-70b", on="h100:8,h200:8", tensor=8, context=8192)
+>>> {work: part.fastest for work, part in found.parts.items()}
+{'llama-3-8b': 'h200:8', 'llama-3-70b': 'h200:8'}
+>>> found.best("a token at best")
+('h200:8 llama-3-8b', 'h200:8 llama-3-70b')
 """
 
 from __future__ import annotations
@@ -22,7 +47,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import groupby, product
 from typing import Any, Self
 
@@ -41,8 +66,7 @@ from roofline.answers import (
 )
 from roofline.bounds.bound import ALL_IN_TURN, KERNELS_IN_TURN, fusing_in_words, named_place, unfused_in_words
 from roofline.bounds.cost import BY_FORM
-from roofline.bounds.differences import resource_facts, why_slower, why_slower_in_turn
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, RooflineError, suggest
 from roofline.frozen import NamedTuple, dataclass, once, replace
 from roofline.hardware.figures import told_apart
 from roofline.hardware.machine import Machine
@@ -75,7 +99,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import call, either, spelled, takes
-from roofline.sizes import is_array, is_number
+from roofline.sizes import is_array, is_number, sums_by_name
 from roofline.statements import LEAST, MOST, untimed_apart, untimed_parts, without
 
 #: Marks the best of a row.
@@ -1450,3 +1474,323 @@ def beside_at_sizes(sizes: Sequence[Mapping[str, int]], ask: Callable[[Mapping[s
             one = SideBySide((_machine(one).target,), (one,))
         each.append(one)
     return SideBySideBySize(tuple(sizes), tuple(each))
+
+
+#: What stages of a pipeline wait, beside the times on resources.
+WAITING = "waiting for other stages"
+
+#: The share of a step from which on a resource's time is shown.
+LEAST_SHARE = 0.01
+
+#: The whole time on a resource is told for the operations that wait for it where it has this share of the difference.
+_EXPLAINS = 0.5
+
+
+def times_by_resource(answer: Comparable, step: Any) -> dict[str, float]:
+    """Seconds on each resource, the longest first, and the waits of stages."""
+    found = {name: float(time) for name, time in step.times.items() if time}
+    found = dict(sorted(found.items(), key=lambda each: -each[1]))
+    whole = answer.lower if hasattr(answer, "stages") and hasattr(answer, "lower") else step.lower
+    waits = float(whole) - max(found.values(), default=0.0)
+    return {**found, **({WAITING: waits} if waits > 1e-9 * float(whole) else {})}
+
+
+def resource_facts(answer: Comparable) -> Iterator[Fact]:
+    """The time on each resource of each phase as facts; those of a hundredth of the step or more are shown."""
+    for phase, step in answer.steps().items():
+        for name, time in times_by_resource(answer, step).items():
+            is_shown = time >= LEAST_SHARE * float(step.lower)
+            said = name if name == WAITING else f"time on {name}"
+            yield Fact(f"{phase} {said}".lstrip(), time, "s", "less", timed=True, is_shown=is_shown)
+
+
+def why_slower(first: tuple[Comparable, Any], other: tuple[Comparable, Any], name: str) -> str:
+    """What decides between two floors, of answers and their steps: what binds the longer, or what its stages wait."""
+    mine, theirs = times_by_resource(*first), times_by_resource(*other)
+    waits = theirs.pop(WAITING, 0.0), mine.pop(WAITING, 0.0)
+    what = next(iter(theirs))
+    if waits[0] - waits[1] > theirs[what] - max(mine.values()):
+        what, theirs, mine = WAITING, {WAITING: waits[0]}, {WAITING: waits[1]}
+    return f"{what} takes {_beside(mine.get(what, 0.0), theirs[what], name)}"
+
+
+def why_slower_in_turn(first: tuple[Comparable, Any], other: tuple[Comparable, Any], name: str) -> str:
+    """What decides between two times op by op: the operations that one resource binds; nothing where none does.
+
+    Where all the time on that resource explains it as well, that is told: a row of the comparison has the same.
+    """
+    mine, theirs = (
+        sums_by_name((str(part.bound_by), float(part.lower)) for part in step.ops) for _, step in (first, other)
+    )
+    what = max(theirs, key=lambda each: theirs[each] - mine.get(each, 0.0), default="")
+    if not what or theirs[what] <= mine.get(what, 0.0) * (1 + EQUAL):
+        return ""
+    less, more = (times_by_resource(*each).get(what, 0.0) for each in (first, other))
+    if more - less >= _EXPLAINS * (theirs[what] - mine.get(what, 0.0)):
+        return f"time on {what} is {_beside(less, more, name)}"
+    return f"operations that wait for {what} take {_beside(mine.get(what, 0.0), theirs[what], name)}"
+
+
+def _beside(mine: float, theirs: float, name: str) -> str:
+    return f"{format_amount(mine, 's')}, and {format_amount(theirs, 's')} of {name}"
+
+
+#: The longest hop that is tried, the shortest, and how close a break-even is found.
+LONGEST, SHORTEST, CLOSE = 1.0, 1e-9, 1.002
+
+#: After so many latencies the middle of both ends is tried.
+STRAIGHT = 12
+
+#: Asks for the answer at a place again, with other figures of its machine.
+Again = Callable[[int, Mapping[str, float]], Any]
+
+
+def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
+    """The same answers, with the latency at which one that lacks it is as good as the best that is timed whole."""
+
+    @cache  # a time and what it costs are at the same latencies
+    def asked(at: int, figures: tuple[str, ...], latency: float) -> tuple[list[Fact], str]:
+        answer = again(at, dict.fromkeys(figures, latency))
+        return list(answer.facts()), _way(answer)
+
+    def facts(at: int, figures: tuple[str, ...], latency: float) -> list[Fact]:
+        return asked(at, figures, latency)[0]
+
+    contests = found.parts.values() if isinstance(found, SideBySideByWork) else [found]
+    at_of: list[dict[str, float]] = [{} for _ in found.names]
+    ways: list[dict[str, str]] = [{} for _ in found.names]
+    for one in contests:
+        places = [next(at for at, each in enumerate(found.answers) if each is answer) for answer in one.answers]
+        for name in (one.headline, *one.ranked_costs()) if len(set(one.policies)) == 1 else ():
+            for at, of_each in zip(places, one.challengers(name), strict=True):
+                longest = None if of_each is None else _break_even(one, name, partial(facts, at, tuple(of_each)))
+                if longest is not None:
+                    at_of[at][name] = longest
+                    ways[at][name] = asked(at, tuple(of_each or ()), longest)[1]
+    return found.with_break_evens(tuple(at_of), tuple(ways)) if any(at_of) else found
+
+
+def _way(answer: Any) -> str:
+    """The algorithms of a step's collectives, and its hops; nothing where that is not one number of one step.
+
+    At a long hop other algorithms are the fastest than where none is known.
+    """
+    steps = answer.steps()
+    step = steps.get("decode") or (next(iter(steps.values())) if len(steps) == 1 else None)
+    if step is None:
+        return ""
+    named = (part.op.options.get("algorithm") for part in step.ops if part.op.kind == "collective")
+    names = dict.fromkeys(filter(None, named))
+    hops = sum(use.amount for use in step.uses if use.quantity == "hops")
+    return f"then by {in_a_row(list(names))}, in {hops:,} hops" if names and is_number(hops) else ""
+
+
+def _break_even(found: SideBySide, name: str, facts: Callable[[float], list[Fact]]) -> float | None:
+    """The latency at which a fact is that of the best that is timed whole, between two that are better and worse.
+
+    Times are straight lines in it, piece by piece: the next one tried is where that through both ends crosses, with an
+    end's distance halved where it stands twice (the Illinois method); after a few the middle, as this always ends.
+    """
+    best = found.best_whole(name)
+
+    def worse(latency: float) -> float | None:
+        try:
+            fact = next((fact for fact in facts(latency) if fact.name == name), None)
+        except RooflineError:
+            return None
+        if fact is None or not best or not is_number(fact.value) or not fact.value:
+            return None
+        return float(fact.value / best if fact.better == "less" else best / fact.value) - 1
+
+    low, high = SHORTEST, LONGEST
+    below, above = worse(low), worse(high)
+    if below is None or above is None or not below < 0 <= above:
+        return None
+    side = tried = 0
+    while high / low > CLOSE:
+        tried += 1
+        middle = low - (high - low) * below / (above - below) if tried < STRAIGHT else (low * high) ** 0.5
+        middle = min(max(middle, low * CLOSE**0.75), high / CLOSE**0.75)
+        now = worse(middle)
+        if now is not None and now < 0:
+            low, below, above, side = middle, now, above / 2 if side < 0 else above, -1
+        else:
+            high, above, below, side = middle, now or 0.0, below / 2 if side > 0 else below, 1
+    return float((low * high) ** 0.5)
+
+
+#: The table of what the machines have, whatever the work.
+MACHINES = "machines"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SideBySideByWork(SideBySide):
+    """Answers about several ``works``, one an answer; ``places`` name each among those about its work."""
+
+    works: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+    @once
+    def parts(self) -> dict[str, SideBySide]:
+        """The answers about each work side by side."""
+        each = {work: _positions(self.works, work) for work in self.works}
+        return {
+            work: SideBySide(
+                tuple(self.places[at] for at in own),
+                tuple(self.answers[at] for at in own),
+                tuple(self.break_evens[at] for at in own) if self.break_evens else (),
+                tuple(self.ways[at] for at in own) if self.ways else (),
+            )
+            for work, own in each.items()
+        }
+
+    @property
+    def kind(self) -> str:
+        """What kind of work they are about, in a word."""
+        return "model" if all(hasattr(answer, "model") for answer in self.answers) else "bytes"
+
+    @property
+    def best_of_its(self) -> str:
+        """What a mark says, in words."""
+        return f"best of its {self.kind}"
+
+    def best(self, name: str) -> tuple[str, ...]:
+        """Names of the answers that are best about their work in one of :attr:`facts`."""
+        SideBySide.best(self, name)  # refuses a fact that no answer has
+        found = self._each(lambda part: [who in part.best(name) if name in part.facts else False for who in part.names])
+        return tuple(who for who, is_best in zip(self.names, found, strict=True) if is_best)
+
+    @property
+    def is_one_work(self) -> bool:
+        """Whether some are about the same work: their times rank these."""
+        return any(len(part.answers) > 1 for part in self.parts.values())
+
+    @property
+    def fastest(self) -> None:
+        """None: each work has its own, ``parts[work].fastest``."""
+
+    @property
+    def is_even(self) -> bool:
+        """Whether the headline says the same of all about each work."""
+        return all(part.is_even for part in self.parts.values())
+
+    @property
+    def times_the_best(self) -> list[float | None]:
+        """How many times the least time about its work each takes; None where it has no such figure."""
+        return self._each(lambda part: part.times_the_best or [None] * len(part.names))
+
+    def ratio_cells(self) -> list[Cell]:
+        """How many times the least about its work each takes, the least marked."""
+        return self._each(lambda part: part.ratio_cells() if part.ranked else [""] * len(part.names))
+
+    def _each(self, of: Callable[[SideBySide], Iterable[Any]]) -> list[Any]:
+        """What is said of the answers of each part, in the order of all."""
+        found = {
+            at: said
+            for work, part in self.parts.items()
+            for at, said in zip(_positions(self.works, work), of(part), strict=True)
+        }
+        return [found[at] for at in range(len(self.names))]
+
+    def of_each_policy(self) -> Iterator[tuple[str, SideBySide]]:
+        """The answers about each work, by byte policy where there are several; an answer alone ranks none."""
+        for work, part in self.parts.items():
+            if len(part.names) > 1:
+                yield from ((f"{work}: {by}", one) for by, one in part.of_each_policy())
+
+    def verdicts(self) -> list[str]:
+        """Who has the best of the headline about each work, once for works of which the same is said."""
+        return self._said_once(SideBySide.verdicts)
+
+    def _said_once(self, of: Callable[[SideBySide], Iterable[str]]) -> list[str]:
+        """What is said of each work that several answers are about, once for works of which the same is said."""
+        found: dict[str, list[str]] = {}
+        for work, part in self.parts.items():
+            for said in of(part) if len(part.names) > 1 else ():
+                found.setdefault(said, []).append(work)
+        all_of_them = f"all {len(self.parts)} {'models' if self.kind == 'model' else 'amounts'}"
+        every = len(self.parts) if len(self.parts) > 2 else 0
+        return [f"{all_of_them if len(at) == every else in_a_row(at)}: {said}" for said, at in found.items()]
+
+    def cheapest(self) -> Iterator[str]:
+        """Where each work costs least."""
+        for work, part in self.parts.items():
+            yield from (f"{work}: {said}" for said in part.cheapest())
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """What each is on."""
+        return self.places
+
+    def works_as_data(self) -> dict[str, list[Any]]:
+        """What each answer is about."""
+        return SideBySide.works_as_data(self) or {self.kind: list(self.works)}
+
+    @property
+    def lead(self) -> str:
+        """Who has the best of the headline about each work, in words."""
+        return "; ".join(
+            self._said_once(lambda part: [f"{by}{one.lead}" for by, one in part.of_each_policy() if one.fastest])
+        )
+
+    def fact_tables(self) -> Iterator[Section]:
+        """A row an answer, those about one work below each other; what machines have, and what is the same of all."""
+        cells = self.fact_cells()
+        if self.all_by_room and not all(self.fitting):
+            cells["fits"] = ["yes" if fits else "no" for fits in self.fitting]
+        kept = (self.headline, TIMES_THE_LEAST)
+        alike = {name: each for name, each in cells.items() if name not in kept and len({*map(str, each)}) == 1}
+        of_place = {n: each for n, each in cells.items() if n not in (*kept, *alike) and self._is_of_place(n, each)}
+        own = {name: each for name, each in cells.items() if name not in alike and name not in of_place}
+        order = [at for work in self.parts for at in _positions(self.works, work)]
+        rows = [Row((self.works[at], self.places[at], *(each[at] for each in own.values()))) for at in order]
+        heads = (Column(self.kind), Column("on"))
+        yield Table((*heads, *(Column(name, "right", "words") for name in own)), rows, FACTS)
+        if of_place:
+            there = dict.fromkeys(self.places)
+            rows = [Row((place, *(self._there(place, each) for each in of_place.values()))) for place in there]
+            yield from (BLANK, Sentences([f"the same whatever the {self.kind}"], "quiet"))
+            yield Table((Column("on"), *(Column(name, "right", "words") for name in of_place)), rows, MACHINES)
+            yield BLANK
+        if alike:
+            said = ", ".join(f"{name} {each[0]}" for name, each in alike.items())
+            yield Sentences([f"the same of all: {said}"], "quiet")
+
+    def _is_of_place(self, name: str, cells: Sequence[Cell]) -> bool:
+        """Whether a fact is the same for all works on a machine, and several run there.
+
+        The rate of a format is so too where works of other formats lack it.
+        """
+        is_rate = any(fact is not None and fact.unit in ("FLOP/s", "B/s") for fact in self.facts.get(name, ()))
+        said: dict[str, list[str]] = {}
+        for place, cell in zip(self.places, cells, strict=True):
+            said.setdefault(place, []).append(str(cell))
+        return all(len(each) > 1 and len({*each} - ({""} if is_rate else set())) <= 1 for each in said.values())
+
+    def _there(self, place: str, cells: Sequence[Cell]) -> Cell:
+        """A fact of a machine, by the works that have it."""
+        found = [cell for where, cell in zip(self.places, cells, strict=True) if where == place]
+        return next((cell for cell in found if str(cell)), "")
+
+    def operation_sections(self) -> Iterator[Section]:
+        """None, and of which answers they stand side by side."""
+        if any(answer.steps() for answer in self.answers):
+            yield Sentences([f"one {self.kind} at a time has its operations side by side"], "quiet")
+
+    def assuming(self) -> dict[str, Sequence[int]]:
+        """Those about one work together, then those on one machine, then each by itself."""
+        found = {work: _positions(self.works, work) for work in self.works}
+        found |= {place: _positions(self.places, place) for place in self.places}
+        return {**found, **SideBySide.assuming(self)}
+
+
+def beside_by_work(found: SideBySide, works: Sequence[str], places: Sequence[str]) -> SideBySide:
+    """The same answers by the work that they are about, where there are several works and machines or formats."""
+    is_several = len({*works}) > 1 and (len({*places}) > 1 or not all(hasattr(each, "model") for each in found.answers))
+    if not is_several:
+        return found
+    return SideBySideByWork(found.names, found.answers, works=tuple(works), places=tuple(places))
+
+
+def _positions(names: Sequence[str], wanted: str) -> list[int]:
+    return [at for at, name in enumerate(names) if name == wanted]

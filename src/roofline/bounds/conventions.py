@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline.bounds.traffic import BYTE_POLICIES, Tile, check_policy, missing_tile
+from roofline.bounds.memory import BYTE_POLICIES, Tile, check_policy, missing_tile
 from roofline.errors import InputError, quoted
 from roofline.frozen import NamedTuple, dataclass, field, fields
 from roofline.hardware.machine import Machine

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.answers import COST_OF_FORM, OF_FORM, Fact, attributes, plain_data
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, a_or_an, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import chip_power, is_tdp

@@ -26,7 +26,7 @@ from functools import cache
 from typing import Any
 
 from roofline.bounds.bound import Bound, OpBound, ResourceUse, binding, headline_flops, one_after_another, ratio
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rates

@@ -25,7 +25,7 @@ from roofline.answers import Comparable
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings
-from roofline.bounds.traffic import with_scores_on_chip
+from roofline.bounds.memory import with_scores_on_chip
 from roofline.errors import InputError, QuantityError, SizeError, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine

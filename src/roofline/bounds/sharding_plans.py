@@ -31,8 +31,7 @@ from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
 from roofline.errors import HardwareError, InputError, NotationError, SizeError
 from roofline.frozen import dataclass, field, replace
-from roofline.hardware.axes import Mesh
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, Mesh
 from roofline.hardware.mesh import with_mesh
 from roofline.notation import program
 from roofline.notation.scope import is_unnamed

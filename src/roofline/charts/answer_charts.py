@@ -21,9 +21,15 @@ from roofline.bounds.comparison import SideBySide
 from roofline.charts.bars import MOST_ROWS, bars_chart, left_out, split_chart, with_the_rest
 from roofline.charts.chart import Chart, charts_of
 from roofline.charts.heat_maps import HeatMap, with_heat_maps
-from roofline.charts.measurement_charts import bandwidth_chart, measured_chart
 from roofline.charts.plot import plot
-from roofline.charts.roofline_charts import program_roofline, roofline_chart, rows_roofline, why_no_rate
+from roofline.charts.roofline_charts import (
+    bandwidth_chart,
+    measured_chart,
+    program_roofline,
+    roofline_chart,
+    rows_roofline,
+    why_no_rate,
+)
 from roofline.charts.specification import LeftOut
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
@@ -422,7 +428,7 @@ def _days(names: Sequence[str], budgets: Sequence[Any]) -> Chart:
 
 
 def _of_training_plan(found: Any) -> dict[str, Picture]:
-    from roofline.charts.plan_charts import training_plan_chart
+    from roofline.charts.model_charts import training_plan_chart
 
     return {"memory": partial(training_plan_chart, found)}
 

@@ -36,8 +36,7 @@ from roofline.charts.size_charts import MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.estimates.estimator import Estimator, Expectation
-from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
+from roofline.estimates.estimator import Estimator, Expectation, ExpectedRoof, expected_roof
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import override

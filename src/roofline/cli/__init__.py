@@ -46,17 +46,11 @@ _COMMANDS = {
 
 #: The file of a command that shares one with its like; the others have one of their own name.
 _FILES = {
-    "advise": "bound",
-    "solve": "formula",
-    "shard": "many_chips",
-    "scaling": "many_chips",
-    "comm": "many_chips",
-    "layout": "many_chips",
-    "run": "measure",
-    "profile": "measure",
-    "accuracy": "measure",
-    "calibrate": "measure",
-    "plot": "sweep",
+    **dict.fromkeys(("bound", "advise", "formula", "solve", "sweep", "plot"), "lines"),
+    **dict.fromkeys(("shard", "scaling", "comm", "layout"), "chips"),
+    **dict.fromkeys(("model", "llm", "train", "plan"), "models"),
+    **dict.fromkeys(("run", "profile", "accuracy", "calibrate"), "measure"),
+    "completion": "command",
 }
 
 

@@ -11,6 +11,8 @@ What completion offers behind an option or as a word of a command:
 
 >>> [item.value for item in offered("policy", "f")], [item.value for item in offered("chip", "h100,mi35")]
 (['fused'], ['h100,mi350x', 'h100,mi355x'])
+
+``roofline completion``: what makes a shell complete the command line.
 """
 
 from __future__ import annotations
@@ -344,7 +346,7 @@ VALUES: dict[str, str | Callable[[], Iterable[str]]] = {
     "chip": _chips,
     "model": "roofline.models.config:names",
     "dtype": "roofline.dtypes:names",
-    "policy": "roofline.bounds.traffic:BYTE_POLICIES",
+    "policy": "roofline.bounds.memory:BYTE_POLICIES",
     "algorithm": "roofline.ops.collectives.cost:algorithm_names",
     "convention": "roofline.ops.counting:CONVENTIONS",
     "condition": "roofline.bounds.scaling:CONDITIONS",
@@ -362,3 +364,27 @@ def _values(kind: str) -> Iterable[str]:
         found = getattr(import_module(module), name)
     found = found() if callable(found) else found
     return (*["auto"] * (kind == "algorithm"), *(found.split() if isinstance(found, str) else found))
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@command_named("completion")
+@argument("shell", type=click.Choice(SHELLS))
+def completion_command(shell: str) -> None:
+    """Print what makes a shell complete commands, options, chips, models, formats and policies; open a new one then.
+
+    \b
+    roofline completion bash >> ~/.bashrc
+    roofline completion zsh >> ~/.zshrc
+    roofline completion fish > ~/.config/fish/completions/roofline.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(click.get_current_context().find_root().command, {}, "roofline", "_ROOFLINE_COMPLETE").source()
+    if shell == "zsh":  # a plain ~/.zshrc has not loaded what completes
+        click.echo("(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }")
+    # a value may hold commas, as in --on h100,b200: what stands before the first one is its kind
+    click.echo(script.replace('string split "," $completion', 'string split --max 1 "," $completion'))

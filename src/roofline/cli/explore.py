@@ -35,10 +35,10 @@ from roofline.models.config import is_model, load
 
 #: What every worker has loaded before its first question.
 _PRELOADED = (
-    "numpy", "sympy", "roofline.cli.explore", "roofline.cli.bound", "roofline.cli.llm", "roofline.web.page",
+    "numpy", "sympy", "roofline.cli.explore", "roofline.cli.lines", "roofline.cli.models", "roofline.web.page",
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
     "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.model_charts",
-    "roofline.cli.train", "roofline.models.training.answer", "roofline.models.training.advice",
+    "roofline.cli.models", "roofline.models.training.answer", "roofline.models.training.advice",
     "roofline.charts.answer_charts",
 )  # fmt: skip
 
@@ -271,7 +271,7 @@ def catalog() -> dict[str, Any]:
     from roofline import dtypes
     from roofline.hardware import chips
     from roofline.models.config import names as models
-    from roofline.notation.functions import canonical_functions
+    from roofline.notation.calls import canonical_functions
 
     return {
         "commands": {name: _described(name) for name in ASKED},

@@ -121,11 +121,11 @@ def _written(
 ) -> list[str]:
     """Write the pictures and the table that were asked for; list their files."""
     if chart is not None:
-        from roofline.charts.measurement_charts import bandwidth_chart
+        from roofline.charts.roofline_charts import bandwidth_chart
 
         bandwidth_chart(measured).save(chart)
     if roofline is not None:
-        from roofline.charts.measurement_charts import measured_chart
+        from roofline.charts.roofline_charts import measured_chart
 
         measured_chart(measured, sheet=sheet).save(roofline)
     if csv_file is not None:
@@ -194,7 +194,7 @@ def run_command(
         write_runs([point.run for point in points], csv_file)
     show_answer(points, as_json)
     if chart is not None:
-        from roofline.charts.measurement_charts import measured_chart
+        from roofline.charts.roofline_charts import measured_chart
         from roofline.measurement.timing import has_roof
 
         drawn = threads if threads is not None and has_roof(found.measured, threads) else None

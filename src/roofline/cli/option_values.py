@@ -19,13 +19,12 @@ import click
 from roofline.answers import WAYS, prices_in, values_listed
 from roofline.bounds.conventions import NAMES, settings
 from roofline.cli.command import WORDS, not_default
-from roofline.counts import SIZE, count, is_group, parse_size
+from roofline.counts import SIZE, count, is_group, parse_size, plain
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
 from roofline.hardware.catalog import behind_colon, user_file
 from roofline.hardware.targets import is_machine
-from roofline.letters import plain
-from roofline.notation.functions import longest_match
+from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, format_times, kind_of, parse, whole_number
 from roofline.sizes import is_array, is_number
@@ -511,7 +510,7 @@ def model_size(
 
 
 def _is_open(target: str | None, name: str) -> bool:
-    from roofline.hardware.open_counts import open_shape
+    from roofline.hardware.targets import open_shape
 
     opened = open_shape(target)
     return opened is not None and name == opened[2]
@@ -527,7 +526,7 @@ def kept_each(text: str | None) -> Any:
     """What a checkpoint keeps, or several such policies; modules with commas between them are one policy."""
     if text is None:
         return None
-    from roofline.models.training.recomputation import CHECKPOINT_POLICIES
+    from roofline.models.training.passes import CHECKPOINT_POLICIES
 
     parts = text.split(",")
     is_list = len(parts) > 1 and all(each in CHECKPOINT_POLICIES or each.isdecimal() for each in parts)

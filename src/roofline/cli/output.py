@@ -12,7 +12,7 @@ Long work says here how far it is: on standard error, only on a terminal, and on
 ``-o FILE`` of every command writes what it says as one page with sliders (.html), as plain data (.json) or as text
 (.txt). The command runs as ever, what it shows is kept, and the file is made of that:
 
->>> from roofline.cli.bound import bound_command
+>>> from roofline.cli.lines import bound_command
 >>> [option.opts for option in with_report(bound_command).params if option.name == "report_file"]
 [['-o', '--output-file', '--output']]
 """

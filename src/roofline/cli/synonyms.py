@@ -23,8 +23,7 @@ from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
 from roofline.frozen import NamedTuple
-from roofline.hardware.open_counts import open_shape
-from roofline.hardware.targets import is_machine
+from roofline.hardware.targets import is_machine, open_shape
 
 if TYPE_CHECKING:
     from roofline.cli.command import CommandEntry

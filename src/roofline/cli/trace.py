@@ -15,7 +15,7 @@ from roofline.answers import figures_of, format_choices, names_of, side_by_side,
 from roofline.bounds.api import TARGET_OPTIONS, refuse_model
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.cli.command import argument, command_named, not_default
-from roofline.cli.formula import check_one_answer, show_formulas
+from roofline.cli.lines import check_one_answer, show_formulas
 from roofline.cli.option_table import BYTES, ESTIMATE, EXPECT, SEVERAL, options, output_option, with_options
 from roofline.cli.option_values import convention_arguments, expectation_wanted, target_arguments, targets
 from roofline.cli.output import (

@@ -16,8 +16,7 @@ from roofline.errors import InputError
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
 from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
-from roofline.estimates.estimator import Estimator, Expectation
-from roofline.estimates.expected_roof import ExpectedRoof, expected_roof
+from roofline.estimates.estimator import Estimator, Expectation, ExpectedRoof, expected_roof
 from roofline.estimates.served import (
     calibrate,
     calibrate_served,

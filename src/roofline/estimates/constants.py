@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.estimates import attention, communication, contraction, experts, steps, vector
+from roofline.estimates import attention, bandwidth, contraction, experts, steps
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
@@ -36,9 +36,7 @@ from roofline.sizes import array_of, is_number
 
 #: Kernel models by name.
 KERNELS: dict[str, KernelModel] = {
-    model.name: model
-    for family in (contraction, attention, vector, communication, experts, steps)
-    for model in family.MODELS
+    model.name: model for family in (contraction, attention, bandwidth, experts, steps) for model in family.MODELS
 }
 
 

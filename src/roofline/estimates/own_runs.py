@@ -28,7 +28,7 @@ from roofline.answers import capability
 from roofline.counts import count
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
-from roofline.estimates.communication import FRAMEWORKS
+from roofline.estimates.bandwidth import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import (
     PRODUCT_FORMATS,

@@ -40,7 +40,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from roofline import dtypes, letters
+from roofline import counts, dtypes
 from roofline.errors import HardwareError, did_you_mean, quoted
 from roofline.files import read_toml
 from roofline.frozen import NamedTuple, replace
@@ -235,7 +235,7 @@ class Index(NamedTuple):
 
 def normalise(name: str) -> str:
     """Reduce a name to what is compared: lower case, letters and digits, no maker in front."""
-    plain = "".join(filter(str.isalnum, letters.plain(name).lower()))
+    plain = "".join(filter(str.isalnum, counts.plain(name).lower()))
     while plain.startswith(_MAKERS) and plain not in _MAKERS:
         plain = plain.removeprefix(next(filter(plain.startswith, _MAKERS)))
     return plain

@@ -49,8 +49,18 @@ from typing import Any
 
 from roofline.errors import HardwareError
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, AxisSegment, Mesh, MeshAxis
-from roofline.hardware.machine import SLICE_RULES, TORUS_DIMENSIONS, WRAP_RULES, Link, Machine
+from roofline.hardware.machine import (
+    AXIS_NAMES,
+    SLICE_AXIS,
+    SLICE_RULES,
+    TORUS_DIMENSIONS,
+    WRAP_RULES,
+    AxisSegment,
+    Link,
+    Machine,
+    Mesh,
+    MeshAxis,
+)
 from roofline.hardware.network import links_inside_out, segment_over, switch_axes
 from roofline.signatures import either, spelled
 from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product

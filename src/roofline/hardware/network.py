@@ -28,8 +28,7 @@ from typing import Any
 
 from roofline.errors import HardwareError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.axes import AxisSegment, MeshAxis
-from roofline.hardware.machine import Link, Machine
+from roofline.hardware.machine import AxisSegment, Link, Machine, MeshAxis
 from roofline.sizes import (
     Size,
     ceil_div,

@@ -40,7 +40,6 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, did_you_mean, near_words, quoted, suggest
 from roofline.files import MOST_TABLES, toml_key, toml_value
 from roofline.frozen import Frozen, replace
-from roofline.hardware.axes import Reduction
 from roofline.hardware.cores import with_derived_figures
 from roofline.hardware.machine import (
     LINK_LEVELS,
@@ -52,6 +51,7 @@ from roofline.hardware.machine import (
     Link,
     Machine,
     Memory,
+    Reduction,
     Unit,
     figure_unit,
 )  # fmt: skip

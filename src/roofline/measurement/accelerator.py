@@ -23,9 +23,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from roofline.errors import InputError, load_extra, quoted
 from roofline.frozen import replace
+from roofline.measurement.levels import Sample, SampleSummary, summarise
 from roofline.measurement.probes import Probe, Progress, collect, failures
 from roofline.measurement.result import COLD, Ceiling, Conditions, Measurement
-from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.signatures import spelled, takes
 
 #: Something to enqueue on a device.

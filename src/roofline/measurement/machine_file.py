@@ -21,9 +21,8 @@ from roofline.hardware import chip
 from roofline.hardware.catalog import chip_of_device, shipped_chip, user_file
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import choose_unit, main_level
-from roofline.measurement.levels import Level
+from roofline.measurement.levels import Level, SampleSummary
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable, threads_text
-from roofline.measurement.samples import SampleSummary
 from roofline.quantity import format_percent, format_quantity
 from roofline.signatures import either, spelled, takes
 

@@ -38,12 +38,11 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, main_level, resting_level, with_choices
+from roofline.measurement.levels import HELD_UP, SampleSummary
 from roofline.measurement.machine_file import read_machine_file
-from roofline.measurement.profiles import read_profile
-from roofline.measurement.profiles.torch_profiler import read_torch_trace
+from roofline.measurement.profiles import read_profile, read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, own_profile, read_measured
-from roofline.measurement.samples import HELD_UP, SampleSummary
 from roofline.progress import stopped
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import (

@@ -18,11 +18,18 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.measurement.kernels import LINE, Kernel, flops_per_cycle
-from roofline.measurement.levels import BEYOND
+from roofline.measurement.levels import (
+    BEYOND,
+    SHARED_UNIT,
+    RoundAgreement,
+    Sample,
+    SampleSummary,
+    round_agreement,
+    summarise,
+)
 from roofline.measurement.machine_code import Compiler
 from roofline.measurement.processor import memory_limit
 from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement, ShapeTable
-from roofline.measurement.samples import SHARED_UNIT, RoundAgreement, Sample, SampleSummary, round_agreement, summarise
 from roofline.measurement.threads import LARGE_PAGE, STAGGER, Buffer, Job, ThreadTeam, core_watch, samples_of
 from roofline.progress import stopped
 from roofline.signatures import spelled
@@ -360,7 +367,7 @@ def sample(
 
     Behind schedule a probe gets one window. When ``seconds`` are over no further round goes on; the first one may take
     a tenth longer, so that as much as possible has a figure. The time that all rounds leave goes to the probes that
-    have not settled (:class:`~roofline.measurement.samples.RoundAgreement`). On a quiet machine there are none; on one
+    have not settled (:class:`~roofline.measurement.levels.RoundAgreement`). On a quiet machine there are none; on one
     that others disturb for milliseconds at a time, some of many short rounds are undisturbed. A probe that fails is
     passed over.
     """

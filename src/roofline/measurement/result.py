@@ -9,8 +9,16 @@ from typing import Any
 
 from roofline.answers import Answer
 from roofline.frozen import dataclass, replace
-from roofline.measurement.levels import Level, agreed_curve, extended_capacity, find_levels
-from roofline.measurement.samples import CHANGED, CONFIRMED, SampleSummary, kind_of_doubt
+from roofline.measurement.levels import (
+    CHANGED,
+    CONFIRMED,
+    Level,
+    SampleSummary,
+    agreed_curve,
+    extended_capacity,
+    find_levels,
+    kind_of_doubt,
+)
 from roofline.quantity import format_number, format_percent, format_quantity
 from roofline.sections import BLANK, Amount, Column, Headline, Row, Section, Sentences, Table, figures
 from roofline.signatures import either, spelled
@@ -88,7 +96,7 @@ class ShapeTable:
     the side √(n·k) of the matrix they meet. Rates are measured at some shapes and read between them along straight
     lines in logarithms. Beyond the largest shape the rate stays; below the smallest the time does.
 
-    >>> from roofline.measurement.samples import SampleSummary
+    >>> from roofline.measurement.levels import SampleSummary
     >>> rates = {(8, 64): 10e9, (8, 256): 40e9, (128, 64): 40e9, (128, 256): 160e9}
     >>> points = tuple((*shape, SampleSummary(rate, rate, rate, 9, 1.0)) for shape, rate in rates.items())
     >>> table = ShapeTable("library", "fp32", "torch matmul", 1, points)

@@ -21,9 +21,9 @@ from typing import Any
 from roofline.errors import RooflineError
 from roofline.frozen import dataclass
 from roofline.measurement.kernels import LINE
+from roofline.measurement.levels import Sample
 from roofline.measurement.machine_code import BARRIER, CHAIN_STEPS, CHAIN_TURNS, FIELDS, HALF, LOWER, Compiler
 from roofline.measurement.processor import thread_ids
-from roofline.measurement.samples import Sample
 
 #: Looks that are judged together, and the share of them that may be too fast because the clock changed.
 BATCH, ODD = 2000, 0.003

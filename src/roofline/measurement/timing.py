@@ -26,6 +26,7 @@ from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, bandwidth_on_curve, rate, with_choices
 from roofline.measurement.executors import Library, any_library, executor, result_format
+from roofline.measurement.levels import Sample, SampleSummary, summarise
 from roofline.measurement.library import GRAIN
 from roofline.measurement.machine_file import MeasuredMachine, this_machine
 from roofline.measurement.points import Effect, MeasuredPoint, MeasuredPoints, points_of
@@ -33,7 +34,6 @@ from roofline.measurement.probes import Probe, sample, timed
 from roofline.measurement.processor import raised_priority
 from roofline.measurement.result import Measurement, ShapeTable, threads_text
 from roofline.measurement.runs import Measured, read_measured
-from roofline.measurement.samples import Sample, SampleSummary, summarise
 from roofline.notation import program
 from roofline.notation.canonical import step_text
 from roofline.notation.structure import Step
@@ -409,7 +409,7 @@ def time_call(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
 ) -> SampleSummary:
-    """Time a call by the statistics of :mod:`roofline.measurement.samples`; ``flush`` runs before every single one."""
+    """Time a call by the statistics of :mod:`roofline.measurement.levels`; ``flush`` runs before every single one."""
     if flush is None:
         end = perf_counter() + WARM_UP
         call()

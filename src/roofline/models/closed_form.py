@@ -32,13 +32,12 @@ from roofline.formulas.compiled import Compiled, Evaluated, ValidRange
 from roofline.formulas.tables import Columns
 from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
-from roofline.hardware.open_counts import numbered_counts, open_counts, open_shape
 from roofline.hardware.rate import WARM
+from roofline.hardware.targets import numbered_counts, open_counts, open_shape
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import check_one_layout, is_several
-from roofline.models.parallelism.schedules import schedule
+from roofline.models.parallelism.layout import check_one_layout, is_several, schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
 from roofline.models.serving.step import PHASES, check_phase, latent_attention_ways

@@ -22,7 +22,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound, OpBound, amount_cells, amount_columns, module_of, sends_anything, share_of
-from roofline.bounds.traffic import moved_tensors
+from roofline.bounds.memory import moved_tensors
 from roofline.errors import InputError, RooflineError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate

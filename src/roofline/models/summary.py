@@ -15,8 +15,7 @@ from typing import Any
 from roofline import sections
 from roofline.answers import attributes
 from roofline.bounds.conventions import taken_from
-from roofline.bounds.footprint import Footprint
-from roofline.bounds.traffic import BYTE_POLICIES, traffic
+from roofline.bounds.memory import BYTE_POLICIES, Footprint, traffic
 from roofline.frozen import dataclass
 from roofline.models.blocks.encoder import Encoder, source_said
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp

@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.frozen import dataclass, field
-from roofline.notation.functions import FUNCTIONS, usual_over
+from roofline.notation.calls import FUNCTIONS, usual_over
 from roofline.notation.scope import is_unnamed, show_axes
 from roofline.notation.structure import Program, Shape, Step
 from roofline.signatures import takes

@@ -39,9 +39,8 @@ from typing import TypeAlias
 from roofline import dtypes
 from roofline.errors import NotationError, look_alike
 from roofline.frozen import Frozen, NamedTuple
-from roofline.notation.calls import OPERAND_DTYPES, check_words, resolve_call
+from roofline.notation.calls import FUNCTIONS, OPERAND_DTYPES, check_words, resolve_call
 from roofline.notation.canonical import step_text
-from roofline.notation.functions import FUNCTIONS
 from roofline.notation.result import broadcast, match, reordered
 from roofline.notation.scope import DEFAULT_DTYPE, INSIDE, NOTHING, Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import (

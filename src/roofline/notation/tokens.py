@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 
+from roofline.counts import plain
 from roofline.errors import NotationError
 from roofline.frozen import NamedTuple
-from roofline.letters import plain
 from roofline.notation.structure import Span
 
 #: A line longer than this is a file given by mistake, not a question.

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from roofline.errors import SizeError
 from roofline.frozen import NamedTuple, replace
-from roofline.notation.functions import ATTENTION_LAYOUT
+from roofline.notation.calls import ATTENTION_LAYOUT
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.masks import CAUSAL, FULL, any_window_pairs, sliding_window

@@ -33,9 +33,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from roofline.counts import plain, powers
 from roofline.errors import NotationError, near_words, quoted, suggest
 from roofline.frozen import NamedTuple
-from roofline.letters import plain, powers
 from roofline.signatures import takes
 from roofline.sizes import (
     Size,

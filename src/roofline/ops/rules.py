@@ -38,7 +38,7 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
 from roofline.frozen import Frozen, NamedTuple, replace
-from roofline.notation.functions import FUNCTIONS
+from roofline.notation.calls import FUNCTIONS
 from roofline.notation.structure import Program, Shape, Step, tiled_elements
 from roofline.signatures import call, spelled, takes
 from roofline.sizes import Size, check, exact_div, is_array, is_symbol, none_open, product, symbol

@@ -43,20 +43,10 @@ from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import is_several
 from roofline.models.serving import serve_bound
-from roofline.models.serving.served_model import SERVED, served_model
-from roofline.models.serving.step import said_of_adapters, said_of_host
-from roofline.plans.cost import ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs
+from roofline.models.serving.step import SERVED, said_of_adapters, said_of_host, served_model
+from roofline.plans.cost import Fleet, Trace, ceiling_holds, cost_interval, cost_lines, cost_sections, plain_costs
 from roofline.plans.deployment_words import DeploymentWords, best_of_ways, best_of_words, engine_settings
-from roofline.plans.fleet import Fleet, Trace
-from roofline.plans.frontier import (
-    LoadedCurve,
-    ServingCurve,
-    elasticities,
-    frontier_sections,
-    largest_rate_within,
-    loaded_curve,
-    serving_curve,
-)
+from roofline.plans.load import Acceptance, Speculating
 from roofline.plans.question import (
     BLOCK_TOKENS,
     LIMIT_NAMES,
@@ -68,10 +58,22 @@ from roofline.plans.question import (
     PlanQuestion,
     read_rate,
 )
-from roofline.plans.replicas import FORMATS, Replica, UnloadedReplica, estimator_of, step_options
+from roofline.plans.replicas import (
+    FORMATS,
+    LoadedCurve,
+    Replica,
+    ServingCurve,
+    UnloadedReplica,
+    elasticities,
+    estimator_of,
+    frontier_sections,
+    largest_rate_within,
+    loaded_curve,
+    serving_curve,
+    step_options,
+)
 from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search, best_apart
 from roofline.plans.simulation import simulation_sections
-from roofline.plans.speculation import Acceptance, Speculating
 from roofline.progress import counted, stopped, tell
 from roofline.quantity import EQUAL, Figure, agree, figure, format_amount, format_number, format_percent, format_times
 from roofline.sections import (

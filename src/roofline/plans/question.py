@@ -20,8 +20,7 @@ from roofline.hardware.figures import chip_power, price_words
 from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_count
 from roofline.models.description import Model
-from roofline.plans.load import LENGTHS
-from roofline.plans.speculation import Speculating
+from roofline.plans.load import LENGTHS, Speculating
 from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, kind_of, parse
 from roofline.sizes import check
 

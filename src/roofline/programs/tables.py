@@ -19,7 +19,7 @@ from roofline.bounds.bound import (
     share_of,
     unfused_in_words,
 )
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.frozen import replace
 from roofline.ops.counting import count_operation
 from roofline.ops.pricing import UNKNOWN

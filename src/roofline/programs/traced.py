@@ -37,11 +37,10 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import dtypes
 from roofline.answers import Answer, Part, estimable, measurable
-from roofline.bounds.traffic import traffic
+from roofline.bounds.memory import traffic
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
-from roofline.hardware.axes import AXIS_NAMES, SLICE_AXIS, MeshAxis
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import AXIS_NAMES, SLICE_AXIS, Machine, MeshAxis
 from roofline.hardware.mesh import with_mesh
 from roofline.ops.collectives.registry import KINDS
 from roofline.ops.counting import CONVENTIONS, count_operation

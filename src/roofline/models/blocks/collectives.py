@@ -18,7 +18,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.frozen import dataclass, replace
-from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
 from roofline.models.weights import Weight

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from roofline import dtypes
 from roofline.errors import SizeError
 from roofline.frozen import dataclass, replace
-from roofline.hardware.axes import MeshAxis
+from roofline.hardware.machine import MeshAxis
 from roofline.models.blocks.attention import Attention, rotate
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Block

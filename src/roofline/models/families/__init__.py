@@ -53,7 +53,7 @@ _READ_AS = {
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")
 
 #: Files with rows and readers, those of most types first.
-_FILES = ("dense", "mixtures", "deepseek", "gemma", "hybrids", "multimodal", "encoder_decoders")
+_FILES = ("dense", "mixtures", "deepseek", "hybrids", "multimodal", "encoder_decoders")
 
 Reader = Callable[["Fields"], "Model"]
 

@@ -13,9 +13,18 @@ from roofline.models.blocks.latent_attention import CompressedAttention, LatentA
 from roofline.models.blocks.recurrent import KimiDeltaAttention
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
-from roofline.models.families import family, parts
-from roofline.models.families.decoder import EXPERT_NAMES, Decoder, Routing, add, after_first
-from roofline.models.families.parts import DecoderSizes, activation, build_model, layer_types
+from roofline.models.families import decoder, family
+from roofline.models.families.decoder import (
+    EXPERT_NAMES,
+    Decoder,
+    DecoderSizes,
+    Routing,
+    activation,
+    add,
+    after_first,
+    build_model,
+    layer_types,
+)
 from roofline.models.fields import Fields, divide_evenly
 
 
@@ -64,7 +73,7 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     return [of_kind[kind] for kind in kinds[:layers]]
 
 
-_ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=parts.expert_layers)
+_ROUTING = Routing(scored=("scoring_func", "softmax"), limited=True, layers=decoder.expert_layers)
 _DEEPSEEK = Decoder(
     prepare=_latent_sizes, mixer=_latent, mlp_bias=False, routing=_ROUTING,
     predicts=("num_nextn_predict_layers",), predicted="full",
@@ -89,7 +98,9 @@ def _kimi_kinds(fields: Fields, layers: int) -> list[str]:
     section = fields.section("linear_attn_config")
     listed = section.listed("full_attn_layers") if section is not None else None
     full = range(4, layers + 1, 4) if listed is None else listed
-    return layer_types(fields, layers, parts.FULL_OR_LINEAR, lambda number: "full" if number + 1 in full else "linear")
+    return layer_types(
+        fields, layers, decoder.FULL_OR_LINEAR, lambda number: "full" if number + 1 in full else "linear"
+    )
 
 
 def _kimi_mixer(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
@@ -256,7 +267,7 @@ def _dots_kinds(fields: Fields, layers: int) -> list[str]:
 
 def _dots(fields: Fields, shape: DecoderSizes, kind: str, number: int, attention: Block) -> Block:
     names = {name: name for name in (*_DOTS, "num_key_value_heads", "head_dim")}
-    own = parts.by_layer(fields, shape.layers, names)[number]
+    own = decoder.by_layer(fields, shape.layers, names)[number]
     sliding = kind == "sliding"
     if sliding and "per_layer_config" not in fields:
         own = fields.with_values(**{name: fields.size(f"swa_{name}", default=usual) for name, usual in _DOTS.items()})
@@ -404,7 +415,7 @@ def read_v4(fields: Fields) -> Model:
 
     layers = {rate: layer(rate) for rate in (0, *_rates(fields, shape.layers))}
     hashed = fields.count("num_hash_layers") or (fields.listed("mlp_layer_types") or []).count("hash_moe")
-    more: dict[str, Any] = parts.prediction(width, [layers[0]] * fields.layers("num_nextn_predict_layers", default=0))
+    more: dict[str, Any] = decoder.prediction(width, [layers[0]] * fields.layers("num_nextn_predict_layers", default=0))
     if hashed:
         said = f"the first {hashed} routers look experts up by token; they still score all of them"
         more["notes"] = (said,)

@@ -27,11 +27,10 @@ from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, M
 from roofline.models.blocks.residual import Norm, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
-from roofline.models.families.decoder import Decoder
+from roofline.models.families.decoder import Decoder, activation, rows_beyond_the_head
 from roofline.models.families.decoder import read as read_decoder
 from roofline.models.families.dense import global_matrices
-from roofline.models.families.gemma import read as read_gemma
-from roofline.models.families.parts import activation, rows_beyond_the_head
+from roofline.models.families.dense import read as read_gemma
 from roofline.models.fields import Fields, divide_evenly
 
 _ADD = ResidualAdd("add_attention"), ResidualAdd("add_cross_attention"), ResidualAdd("add_feed_forward")

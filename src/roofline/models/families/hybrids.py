@@ -16,9 +16,16 @@ from roofline.models.blocks.attention import Attention, MeanIndexer
 from roofline.models.blocks.feed_forward import MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model
-from roofline.models.families import decoder, family, parts
-from roofline.models.families.decoder import Decoder, Routing
-from roofline.models.families.parts import FULL_OR_LINEAR, STATE_FORMATS, DecoderSizes, activation, layer_types
+from roofline.models.families import decoder, family
+from roofline.models.families.decoder import (
+    FULL_OR_LINEAR,
+    STATE_FORMATS,
+    Decoder,
+    DecoderSizes,
+    Routing,
+    activation,
+    layer_types,
+)
 from roofline.models.fields import Fields, divide_evenly
 
 #: Layers that attend, by the names configurations give them.
@@ -83,7 +90,7 @@ def read_mamba(fields: Fields) -> Model:
     # heads that such a model does not have, so that the usual sizes can be read
     shape = DecoderSizes(fields.with_values(num_attention_heads=1, head_dim=1))
     layer = Layer((Norm("norm", shape.width), mixer, ResidualAdd("add")))
-    return parts.build_model(
+    return decoder.build_model(
         fields, shape, [layer] * shape.layers, tied=fields.kind != "mamba2", last_norm="norm_f", prefix="backbone.",
         embedding_name="embeddings", context=None,
     )  # fmt: skip
@@ -101,7 +108,7 @@ def read_rwkv(fields: Fields) -> Model:
         recurrent.ChannelMix("feed_forward", width, fields.size("intermediate_size", default=4 * width)),
         ResidualAdd("add_feed_forward"),
     ))  # fmt: skip
-    return parts.build_model(
+    return decoder.build_model(
         fields, shape, [layer] * shape.layers, norm, last_norm="ln_out", prefix="rwkv.", embedding_name="embeddings",
         head_name="head", before=(Norm("blocks.0.pre_ln", width, *norm, restarts=True),),
         context=fields.optional("context_length"),
@@ -149,7 +156,7 @@ def _qwen_kinds(fields: Fields, layers: int) -> list[str]:
 def _lara_kinds(fields: Fields, layers: int) -> list[str]:
     """Kinds as listed, else in fives: a state, a window, a state, everything, a window."""
     fives = ("linear", "sliding", "linear", "full", "sliding")
-    return layer_types(fields, layers, {**parts.FULL_OR_SLIDING, **FULL_OR_LINEAR}, lambda number: fives[number % 5])
+    return layer_types(fields, layers, {**decoder.FULL_OR_SLIDING, **FULL_OR_LINEAR}, lambda number: fives[number % 5])
 
 
 def _minimax_kinds(fields: Fields, layers: int) -> list[str]:
@@ -231,7 +238,7 @@ _LFM2 = Decoder(
 
 _QWEN_ROUTING = Routing(
     experts=("num_experts",), shared_width=("shared_expert_intermediate_size",), shared_count=1, shared_gate=True,
-    names=("gate", "experts", "shared_expert"), layers=parts.expert_layers,
+    names=("gate", "experts", "shared_expert"), layers=decoder.expert_layers,
     when=lambda fields: bool(fields.get("num_experts", 0)),
 )  # fmt: skip
 _QWEN = Decoder(
@@ -336,7 +343,7 @@ def _inkling_attention(fields: Fields, shape: DecoderSizes, kind: str, number: i
 
 def _inkling_layers(fields: Fields, layers: int) -> list[bool]:
     dense = fields.count("dense_mlp_idx")
-    return parts.expert_layers(fields, layers) if "mlp_layer_types" in fields else [n >= dense for n in range(layers)]
+    return decoder.expert_layers(fields, layers) if "mlp_layer_types" in fields else [n >= dense for n in range(layers)]
 
 
 def _inkling_blocks(model: Model, fields: Fields) -> Model:
@@ -443,7 +450,7 @@ def read_inkling2(fields: Fields) -> Model:
     layers = [changed(layer, number) for number, layer in enumerate(model.layers)]
     last = residual.AttentionResidual("final_input", width, -(-len(layers) // block) + 1, 1)
     layers = _loop(fields, width, block, layers) if fields.kind == "inkling2_loop_text" else layers
-    before = (*parts.rows_beyond_the_head(width, rows - said), *model.before)
+    before = (*decoder.rows_beyond_the_head(width, rows - said), *model.before)
     return replace(model, layers=tuple(layers), before=before, after=(last, *model.after))
 
 
@@ -626,7 +633,7 @@ def read_zamba(fields: Fields) -> Model:
         turn = uses % turns if kind == "hybrid" else -1
         uses += kind == "hybrid"
         layers.append(made.setdefault(turn, made.get(turn) or layer(turn)))
-    return parts.build_model(
+    return decoder.build_model(
         fields, shape, layers, tied=True, last_norm="final_layernorm", before=(residual.KeepEmbedding("embedding"),)
     )
 
@@ -658,9 +665,9 @@ def read_nemotron(fields: Fields) -> Model:
     modules = fields.layers("num_nextn_predict_layers", default=0)
     # Refuses a product of more layers than can be made one by one.
     fields.with_values(_prediction_layers=len(further) * modules).layers("_prediction_layers", default=0)
-    more = parts.prediction(shape.width, [layer(kind) for kind in further] * modules)
+    more = decoder.prediction(shape.width, [layer(kind) for kind in further] * modules)
     more["extra_blocks"] = more["extra_blocks"][: 4 * modules]
-    return parts.build_model(
+    return decoder.build_model(
         fields, shape, [layer(kind) for kind in kinds], prefix="backbone.", embedding_name="embeddings",
         after=(Norm("norm_f", shape.width),), **more,
     )  # fmt: skip
@@ -697,10 +704,10 @@ def _nemotron_block(fields: Fields, shape: DecoderSizes, kind: str) -> Block:
     shared = fields.count("n_shared_experts") * fields.count("moe_shared_expert_intermediate_size")
     return MixtureOfExperts(
         "mixer", width, fields.size("moe_intermediate_size"), experts,
-        parts.experts_per_token(fields, experts, "num_experts_per_tok"), gated=False, activation=act,
+        decoder.experts_per_token(fields, experts, "num_experts_per_tok"), gated=False, activation=act,
         latent=fields.count("moe_latent_size") or None, scoring="sigmoid",
         shared=Mlp("shared", width, shared, gated=False, activation=act) if shared else None,
-        group_limit=parts.group_limit(fields, experts),
+        group_limit=decoder.group_limit(fields, experts),
     )  # fmt: skip
 
 

@@ -11,9 +11,21 @@ from roofline.models.blocks.attention import BlockIndexer
 from roofline.models.blocks.feed_forward import MixtureOfAttention, MixtureOfExperts
 from roofline.models.blocks.residual import IdleBlocks, Norm, ResidualAdd
 from roofline.models.description import Block, Model
-from roofline.models.families import decoder, family, parts
-from roofline.models.families.decoder import Decoder, Routing, add, after_first, all_sliding, in_windows, listed, read
-from roofline.models.families.parts import DecoderSizes, expert_layers, experts_per_token, layer_types
+from roofline.models.families import decoder, family
+from roofline.models.families.decoder import (
+    Decoder,
+    DecoderSizes,
+    Routing,
+    add,
+    after_first,
+    all_sliding,
+    expert_layers,
+    experts_per_token,
+    in_windows,
+    layer_types,
+    listed,
+    read,
+)
 from roofline.models.fields import Fields, divide_evenly
 
 _ROUTER = ("router", "experts", "")
@@ -65,7 +77,7 @@ def _dbrx(fields: Fields) -> Fields:
     function = inner.section("ffn_act_fn")
     return fields.with_values(
         num_key_value_heads=heads.get("kv_n_heads", 1),
-        hidden_act=parts.activation(function, "name") if function is not None else "silu",
+        hidden_act=decoder.activation(function, "name") if function is not None else "silu",
         n_routed_experts=inner.size("moe_num_experts"),
         num_experts_per_tok=inner.size("moe_top_k"),
         moe_intermediate_size=inner.size("ffn_hidden_size"),
@@ -90,7 +102,7 @@ def _hunyuan(fields: Fields) -> Fields:
     fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
     if fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
         raise InputError(f"{fields.name} has not one shared expert", hint="that is not read")
-    return parts.own_keys(fields)
+    return decoder.own_keys(fields)
 
 
 def _jetmoe(fields: Fields) -> Fields:

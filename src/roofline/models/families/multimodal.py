@@ -19,9 +19,8 @@ from roofline.models.blocks.feed_forward import Mlp
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ResidualAdd
 from roofline.models.description import Block, Layer, Model, Vision
 from roofline.models.families import family, language_part, read_as, reader_of, with_defaults
-from roofline.models.families.decoder import Decoder
+from roofline.models.families.decoder import Decoder, activation, rows_beyond_the_head
 from roofline.models.families.decoder import read as read_decoder
-from roofline.models.families.parts import activation, rows_beyond_the_head
 from roofline.models.fields import Fields, divide_evenly, inert_fields
 
 _HEADS = "a vision tower {total} wide does not divide into {parts} heads"

@@ -38,8 +38,7 @@ from typing import Any
 
 from roofline.errors import SizeError, UnsplitError
 from roofline.frozen import replace
-from roofline.hardware.axes import MeshAxis
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, MeshAxis
 from roofline.models.blocks import collectives
 from roofline.models.blocks.collectives import TensorParallelCollective
 from roofline.models.blocks.encoder import Encoder

@@ -35,7 +35,7 @@ from itertools import accumulate
 from typing import Any
 
 from roofline.bounds.bound import Bound
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, LayoutError, SizeError, UnsplitError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine

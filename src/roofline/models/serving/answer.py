@@ -24,7 +24,7 @@ from roofline.answers import (
 )
 from roofline.bounds.bound import Bound, measured_in_words
 from roofline.bounds.cost import COST, DOLLARS, ENERGY, JOULES
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
@@ -40,7 +40,7 @@ from roofline.models.serving.bound import Pipelined, as_size, full_from, names_t
 from roofline.models.serving.fit import NearestFit, nearest
 from roofline.models.serving.layouts import Demand, most_room
 from roofline.models.serving.limits import NetworkLimit, compute_bound_batch, network_at_any_batch, network_limit
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import agree, format_amount, format_number, format_percent, in_a_row
 from roofline.sections import BLANK, CONFIGURATIONS, Section, Sentences, SizeColumn, configurations, incomplete, spread
 from roofline.signatures import spelled, takes

@@ -35,7 +35,7 @@ from roofline.bounds.api import take_target_options, target
 from roofline.bounds.bound import Bound, decoded
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
-from roofline.bounds.footprint import Footprint, fullest
+from roofline.bounds.memory import Footprint, fullest
 from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
@@ -45,8 +45,7 @@ from roofline.models.description import Model
 from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
-from roofline.models.serving.served_model import SERVED, asked_model, served_model
-from roofline.models.serving.step import PHASES, ServingStep, check_phase
+from roofline.models.serving.step import PHASES, SERVED, ServingStep, asked_model, check_phase, served_model
 from roofline.signatures import optional, renamed, spelled, takes
 from roofline.sizes import Size, common_shape, is_array, is_one, is_symbol, maximum
 from roofline.statements import assume

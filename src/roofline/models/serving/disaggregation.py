@@ -34,7 +34,7 @@ from roofline.models.parallelism.layout import check_one_layout, chips_in_all
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.generation import check_form, check_steps, decode_times, single_size, time_in_form
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import format_amount, format_number, format_percent, parse
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes

@@ -36,7 +36,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer, attributes
 from roofline.bounds.api import take_target_options, target
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import RooflineError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import chip
@@ -53,7 +53,7 @@ from roofline.models.parallelism.layout import ONE_CHIP, OPTIONS, Parallelism, p
 from roofline.models.serving import layouts
 from roofline.models.serving.generation import single_size
 from roofline.models.serving.layouts import Demand, PlacedModel
-from roofline.models.serving.served_model import with_host_layers
+from roofline.models.serving.step import with_host_layers
 from roofline.quantity import format_amount, format_number
 from roofline.sections import BLANK, Headline, Section, Sentences, assumes, paragraph
 from roofline.signatures import spelled, takes

@@ -25,7 +25,7 @@ from typing import Any
 
 from roofline.answers import Answer, attributes
 from roofline.bounds.bound import Bound
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
 from roofline.models.blocks.encoder import refuse_encoder
@@ -33,7 +33,7 @@ from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
 from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import format_amount, format_number
 from roofline.sections import Section, Sentences, paragraph
 from roofline.signatures import spelled, takes

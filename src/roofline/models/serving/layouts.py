@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.bounds.crossing import first_where
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import HardwareError, InputError, RooflineError, SizeError, quoted
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine

@@ -31,7 +31,7 @@ from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes

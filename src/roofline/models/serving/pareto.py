@@ -30,7 +30,7 @@ from roofline.models.parallelism.layout import pool as pooled
 from roofline.models.parallelism.splitting import said_of_layouts
 from roofline.models.serving.bound import names_that_bind, serve_bound, step_bound
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import agree, format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes

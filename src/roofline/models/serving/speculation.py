@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.answers import Answer, attributes
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, quoted
 from roofline.frozen import dataclass, field, replace
 from roofline.models.blocks.residual import Norm
@@ -31,7 +31,7 @@ from roofline.models.description import Layer, Model
 from roofline.models.parallelism.layout import check_one_layout
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.generation import FORM_TEXT, check_form, single_size, time_in_form
-from roofline.models.serving.served_model import asked_model
+from roofline.models.serving.step import asked_model
 from roofline.quantity import figure, format_amount, format_number, format_percent, format_times
 from roofline.sections import BLANK, Amount, Headline, Row, Section, Sentences, Table, figures, paragraph
 from roofline.signatures import spelled, takes

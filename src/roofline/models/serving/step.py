@@ -1,4 +1,11 @@
-"""One step on one chip, as a Case: its operations, the memory it needs, what it takes for granted.
+"""A model as it is served: adapters beside it, its cache in blocks, parts of it in the host's memory.
+
+>>> options = {"lora": 16, "adapters": 8, "kv_block": 16, "policy": "streamed"}
+>>> served = served_model(load("llama-3-8b"), options)
+>>> str(served.adapters), served.kv_block, options
+('8 adapters of rank 16 (LoRA)', 16, {'policy': 'streamed'})
+
+One step on one chip, as a Case: its operations, the memory it needs, what it takes for granted.
 
 In a mixed step chunks of prompts are prefilled while other sequences decode, and both share each load of the weights.
 
@@ -26,22 +33,76 @@ from roofline import dtypes
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import Conventions
-from roofline.bounds.footprint import Footprint
-from roofline.errors import InputError, suggest
+from roofline.bounds.memory import Footprint
+from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.models.blocks.attention import attention_format_said, selection_said
-from roofline.models.blocks.encoder import refuse_encoder, source_said
+from roofline.models.blocks.encoder import refuse_encoder, source_said, with_source
 from roofline.models.config import load
 from roofline.models.description import Model, converts_all
+from roofline.models.idle import SERVING, refuse_idle
 from roofline.models.operations import activation_bytes, decode, prefill, stepped
-from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.layout import Parallelism, is_several
 from roofline.models.parallelism.splitting import stack_parts
+from roofline.models.weights import ServedAdapters
 from roofline.quantity import format_amount
-from roofline.signatures import spelled, takes
-from roofline.sizes import TIE, Size, check, common_shape, is_array, is_symbol, is_zero
+from roofline.signatures import optional, spelled, takes
+from roofline.sizes import TIE, Size, check, common_shape, is_array, is_number, is_symbol, is_zero
 from roofline.statements import Assumption, assume, missing
 from roofline.work import Op, Tensor
+
+#: Options of a step that say what is served and where it lies.
+SERVED = optional(source="Size", lora="int", adapters="int", kv_block="int", host_layers="int", host_kv="bool")
+
+
+def served_model(model: Model, options: dict[str, Any]) -> Model:
+    """The model with what ``options`` say of how it is served, which they lose.
+
+    ``source`` is what an encoder reads of each sequence; ``lora`` the rank of ``adapters`` that are served beside the
+    model; ``kv_block`` the tokens of a block of a paged cache, of which a sequence takes whole ones; ``host_layers``
+    the last layers, whose weights stay in the host's memory, and ``host_kv`` leaves keys, values and states there.
+    """
+    given = {each.name: options.pop(each.name, None) for each in SERVED}
+    found = with_source(model, given["source"])
+    if given["kv_block"] is not None:
+        found = replace(found, kv_block=_one_number("kv_block", given["kv_block"]))
+    if given["lora"] is not None:
+        rank, count = (_one_number(name, 1 if given[name] is None else given[name]) for name in ("lora", "adapters"))
+        found = replace(found, adapters=ServedAdapters(rank, count))
+    if given["host_layers"] is not None and not is_zero(given["host_layers"]):
+        found = with_host_layers(found, _one_number("host_layers", given["host_layers"], least=0))
+    return replace(found, kv_memory="host") if given["host_kv"] else found
+
+
+def asked_model(model: Model | str, options: dict[str, Any], *more: Mapping[str, Any]) -> Model:
+    """The model of a name, where an option without effect is refused; ``more`` are those of further steps."""
+    described = load(model)
+    refuse_idle(options, SERVING, described, *more)
+    return served_model(described, options)
+
+
+def with_host_layers(model: Model, count: int) -> Model:
+    """The model with the weights of its last layers in the host's memory, from which each step reads them."""
+    layers = model.layers
+    if count > len(layers):
+        wrong = f"{model.name} has {len(layers)} layers, and {count:,} are to stay with the host"
+        raise SizeError(wrong, hint=f"{len(layers)} at most")
+    moved = {id(layer): replace(layer, memory="host") for layer in layers}
+    return replace(model, layers=(*layers[:-count], *(moved[id(layer)] for layer in layers[-count:])))
+
+
+def _one_number(name: str, value: Any, least: int = 1) -> int:
+    if is_several(value):
+        hint = f"a whole one, as in {spelled(name, 16)}; sweep takes several"
+        raise InputError(f"{spelled(name)} is one number", hint=hint)
+    if is_number(value) and not (value >= least and value == int(value)):
+        raise SizeError(f"{spelled(name)} is {value}", hint=f"a whole number of at least {least}")
+    found = check(name, value)
+    if not isinstance(found, int):
+        raise InputError(f"{spelled(name)} is one number", hint=f"a whole one, as in {spelled(name, 16)}")
+    return found
+
 
 #: An operation's place, and how many before it have the same.
 Place = tuple[str, int]
@@ -338,7 +399,7 @@ def needs(
 def said_of_host(model: Model, weights: str | None) -> list[str]:
     """What of a model stays in the host's memory: weights of some layers, in their format, and the cache.
 
-    >>> from roofline.models.serving.served_model import served_model
+    >>> from roofline.models.serving.step import served_model
     >>> said_of_host(served_model(load("llama-3-8b"), {"host_layers": 8}), "fp8")
     ["the weights of 8 of 32 layers stay in the host's memory: 1.74 GB, read over its link where they are used"]
     """

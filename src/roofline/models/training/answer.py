@@ -13,14 +13,13 @@ from roofline.bounds.advice_engine import LEAST_GAIN
 from roofline.bounds.bound import Bound, Measurable, explanation, from_the_floor, loss_of_each_said
 from roofline.bounds.cost import BY_FORM
 from roofline.bounds.crossing import first_where
-from roofline.bounds.footprint import Footprint, fullest, only_where
+from roofline.bounds.memory import Footprint, fullest, only_where
 from roofline.frozen import dataclass, field, once
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
-from roofline.models.parallelism.layout import Parallelism
-from roofline.models.parallelism.schedules import schedule
+from roofline.models.parallelism.layout import Parallelism, schedule
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.training.stage import SHARED_FROM, Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent

@@ -29,14 +29,23 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.bounds.bound import Bound
-from roofline.bounds.footprint import Footprint
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Model, block_parameters
 from roofline.models.parallelism.splitting import balance_layers as even
-from roofline.models.training.passes import GradientFormat, adapters, backward, is_frozen, layer_weights, loss
-from roofline.models.training.recomputation import Recomputation, is_unfused, policy
+from roofline.models.training.passes import (
+    GradientFormat,
+    Recomputation,
+    adapters,
+    backward,
+    is_frozen,
+    is_unfused,
+    layer_weights,
+    loss,
+    policy,
+)
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product

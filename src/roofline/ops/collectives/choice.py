@@ -38,8 +38,7 @@ from typing import Any
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, fields, replace
-from roofline.hardware.axes import MeshAxis
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
 from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
 from roofline.ops.collectives.registry import KINDS, find_algorithm

@@ -32,10 +32,9 @@ from typing import Protocol
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
-from roofline.hardware.axes import MeshAxis
-from roofline.hardware.machine import Machine
+from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
-from roofline.ops.collectives import direct_and_trees, registry, rings  # noqa: F401  (each registers its algorithms)
+from roofline.ops.collectives import registry, rings_and_trees  # noqa: F401  (they register their algorithms)
 from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product

@@ -33,7 +33,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.axes import AxisSegment, MeshAxis, Reduction
+from roofline.hardware.machine import AxisSegment, MeshAxis, Reduction
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import (
     Size,

@@ -31,7 +31,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, replace
-from roofline.hardware.axes import Mesh
+from roofline.hardware.machine import Mesh
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Shape, Step
 from roofline.ops.collectives.choice import Chooser

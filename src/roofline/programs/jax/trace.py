@@ -40,8 +40,7 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.programs import api
 from roofline.programs.jax.indices import held_numbers, number_of
-from roofline.programs.jax.masks import MaskFinder, constant
-from roofline.programs.jax.needs import LEAST, needed_of
+from roofline.programs.jax.needs import LEAST, MaskFinder, constant, needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, untyped, value_of
 from roofline.programs.jax.rules import without_a_device
 from roofline.programs.jax.walker import (

@@ -14,8 +14,7 @@ import numpy as np
 from roofline.ops.einsum import operand_letters
 from roofline.programs import needs, regions
 from roofline.programs.needs import Asked, Regions, needed_of_operands
-from roofline.programs.onnx.rules.contractions import windows_of
-from roofline.programs.onnx.rules.vector import NAMES, OTHERS, REDUCTIONS
+from roofline.programs.onnx.rules import NAMES, OTHERS, REDUCTIONS, windows_of
 from roofline.programs.onnx.standins import attributes_of, graphs_of, uses_in
 from roofline.programs.regions import WHOLE, Region
 from roofline.sizes import is_symbol, maximum, minimum, product

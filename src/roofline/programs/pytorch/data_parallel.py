@@ -20,7 +20,7 @@ import torch
 from roofline.errors import InputError
 from roofline.ops import pricing
 from roofline.programs.pytorch.recorder import Recorder
-from roofline.programs.pytorch.rules.collectives import groups_of, members
+from roofline.programs.pytorch.rules.moving import groups_of, members
 
 #: Bytes an element of gradients that a hook of PyTorch compresses before they are sent.
 _COMPRESSED = {"fp16_compress_hook": 2, "bf16_compress_hook": 2, "fp16_compress_wrapper": 2}

@@ -29,9 +29,16 @@ from roofline.ops.counting import count
 from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch import registry
 from roofline.programs.pytorch.open_sizes import OpenSizes
-from roofline.programs.pytorch.operators import CONSTANT_FACTORIES, MIDDLES, Autocast, OperatorTraits, opened, traits_of
+from roofline.programs.pytorch.operators import (
+    CONSTANT_FACTORIES,
+    MIDDLES,
+    Autocast,
+    OperatorTraits,
+    opened,
+    results_of,
+    traits_of,
+)
 from roofline.programs.pytorch.registry import Call, PackedWeights, Priced, TensorOperand, operands_in
-from roofline.programs.pytorch.result_shapes import results_of
 from roofline.programs.pytorch.tensors import (
     LARGEST_CONSTANT,
     TensorIdentities,

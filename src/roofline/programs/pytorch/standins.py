@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from roofline.errors import InputError
 from roofline.programs.api import Spec, check_values, closed_over, globals_named, stated_values
 from roofline.programs.api import spec as read_spec
-from roofline.programs.pytorch.functions.attention import nested_input
+from roofline.programs.pytorch.functions import nested_input
 from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.rules.sequences import HIDDEN
 from roofline.programs.pytorch.tensors import LARGEST_CONSTANT, dtype_name, outside

@@ -38,7 +38,7 @@ from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
 from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch import standins
-from roofline.programs.pytorch.functions.attention import on_shapes
+from roofline.programs.pytorch.functions import on_shapes
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
 from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in

@@ -1,13 +1,23 @@
-"""Layers that are taken whole: products, norms, poolings, dropout, recurrent layers, packed sequences, transforms.
+"""Functions as a user calls them, taken before PyTorch takes them apart, and shapes PyTorch cannot say.
+
+Attention as the user calls it: whole, whichever kernel would run, and its gradient as one operation too.
+
+Layers that are taken whole: products, norms, poolings, dropout, recurrent layers, packed sequences, transforms.
 
 Control flow as one operation: torch.cond, while_loop, scan and map run what they hold, as often as it runs.
+
+Shapes of results, for operations that PyTorch cannot run on shapes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import log, pi, prod
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._higher_order_ops.map
@@ -16,20 +26,171 @@ import torch.nn.functional as F
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.out_dtype import out_dtype
 from torch._higher_order_ops.scan import scan_op
+from torch.nested._internal import sdpa as nested_attention
+from torch.nested._internal.nested_tensor import NestedTensor, nested_view_from_values_offsets_lengths
 from torch.utils._python_dispatch import _disable_current_modes
 
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.ops import pricing
+from roofline.ops.attention import AttentionSizes, attention
 from roofline.ops.einsum import einsum_operations, operand_letters
-from roofline.programs.pytorch.recorder import Recorder, WholeOperation, run_whole
-from roofline.programs.pytorch.registry import Call, function, price
+from roofline.ops.masks import CAUSAL
+from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_window, run_whole
+from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
+from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
 from roofline.programs.pytorch.rules.sequences import forward as recurrent_forward
-from roofline.programs.pytorch.rules.sequences import recurrence_of
-from roofline.programs.pytorch.tensors import map_tensors, tensors_in
+from roofline.programs.pytorch.tensors import dtype_name, map_tensors, tensors_in
 from roofline.programs.rule_table import branch_cost
-from roofline.sizes import product
+from roofline.sizes import Size, exact_div, product
 from roofline.work import Op, Tensor
+
+#: The largest square of queries and keys that a mask function is asked about.
+LARGEST_MASK = 2**27
+
+
+def attend(
+    recorder: Recorder,
+    name: str,
+    tensors: Sequence[Any],
+    sizes: AttentionSizes,
+    outs: Any,
+    mask: Any = None,
+    causal: bool = False,
+) -> Any:
+    """Run one attention whole, its gradient too: 5 matmuls, or 4 where its probabilities are written and kept."""
+    extra = [recorder.read(mask)] if mask is not None else []
+    keeps = not recorder.recompute_attention and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    dtype = dtype_name(tensors[0].dtype)
+    kept = [Tensor(f"probabilities{len(recorder.ops)}", (sizes.pairs,), dtype, "activation")] if keeps else []
+
+    def forward(made: Sequence[Any]) -> Op:
+        q, k, v = tensors[:3]
+        reads = (recorder.read(q), recorder.read(k, "kv"), recorder.read(v, "kv"), *extra)
+        return attention(name, reads, [*map(recorder.wrote, made), *kept], sizes)
+
+    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Op:
+        grad, q, k, v, *rest = [recorder.read(t) for t in (*grads, *saved)]
+        matmuls = ATTENTION_BACKWARD if recorder.recompute_attention else ATTENTION_BACKWARD - 1
+        reads = (q, k, v, grad, *rest, *extra, *kept)
+        return attention(f"{name}_backward", reads, [recorder.wrote(t) for t in made], sizes, matmuls=matmuls)
+
+    def called(made: Sequence[Any]) -> Call:
+        given = [*tensors, *([] if mask is None else [mask]), causal]
+        return recorder.call(name, given, made[:1], (*(str(at) for at in range(len(given) - 1)), "is_causal"))
+
+    return run_whole(recorder, WholeOperation(outs, forward, backward, called), tensors)
+
+
+@function(F.scaled_dot_product_attention)
+def sdpa(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Attention whole, whichever kernel would run."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = dict(zip(names, args, strict=False)) | kwargs
+    q, k, v, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    bias = mask if type(mask).__name__ == "CausalBias" else None
+    if bias is not None:
+        given["is_causal"], mask = bias.variant.name == "UPPER_LEFT", None
+    causal = bool(given.get("is_causal"))
+    _check(recorder, func, q, k, v, given)
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        looked_at = None if mask is None else recorder.operand(mask)
+        sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)], looked_at, causal)
+    if bias is not None and not causal:
+        pairs = sizes.batch * sizes.heads * CAUSAL.pairs(sizes.q_length, sizes.kv_length)
+        sizes = sizes._replace(pairs=pairs, note="causal attention, the last query at the last key")
+    shape = (*torch.broadcast_shapes(q.shape[:-3], k.shape[:-3]), *q.shape[-3:-1], v.shape[-1])
+    shape = shape if q.dim() > 2 else (q.shape[0], v.shape[-1])
+    outs = [(shape, q.dtype)]
+    return attend(recorder, "scaled_dot_product_attention", (q, k, v), sizes, outs, mask, causal)[0]
+
+
+@function(torch.ops.higher_order.flex_attention)
+def flex(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Flex attention: the pairs its mask function lets through; what its score function does is not counted."""
+    q, k, v, score, block, *_ = args
+    sizes = attention_sizes([recorder.shape(item) for item in (q, k, v)])
+    pairs, keys, note = _block_pairs(block, q.shape[-2], k.shape[-2], sizes)
+    if score is not None and getattr(score, "__name__", "") != "_identity":
+        note += ("; " if note else "") + "the score function of flex attention is not counted, nor what it reads"
+    sizes = sizes._replace(pairs=pairs, keys=keys, note=note)
+    stats = (q.shape[:-1], torch.float32)
+    outs = [((*q.shape[:-1], v.shape[-1]), q.dtype), stats, stats]
+    return attend(recorder, "flex_attention", (q, k, v), sizes, outs)
+
+
+def _check(recorder: Recorder, func: Any, q: Any, k: Any, v: Any, given: dict[str, Any]) -> None:
+    """Let PyTorch refuse shapes that do not fit."""
+    shared = q.shape[-1] == k.shape[-1] and k.shape[-2] == v.shape[-2]
+    grouped = given.get("enable_gqa") or q.dim() < 3 or k.dim() < 3 or k.shape[-3] in (1, q.shape[-3])
+    if shared and grouped and q.dtype == k.dtype == v.dtype:
+        return
+    with recorder.silence():
+        func(q, k, v, enable_gqa=bool(given.get("enable_gqa")))
+
+
+@contextmanager
+def on_shapes() -> Iterator[None]:
+    """Let a program make causal biases and attend over nested tensors, which PyTorch does not do while it is watched.
+
+    A nested tensor (``torch.jagged``) takes the kernel for packed sequences, as it does on a GPU. Where its sequences
+    end are values, which its data has none of: PyTorch is told that both are on one device.
+    """
+    bias = getattr(sys.modules.get("torch.nn.attention.bias"), "CausalBias", None)
+
+    def new(cls: Any, *args: Any) -> Any:
+        with _disable_current_modes():
+            return torch.Tensor._make_subclass(cls, torch.empty(0))
+
+    make = NestedTensor.__new__
+
+    def nested(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        with mock.patch.object(torch.Tensor, "device", property(lambda tensor: torch.device("meta")), create=True):
+            return make(cls, *args, **kwargs)
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(NestedTensor, "__new__", nested))
+        if bias is not None:
+            stack.enter_context(mock.patch.object(bias, "__new__", new))
+        stack.enter_context(mock.patch.object(nested_attention, "_is_computing_meta_flops", return_value=True))
+        stack.enter_context(mock.patch.object(nested_attention, "_select_sdp_backend", return_value=None))
+        yield
+
+
+def _block_pairs(block: Sequence[Any], S: Any, T: Any, sizes: AttentionSizes) -> tuple[Size, Size, str]:
+    """Ask the mask function of a flex attention about every pair, one batch entry and head at a time.
+
+    Gives the pairs, the keys of one head that some query sees on average, and what is to be said.
+    """
+    full, is_visible = sizes.pairs, block[-1]
+    if not callable(is_visible) or S * T > LARGEST_MASK:
+        return full, T, "the mask of flex attention is too large to look at: every score is counted"
+    counts = block[2]
+    batches, heads = (counts.shape[0], counts.shape[1]) if counts is not None else (1, 1)
+    total, read = 0, []
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        rows, columns = torch.arange(S)[:, None], torch.arange(T)[None, :]
+        try:
+            for b in range(batches):
+                for h in range(heads):
+                    seen = is_visible(torch.tensor(b), torch.tensor(h), rows, columns)
+                    seen = torch.broadcast_to(seen, (S, T))
+                    total += int(seen.sum().item())
+                    read.append(seen.any(0))
+        except (RuntimeError, NotImplementedError, IndexError):
+            return full, T, "the mask of flex attention depends on data: every score is counted"
+        keys = keys_seen(torch.stack(read).unflatten(0, (batches, heads)), sizes.heads, sizes.kv_heads, T)
+    found = total * exact_div(sizes.batch, batches) * exact_div(sizes.heads, heads)
+    note = "" if found == full else "the mask of flex attention is looked at: scores it lets through count"
+    return found, keys, note
+
+
+def nested_input(values: Any, given: Any) -> Any:
+    """A nested tensor over other values, its sequences as long as those of the one that is given."""
+    lengths = {"lengths": given.lengths(), "ragged_idx": given._ragged_idx}
+    with on_shapes():
+        return nested_view_from_values_offsets_lengths(values, given.offsets(), **lengths)
+
 
 # Every tensor of a trace is already where it should be.
 function(torch.Tensor.cuda, torch.Tensor.cpu)(lambda recorder, func, args, kwargs: args[0])
@@ -374,3 +535,203 @@ def mapped(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
     if isinstance(gathered[0], torch.Tensor):
         return torch.stack(gathered)
     return tuple(torch.stack(list(parts)) for parts in zip(*gathered, strict=True))
+
+
+# The same shape: a number for each chance or rate, functions of quantised numbers.
+shape(
+    "binomial", "_standard_gamma", "_sample_dirichlet",
+    *(f"quantized.{name}" for name in (
+        "add_scalar", "mul_scalar", "add_scalar_relu", "mul_scalar_relu", "sigmoid", "hardswish", "leaky_relu", "elu",
+        "celu", "relu6", "prelu", "clamp", "threshold", "softmax", "layer_norm", "group_norm", "instance_norm",
+        "dropout", *(f"batch_norm{n}{post}" for n in ("", "1d", "2d", "3d") for post in ("", "_relu")))),
+)(lambda args, kwargs: torch.empty_like(args[0]))  # fmt: skip
+
+# The same shape, and where it was clipped.
+shape(
+    "fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_channel_affine_cachemask",
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+)(lambda args, kwargs: (torch.empty_like(args[0]), torch.empty_like(args[0], dtype=torch.bool)))  # fmt: skip
+
+# Floating point of the same shape.
+shape("dequantize")(lambda args, kwargs: torch.empty(args[0].shape, dtype=torch.float32, device="meta"))
+
+# [m, k] by a matrix packed in tiles of 8 columns.
+shape("_weight_int4pack_mm")(lambda args, kwargs: args[0].new_empty((args[0].shape[0], args[1].shape[0] * 8)))
+
+# [.., n] for a packed weight of n rows.
+shape(
+    "quantized.linear", "quantized.linear_relu", "quantized.linear_leaky_relu", "quantized.linear_tanh",
+    "quantized.linear_dynamic", "quantized.linear_relu_dynamic", "quantized.linear_dynamic_fp16",
+    "quantized.linear_relu_dynamic_fp16",
+)(lambda args, kwargs: args[0].new_empty((*args[0].shape[:-1], args[1].unpack()[0].shape[0])))  # fmt: skip
+
+shape("quantized.cat", "quantized.cat_relu")(lambda args, kwargs: torch.cat(list(args[0]), args[1]))
+
+# What the first matrix stores.
+shape("sparse_sampled_addmm")(lambda args, kwargs: args[0].clone())
+
+# The edges of the bins of each dimension.
+shape("_histogramdd_bin_edges")(lambda args, kwargs: [args[0].new_empty(many + 1) for many in args[1]])
+
+# A gradient for every score.
+shape("_ctc_loss_backward")(lambda args, kwargs: torch.empty_like(args[1]))
+
+# Nothing comes out. Whether a gradient is not finite keeps the value it had: it is taken not to be.
+shape("_fused_sgd", "_fused_adagrad", "_amp_foreach_non_finite_check_and_unscale")(lambda args, kwargs: None)
+
+
+@shape("bincount")
+def counts(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As many as are asked for at least, as of the tokens of each expert; without that number it depends on values."""
+    given = dict(zip(("input", "weights", "minlength"), args, strict=False)) | kwargs
+    weights, least = given.get("weights"), given.get("minlength", 0)
+    summed = torch.float32 if weights is not None and weights.dtype == torch.float32 else torch.float64
+    dtype = torch.int64 if weights is None else summed
+    return args[0].new_empty(least, dtype=dtype) if least else NotImplemented
+
+
+@shape("_grouped_mm")
+def grouped_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """PyTorch looks at shapes of bf16 alone, though it multiplies other formats too."""
+    a, b, ends, _, wanted = (*args, *(None,) * 5)[:5]
+    ends, wanted = kwargs.get("offs", ends), kwargs.get("out_dtype", wanted)
+    batched = a.dim() == b.dim() == 3
+    fits = a.shape[-1] == b.shape[-2] and (a.shape[0] == b.shape[0] if batched else ends is not None)
+    if not fits or a.dtype != b.dtype or a.dtype not in (torch.float32, torch.float16):
+        return NotImplemented
+    lead: Sequence[int] = ()
+    if a.dim() == b.dim():
+        lead = a.shape[:1] if a.dim() == 3 else ends.shape
+    return torch.empty((*lead, a.shape[-2], b.shape[-1]), dtype=wanted or a.dtype, device="meta")
+
+
+@shape("mul", "div")
+def scaled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A sparse tensor times a dense one, or a number, stores the same elements."""
+    left, right = args[:2]
+    if left.layout == torch.strided or (isinstance(right, torch.Tensor) and right.layout != torch.strided):
+        return NotImplemented
+    return left.clone()
+
+
+@shape("mm", "_sparse_mm", "addmm", "_sparse_addmm", "mv")
+def dense_result(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A product of a sparse and a dense operand is dense."""
+    if all(item.layout == torch.strided for item in args if isinstance(item, torch.Tensor)):
+        return NotImplemented
+    left, right = [item for item in args if isinstance(item, torch.Tensor)][-2:]
+    dims = (left.shape[0], right.shape[1]) if right.dim() > 1 else (left.shape[0],)
+    return torch.empty(dims, dtype=left.dtype, device="meta")
+
+
+def _averaged(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A mean of quantised numbers: the shape is that of floating point, the format that of what goes in."""
+    if args[0].dtype not in (torch.uint8, torch.int8):
+        return NotImplemented
+    made = getattr(torch.ops.aten, name)(torch.empty(args[0].shape, device="meta"), *args[1:], **kwargs)
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+for _name in ("mean", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
+    shape(_name)(partial(_averaged, _name))
+
+#: The plain integers that quantised tensors stand for.
+_INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+
+
+@shape("quantize_per_tensor", "quantize_per_channel")
+def integers(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Integers of the same shape, without their scale."""
+    wanted = kwargs.get("dtype", args[-1])
+    return torch.empty(args[0].shape, dtype=_INTEGERS.get(wanted, torch.uint8), device="meta")
+
+
+@shape(*(f"quantized.conv{turned}{n}d{post}" for n in (1, 2, 3) for turned in ("", "_transpose")
+         for post in ("", "_relu", "_dynamic")), "quantized.conv2d_add", "quantized.conv2d_add_relu")  # fmt: skip
+def convolved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As the convolution of floating point that the packed weights are for."""
+    x, pack = args[0], args[1] if hasattr(args[1], "unpack") else args[2]
+    x, weight = (torch.empty(item.shape, device="meta") for item in (x, pack.unpack()[0]))
+    window = packed_window(pack)
+    order = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    made = torch.ops.aten.convolution(x, weight, None, *(window[word] for word in order))
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+@shape("quantized.add", "quantized.mul", "quantized.add_relu", "quantized.mul_relu")
+def paired(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As large as both together need."""
+    tensors = [item for item in args if isinstance(item, torch.Tensor)]
+    return tensors[0].new_empty(torch.broadcast_shapes(*(item.shape for item in tensors)))
+
+
+@shape("quantized.matmul")
+def product_of_two(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As numpy.matmul."""
+    a, b = args[:2]
+    return a.new_empty((*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
+
+
+@shape("quantized.max_pool1d", "quantized.max_pool2d")
+def pooled(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """As the pooling of floating point."""
+    x = torch.empty(args[0].shape, device="meta")
+    made = (torch.max_pool2d if len(args[1]) == 2 else torch.max_pool1d)(x, *args[1:])
+    return torch.empty_like(made, dtype=args[0].dtype)
+
+
+@shape("_sparse_mm_reduce_impl")
+def reduced_product(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Dense, and which terms were chosen."""
+    made = args[1].new_empty((args[0].shape[0], args[1].shape[1]))
+    return made, torch.empty_like(made, dtype=torch.int64)
+
+
+@shape("histogram")
+def counted(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The counts, and the edges of the bins."""
+    bins = args[1] if len(args) > 1 else kwargs.get("bins", 100)
+    many = bins if isinstance(bins, int) else bins.numel() - 1
+    return args[0].new_empty(many), args[0].new_empty(many + 1)
+
+
+# A count for each bin.
+shape("_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors")(
+    lambda args, kwargs: args[0].new_empty([n if isinstance(n, int) else n.numel() - 1 for n in args[1]])
+)
+
+
+@shape("multilabel_margin_loss_forward")
+def margins(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A loss for each row, or one; and which classes are among the labels."""
+    scores, target, reduction = args[:3]
+    rows = scores.shape[:1] if reduction == 0 and scores.dim() > 1 else ()
+    return scores.new_empty(rows), torch.empty_like(scores, memory_format=torch.contiguous_format).view(target.shape)
+
+
+@shape("geqrf")
+def reflections(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The triangle over the reflections, and a factor for each."""
+    (a,) = args
+    return torch.empty_like(a), a.new_empty((*a.shape[:-2], min(a.shape[-2:])))
+
+
+@shape("linalg_lstsq")
+def least_squares(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The solution and the singular values; what depends on the rank is left empty."""
+    a, b = args[:2]
+    m, n = a.shape[-2:]
+    solution = b.new_empty((*b.shape[:-2], n, b.shape[-1]) if b.dim() == a.dim() else (*b.shape[:-1], n))
+    rank, values = a.new_empty(a.shape[:-2], dtype=torch.int64), a.new_empty((*a.shape[:-2], min(m, n)))
+    return solution, b.new_empty(0), rank, values
+
+
+@shape("_ctc_loss", "ctc_loss")
+def paths_shape(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A loss for each sequence, and a table of steps by states; targets in one row have to say how long they are."""
+    scores, targets, _, lengths = args[:4]
+    if targets.dim() == 1 and isinstance(lengths, torch.Tensor):
+        return NotImplemented
+    longest = max(lengths, default=0) if targets.dim() == 1 else targets.shape[1]
+    table = (scores.shape[1], scores.shape[0], 2 * longest + 1)
+    return tuple(torch.empty(dims, dtype=scores.dtype, device="meta") for dims in (table[:1], table))

@@ -1,1 +1,0 @@
-"""Cost rules of ONNX operators, one family a file; :func:`roofline.programs.onnx.registry.load` imports them."""
