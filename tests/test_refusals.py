@@ -442,7 +442,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: within("grids.blocks", "Reducing")(None, None, version="0").prepared(0),
      "the workers have roofline "),
     (lambda: within("measurement.accelerator", "_summary")([]), "no all-reduce was timed"),
-    (lambda: within("measurement.devices", "JaxDevice")(99), "there is no device 99; JAX sees "),
+    (lambda: within("measurement.accelerator", "JaxDevice")(99), "there is no device 99; JAX sees "),
     (lambda: within("measurement.executors", "_only_axis")(SimpleNamespace(over=("B", "D"), function="softmax")),
      "softmax along 2 dimensions cannot be run here; one can"),
     (lambda: within("measurement.timing", "time_call")(bool, rounds=0), "nothing was timed; give at least one round"),
@@ -536,7 +536,7 @@ def test_a_device_of_pytorch_that_is_not_there_is_said(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(InputError, match="there is no device 3; PyTorch sees 1"):
-        within("measurement.devices", "TorchDevice")(3)
+        within("measurement.accelerator", "TorchDevice")(3)
 
 
 def test_a_system_that_tells_no_cpu_time_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ CAPABILITIES = {
     "Training.limits": "roofline.models.training.advice:limits",
     "estimated": "roofline.estimates:estimated",
     "measured_kernels": "roofline.measurement:measured_kernels",
-    "measured_device": "roofline.measurement.devices:measured_device",
+    "measured_device": "roofline.measurement.accelerator:measured_device",
     "beside_at_sizes": "roofline.bounds.comparison:beside_at_sizes",
     "with_break_evens": "roofline.bounds.comparison:with_break_evens",
     "beside_by_work": "roofline.bounds.comparison:beside_by_work",

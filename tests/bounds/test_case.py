@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from roofline.bounds.traffic import BYTE_POLICIES, traffic
 
 from roofline import bound, chip, question
 from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import DEFAULT, NAMES, Conventions, settings, table
+from roofline.bounds.memory import BYTE_POLICIES, traffic
 from roofline.cli import cli
 from roofline.errors import InputError, RooflineError
 from roofline.meanings import MEANINGS

@@ -15,8 +15,15 @@ from tests.strategies import LONG
 
 from roofline.errors import InputError
 from roofline.measurement import accelerator
-from roofline.measurement.accelerator import ROUNDS, WINDOWS, all_reduce, all_reduce_times, fit_line, measure_device
-from roofline.measurement.devices import TorchDevice
+from roofline.measurement.accelerator import (
+    ROUNDS,
+    WINDOWS,
+    TorchDevice,
+    all_reduce,
+    all_reduce_times,
+    fit_line,
+    measure_device,
+)
 
 
 class FakeDevice:
@@ -225,7 +232,7 @@ def test_jax_devices_reach_each_other():
     pytest.importorskip("jax")
     code = """
 from roofline.measurement import accelerator
-from roofline.measurement.devices import JaxDevice
+from roofline.measurement.accelerator import JaxDevice
 accelerator.LARGEST, accelerator.COLD_BYTES, accelerator.QUICK_SHAPES = 2**20, 2**22, ((64, 64, 64),)
 accelerator.MESSAGES, accelerator.WARM_UP, accelerator.WINDOW = (2**10, 2**16, 2**22), 1e-3, 1e-4
 device = JaxDevice()

@@ -287,15 +287,15 @@ def test_a_run_of_more_than_there_is(measured, capsys):
 
 def test_ctrl_c_in_the_all_reduce_keeps_the_rest(monkeypatch):
     torch = pytest.importorskip("torch")
-    from roofline.measurement import devices
+    from roofline.measurement import accelerator
 
-    def stopped(devices):
+    def stopped(accelerator):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(devices, "all_reduce", stopped)
-    monkeypatch.setattr(devices, "measure_device", lambda device, **how: made())
-    monkeypatch.setattr(devices, "_named", lambda name: None)
-    found = devices.measured_device("cuda")
+    monkeypatch.setattr(accelerator, "all_reduce", stopped)
+    monkeypatch.setattr(accelerator, "measure_device", lambda device, **how: made())
+    monkeypatch.setattr(accelerator, "_named", lambda name: None)
+    found = accelerator.measured_device("cuda")
     assert found.ceilings == made().ceilings
     assert found.conditions.interrupted

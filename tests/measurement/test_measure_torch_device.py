@@ -8,8 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from roofline.errors import InputError
-from roofline.measurement.accelerator import SHAPES, SMALL_SHAPE, all_reduce, measure_device
-from roofline.measurement.devices import TURNS, Replayed, TorchDevice
+from roofline.measurement.accelerator import (
+    SHAPES,
+    SMALL_SHAPE,
+    TURNS,
+    Replayed,
+    TorchDevice,
+    all_reduce,
+    measure_device,
+)
 
 #: Microseconds the host needs to enqueue a piece of work, and the device for one: the longer of them counts.
 HOST, PIECE = 5.0, 2.0

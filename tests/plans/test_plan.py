@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roofline.charts.chart import charts_of
-from roofline.charts.model_charts import CROSS, DOTTED
+from roofline.charts.plan_charts import CROSS, DOTTED
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.estimates.transfer import OTHER_MODEL, transfer

@@ -428,7 +428,7 @@ def _days(names: Sequence[str], budgets: Sequence[Any]) -> Chart:
 
 
 def _of_training_plan(found: Any) -> dict[str, Picture]:
-    from roofline.charts.model_charts import training_plan_chart
+    from roofline.charts.plan_charts import training_plan_chart
 
     return {"memory": partial(training_plan_chart, found)}
 

@@ -38,7 +38,7 @@ _PRELOADED = (
     "numpy", "sympy", "roofline.cli.explore", "roofline.cli.lines", "roofline.cli.models", "roofline.web.page",
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
     "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.model_charts",
-    "roofline.cli.models", "roofline.models.training.answer", "roofline.models.training.advice",
+    "roofline.models.training.answer", "roofline.models.training.advice",
     "roofline.charts.answer_charts",
 )  # fmt: skip
 
