@@ -17,8 +17,8 @@ from roofline.charts.chart import Chart, draws
 from roofline.charts.specification import NEUTRAL, Line, Mark, Point, Region, Ridge, log_axis
 from roofline.errors import InputError
 from roofline.plans.answer import DeploymentPlan
-from roofline.plans.replicas import LoadedCurve
 from roofline.plans.question import LIMIT_NAMES
+from roofline.plans.replicas import LoadedCurve
 from roofline.plans.search import Assessment
 from roofline.plans.training import TrainingPlan
 from roofline.quantity import format_amount
