@@ -22,7 +22,7 @@ from roofline.bounds.ridges import MIXES, rules_of_thumb, run_wider
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.hardware import chip
-from roofline.hardware.catalog import chips_called, is_chip
+from roofline.hardware.catalog import chips_called, is_chip, read_index
 from roofline.hardware.figures import (
     LISTED_PRICE,
     labels,
@@ -600,10 +600,10 @@ def order_meant(text: str) -> str:
 
 def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
     """The chips of makers, families or words of full names, where nothing else is named: ``nvidia``, ``jetson``."""
-    if not names:
+    wanted = {name.lower() for name in names}
+    if not names or wanted & set(read_index().summaries):  # a chip is named: no other has to be built
         return []
     machines = all_chips(files)
-    wanted = {name.lower() for name in names}
     groups = {m.key: {m.vendor.lower(), m.family.lower(), *m.family.lower().split("-")} for m in machines}
     if wanted <= set().union(*groups.values()) - set(groups):
         return [m for m in machines if wanted & groups[m.key]]
