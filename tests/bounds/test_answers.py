@@ -100,9 +100,9 @@ def test_padding_to_the_matrix_unit() -> None:
 
 
 def test_an_amount_without_a_rate_makes_it_incomplete() -> None:
-    answer = bound("int64[B] + int64[B]", on="v5e", B=1024)
-    assert answer.incomplete == ("not timed: flops on vector in int64 (1.02 kFLOP); TPU v5e has no figure for it",)
-    assert "could be timed; not timed: flops on vector in int64 (see incomplete below)" in " ".join(str(answer).split())
+    answer = bound("fp64[B] + fp64[B]", on="v5e", B=1024)
+    assert answer.incomplete == ("not timed: flops on vector in fp64 (1.02 kFLOP); TPU v5e has no figure for it",)
+    assert "could be timed; not timed: flops on vector in fp64 (see incomplete below)" in " ".join(str(answer).split())
     assert answer.bound_by == "hbm"
     with pytest.raises(UntimedError, match="not timed: flops on matrix in int64"):
         bound(flops=1e12, dtype="int64", on="v5e")

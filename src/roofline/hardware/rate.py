@@ -89,7 +89,8 @@ def _arithmetic_rate(machine: Machine, key: Key) -> Rate | None:
     unit, dtype, note = choice
     peak = unit.peaks[dtype]
     fraction = unit.achievable.get(dtype)
-    note = "; ".join(filter(None, (note, _in_passes(machine, key.place, unit, dtype), _exceeded(machine, unit, dtype))))
+    passes = "" if _is_wide_integer(key.dtype) else _in_passes(machine, key.place, unit, dtype)
+    note = "; ".join(filter(None, (note, passes, _exceeded(machine, unit, dtype))))
     return _rate(machine, unit.name, peak, fraction, f"{dtype} on {unit.name}", dtype, note)
 
 
@@ -241,7 +242,8 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
     ``matrix`` takes the exact dtype on a matrix unit, else on a vector unit, else the next wider dtype on a matrix
     unit, else on a vector unit. ``vector`` takes vector units only. A chosen ``machine.unit`` comes before both,
     except that vector work never goes to a matrix unit. An unknown dtype has no rate. Floats that a chip is faster at
-    in a wider format run in that, as libraries run fp16 on cards with few fp16 units.
+    in a wider format run in that, as libraries run fp16 on cards with few fp16 units. Integers of 32 and 64 bits, which
+    few data sheets list, are no faster than fp32 on the vector unit.
 
     >>> from roofline.hardware import chip
     >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp32")[1:]
@@ -252,9 +254,11 @@ def choose_unit(machine: Machine, place: str, dtype: str) -> UnitChoice | None:
     'no bf16 peak on NVIDIA V100 SXM2 16/32GB: matrix products run as fp32 on cuda'
     >>> choose_unit(chip("gtx-1080-ti"), "matrix", "fp16").note
     'fp16 on cuda has 177 GFLOP/s: matrix products run as fp32 on cuda'
+    >>> choose_unit(chip("l4"), "vector", "int64").note
+    'no int64 peak on cuda of NVIDIA L4: elementwise work is timed as fp32 there, which integers are no faster than'
     """
     units = _units_for(machine, place)
-    choice = _narrowest(machine, place, dtype, units)
+    choice = _as_fast_as_fp32(machine, place, _narrowest(machine, place, dtype, units), units, dtype)
     return None if choice is None else _faster_in_wider(machine, place, choice, units, dtype)
 
 
@@ -273,6 +277,30 @@ def _narrowest(machine: Machine, place: str, dtype: str, units: Sequence[Unit]) 
                 _, unit, name = max(able, key=lambda item: (item[0], item[2] == "bf16"))
                 return UnitChoice(unit, name, _note(machine, place, units, unit, dtype, name))
     return None
+
+
+def _as_fast_as_fp32(
+    machine: Machine, place: str, choice: UnitChoice | None, units: Sequence[Unit], dtype: str
+) -> UnitChoice | None:
+    """The choice; for integers of 32 bits and more that no unit lists, fp32 on the vector unit where that is faster.
+
+    Chips have lanes for such integers whatever they have for fp64. A product that nothing else can run stays untimed: a
+    matrix unit may do it in several passes.
+    """
+    own = 0.0 if choice is None else choice.unit.peaks[choice.dtype].value
+    able = [u for u in units if u.kind == "vector" and "fp32" in u.peaks and is_number(u.peaks["fp32"].value)]
+    fastest = max(able, key=lambda u: u.peaks["fp32"].value, default=None)
+    if not _is_wide_integer(dtype) or fastest is None or not is_number(own) or fastest.peaks["fp32"].value <= own:
+        return choice
+    if place == "matrix" if choice is None else choice.dtype != "fp64":
+        return choice
+    work = "matrix products are" if place == "matrix" else "elementwise work is"
+    missing = f"no {dtypes.arithmetic_name(dtype)} peak on {fastest.name} of {machine.name}"
+    return UnitChoice(fastest, "fp32", f"{missing}: {work} timed as fp32 there, which integers are no faster than")
+
+
+def _is_wide_integer(dtype: str) -> bool:
+    return dtypes.is_dtype(dtype) and dtypes.get(dtype).family == "int" and dtypes.get(dtype).bits >= 32
 
 
 def _faster_in_wider(machine: Machine, place: str, choice: UnitChoice, units: Sequence[Unit], dtype: str) -> UnitChoice:
