@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -500,3 +502,28 @@ def test_kept_results_follow_the_default_type_and_the_kind_of_a_number(monkeypat
     monkeypatch.setattr(operators, "MOST", 8)
     operators.results_of(ATEN.exp.default, (WIDE,), {})
     assert len(operators.KEPT) == 1
+
+
+def _by_hand(q, k, v):
+    return torch.softmax(q.transpose(1, 2) @ k.permute(0, 2, 3, 1), -1) @ v.transpose(1, 2)
+
+
+HEADS = ("fp32[2, 3, 4, 8]",) * 3
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "results"),
+    [
+        (_by_hand, HEADS, 2 * 4 * 3 * 8),
+        (lambda q, k, v: torch.einsum("bhst,bthd->bshd", torch.einsum("bshd,bthd->bhst", q, k), v), HEADS, 192),
+        (lambda x, w: F.linear(x.transpose(1, 2), w), ("fp32[2, 5, 4]", "fp32[6, 5]"), 2 * 4 * 6),
+        (lambda x, y: x @ y.transpose(1, 2), ("fp32[2, 1, 4, 5]", "fp32[3, 6, 5]"), 2 * 3 * 4 * 6),
+        (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True), ("fp32[2, 5, 8]",), 80),
+    ],
+)
+def test_a_gradient_reads_no_copy_that_a_function_made(program, inputs, results):
+    """At least each input and its gradient move once, and results and theirs: a copy is neither."""
+    found = trace(program, *inputs, input_gradients=True)
+    own = sum(p.numel() for p in program.parameters()) if isinstance(program, nn.Module) else 0
+    given = sum(math.prod(map(int, re.findall(r"\d+", text.partition("[")[2]))) for text in inputs)
+    assert found.bytes("minimal") == 4 * 2 * (own + given + results)

@@ -305,7 +305,8 @@ class Recorder:
         """A tensor as a rule takes it; its values only where they are known."""
         values = tensor if self.known(tensor) else None
         is_sparse, is_own = tensor.layout != torch.strided, values is not None and not self.is_given(tensor)
-        layout = None if is_sparse else layout_of(tensor, self.open.plain if self.open else int)
+        is_laid = not is_sparse and not self.identities.is_copy(tensor)
+        layout = layout_of(tensor, self.open.plain if self.open else int) if is_laid else None
         return TensorOperand(self.shape(tensor), dtype_name(tensor.dtype), moved, is_sparse, values, is_own, layout)
 
     def shape(self, tensor: Any) -> tuple[Any, ...]:
@@ -530,6 +531,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             recorder.give(tensors_in(result))
         if recorder.quiet:
             recorder.locations.remember()
+            if traits.name == "clone":
+                recorder.identities.copied(result, args[0])
         else:
             self._record(traits, args, kwargs, tensors, result)
         return result

@@ -120,6 +120,7 @@ class TensorIdentities:
     def __init__(self, plain: Callable[[Any], Size] = hinted_size) -> None:
         self._storages: dict[int, _Storage] = {}
         self._odd: dict[int, tuple[Any, Tensor]] = {}
+        self._copies: dict[int, tuple[Any, Any]] = {}
         self._plain = plain
         self._views = ViewsRead(plain)
         self._count = 0
@@ -155,8 +156,25 @@ class TensorIdentities:
             self._storages[new.untyped_storage()._cdata] = found
             found.holder = (found.holder, new.untyped_storage())
 
+    def copied(self, copy: Any, source: Any) -> None:
+        """Say that a copy is made inside a function that is taken whole: who reads it later reads its source."""
+        if copy.layout == torch.strided:
+            storage = copy.untyped_storage()
+            self._copies[storage._cdata] = (storage, self._source(source))
+
+    def is_copy(self, tensor: Any) -> bool:
+        """Whether a tensor is a copy that a function taken whole made."""
+        return self._source(tensor) is not tensor
+
+    def _source(self, tensor: Any) -> Any:
+        """What a tensor is a copy of, where a function taken whole made it; else the tensor itself."""
+        if not self._copies or tensor.layout != torch.strided:
+            return tensor
+        return self._copies.get(tensor.untyped_storage()._cdata, (None, tensor))[1]
+
     def read(self, tensor: Any, role: str | None = None) -> Tensor:
         """Name a tensor that is read."""
+        tensor = self._source(tensor)
         found = self._of(tensor)
         if found is None:
             return self._sparse(tensor)
