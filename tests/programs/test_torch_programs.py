@@ -545,6 +545,26 @@ def test_gradients_of_tensors_that_a_function_refers_to():
     assert leaf.device.type == "cpu"
 
 
+def test_gradients_with_respect_to_parameters_that_a_function_refers_to():
+    """A step reads each parameter once; an ensemble has a gradient for each of its models."""
+    func, layer = torch.func, nn.Linear(8, 4)
+    parameters, size, moved = dict(layer.named_parameters()), 8 * 4 + 4, 3 * 8 + 3 * 4
+
+    def loss(held, x, y):
+        return F.mse_loss(func.functional_call(layer, held, (x,)), y)
+
+    def step(x, y):
+        gradients = func.grad(loss)(parameters, x, y)
+        return [held - 0.1 * gradients[name] for name, held in parameters.items()]
+
+    inputs = ("fp32[3, 8]", "fp32[3, 4]")
+    assert trace(step, *inputs).bytes("minimal") == 4 * (moved + 2 * size)
+    together, _ = func.stack_module_state([nn.Linear(8, 4) for _ in range(5)])
+    found = trace(lambda x, y: func.vmap(func.grad(loss), (0, None, None))(together, x, y), *inputs)
+    assert found.bytes("minimal") == 4 * (moved + 5 * 2 * size)
+    assert found.flops() == 5 * 2 * 2 * 3 * 8 * 4
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("leaf", [torch.ones(64, 32, requires_grad=True), nn.Parameter(torch.ones(64, 32))])
 def test_functions_that_refer_to_a_tensor_with_a_gradient_are_transformed(leaf):

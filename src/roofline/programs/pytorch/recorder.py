@@ -173,6 +173,7 @@ _META = torch.device("meta")
 _OF_ONE_DTYPE = frozenset({"mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "convolution"})
 _DEVICES = frozenset({"cpu", "cuda", "mps", "xpu", "hpu", "xla", "npu"})
 _FAKE = torch._C._TorchDispatchModeKey.FAKE
+_FUNCTORCH = torch._C._functorch
 _DEVICE = torch.Tensor.device.__get__
 _SET_DATA = torch.Tensor.data.__set__
 #: Lookups in a table, and the position of their indices.
@@ -333,6 +334,12 @@ class Recorder:
 
     def shape_of(self, tensor: Any) -> Any:
         """The stand-in without values for a tensor that has them; views of one storage stay views of one storage."""
+        if _FUNCTORCH.is_batchedtensor(tensor):  # as vmap wraps it
+            with outside():
+                inner = _FUNCTORCH.get_unwrapped(tensor)
+                made = self.shape_of(self.leaf_of(inner).detach())
+                place = _FUNCTORCH.maybe_get_bdim(tensor), _FUNCTORCH.maybe_get_level(tensor)
+                return tensor if inner.is_meta else _FUNCTORCH._add_batch_dim(made, *place)
         if tensor.is_meta or tensor.layout != torch.strided or type(tensor) not in _PLAIN:
             return tensor
         address = _address(tensor)
@@ -425,8 +432,10 @@ class Recorder:
         """What functorch wraps tensors by before it differentiates a function of them, on shapes."""
 
         def shaped(tensor: Any) -> Any:
-            wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-            return self.shape_of(tensor.detach()) if tensor.is_floating_point() and not wrapped else tensor
+            if _FUNCTORCH.is_batchedtensor(tensor):
+                return self.shape_of(tensor)
+            plain = not tensor.is_floating_point() or _FUNCTORCH.is_functorch_wrapped_tensor(tensor)
+            return tensor if plain else self.shape_of(self.leaf_of(tensor).detach())
 
         def wrapping(tree: Any, level: int) -> Any:
             with outside():
