@@ -104,3 +104,19 @@ def test_inputs_take_values_where_a_program_looks_at_them():
         trace(torch.relu, "fp32[4] = 1, 2, 3")
     with pytest.raises(InputError, match="has values and an open size"):
         trace(torch.relu, "fp32[B] = 1")
+
+
+def test_what_is_made_in_the_shape_of_another_tensor_has_values():
+    """Its values do not depend on those of the other tensor, given or not: one row is picked, a mask is seen."""
+    kinds = nn.Embedding(4, 8)
+    for make in (torch.zeros_like, lambda ids: torch.full_like(ids, 3), lambda ids: ids.new_ones(ids.shape)):
+        for ids in ("int64[2, 5]", torch.ones(2, 5, dtype=torch.int64)):
+            assert trace(lambda ids, make=make: kinds(make(ids)), ids).bytes("minimal") == 4 * (8 + 2 * 5 * 8)
+
+    def masked(q, k, v):
+        mask = torch.ones_like(q[0, 0] @ k[0, 0].T, dtype=torch.bool).tril()
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    own = 2 * 6 * 6 * 4  # the scores whose shape it is
+    pairs = 6 * 7 // 2
+    assert trace(masked, *("fp32[1, 2, 6, 4]",) * 3).flops() == own + 2 * 2 * pairs * (4 + 4)

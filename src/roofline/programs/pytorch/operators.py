@@ -28,6 +28,9 @@ CONSTANT_FACTORIES = frozenset((
     "triu_indices", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window",
 ))  # fmt: skip
 
+#: The same in the shape, format or place of another tensor, whose values they do not look at.
+SHAPED_LIKE = frozenset(("zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"))
+
 #: A single random number is taken to be the middle of what it is drawn from, so that code which asks for it goes on.
 MIDDLES: dict[str, Callable[[Any], float]] = {
     "rand": lambda args: 0.5,

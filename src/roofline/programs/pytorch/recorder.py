@@ -32,6 +32,7 @@ from roofline.programs.pytorch.open_sizes import OpenSizes
 from roofline.programs.pytorch.operators import (
     CONSTANT_FACTORIES,
     MIDDLES,
+    SHAPED_LIKE,
     Autocast,
     OperatorTraits,
     opened,
@@ -530,13 +531,14 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
         """Run one operation on shapes, or on values that are known, and write it down."""
         recorder = self.recorder
         tensors = tensors_in((args, kwargs))
+        is_like = traits.name in SHAPED_LIKE and tensors[0].layout == torch.strided
         if tensors and all(recorder.known(tensor) for tensor in tensors):
             result = self._on_values(traits, func, args, kwargs, tensors)
-        elif tensors:
+        elif tensors and not is_like:
             result = self._on_shapes(traits, func, args, kwargs, tensors)
         else:
             result = self._from_nothing(traits, func, args, kwargs)
-        if any(map(recorder.is_given, tensors)):
+        if not is_like and any(map(recorder.is_given, tensors)):
             recorder.give(tensors_in(result))
         if recorder.quiet:
             recorder.locations.remember()
@@ -609,12 +611,13 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         recorder = self.recorder
         guess = func(*args, **_on(kwargs, "meta", force=True))
-        keeps_values = recorder.float_constants or traits.name == "scalar_tensor" or holds_integers(guess)
+        is_float = recorder.float_constants and not traits.name.endswith("_like")  # as large as what they are like
+        keeps_values = is_float or traits.name == "scalar_tensor" or holds_integers(guess)
         if not recorder.constants or not keeps_values:
             return guess
         if traits.name in MIDDLES and not (recorder.open and is_open(guess)) and guess.numel() == 1:
             return torch.full(guess.shape, MIDDLES[traits.name](args), dtype=guess.dtype)
-        if traits.name not in CONSTANT_FACTORIES or _is_backward() or (recorder.open and is_open(guess)):
+        if traits.name not in CONSTANT_FACTORIES | SHAPED_LIKE or _is_backward() or (recorder.open and is_open(guess)):
             return guess
         if sum(tensor.nbytes for tensor in tensors_in(guess)) <= LARGEST_CONSTANT:
             return func(*args, **_on(kwargs, "cpu", force=True))
