@@ -572,10 +572,35 @@ def _rows(call: Call) -> Result:
     return _like(table, (*index.shape, table.shape[1]))
 
 
+@_results("_embedding_bag", "_embedding_bag_forward_only")
+def _bags(call: Call) -> Result:
+    """A row for each bag; the last offset may be the end of the last one."""
+    table, _, offsets = call.operands(0, 1, 2)
+    return _like(table, (offsets.shape[0] - bool(_told(call, 7, False)), table.shape[1]))
+
+
 @_results("embedding_dense_backward")
 def _rows_backward(call: Call) -> Result:
     (grad,) = call.operands(0)
     return _like(grad, (_told(call, 2), grad.shape[-1]))
+
+
+#: Formats of complex numbers by that of their two parts.
+_COMPLEX = {"fp32": "complex64", "fp64": "complex128"}
+
+
+@_results("_fft_c2c", "_fft_r2c", "_fft_c2r", tensors=1)
+def _transformed(call: Call) -> Result:
+    """Of real numbers the first half of the last dimension and one more may be all that is made."""
+    (x,), axis = call.operands(0), _told(call, 1)[-1]
+    sizes, dtype = list(x.shape), x.dtype
+    if call.name == "_fft_r2c":
+        sizes[axis] = sizes[axis] // 2 + 1 if _told(call, 3) else sizes[axis]
+        dtype = _COMPLEX[x.dtype]
+    elif call.name == "_fft_c2r":
+        sizes[axis] = _told(call, 3)
+        dtype = next(real for real, both in _COMPLEX.items() if both == x.dtype)
+    return _like(x, sizes, dtype)
 
 
 @_results("index_select", "gather", tensors=3)
