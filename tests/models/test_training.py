@@ -222,6 +222,25 @@ def test_activations_of_a_plain_layer() -> None:
     }  # fmt: skip
 
 
+def test_activations_of_products_that_are_used_in_parts() -> None:
+    """Mamba-2 makes gates, channels and step widths by one matrix, Qwen3-Next queries and gates: all of it waits."""
+    mamba = {"model_type": "mamba2", "num_heads": 8, "head_dim": 16, "n_groups": 2, "state_size": 8}
+    gated = {
+        "model_type": "qwen3_next", "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "intermediate_size": 96, "num_experts": 0, "full_attention_interval": 1,
+    }  # fmt: skip
+    inner, channels = 8 * 16, 8 * 16 + 2 * 2 * 8
+    values = {"mamba2": 2 * 64 + (inner + channels + 8) + channels + 3 * inner}
+    # the last are sums of attention in fp32, one for each head
+    values["qwen3_next"] = 4 * 64 + (2 * 64 + 32) + (64 + 2 * 32) + 3 * 64 + 3 * 96 + 2 * 4
+    for config in (mamba, gated):
+        waits = [0.0, 0.0]
+        for layers in (1, 2):
+            model = load({**config, "hidden_size": 64, "vocab_size": 96, "num_hidden_layers": layers})
+            waits[layers - 1] = train(model, on="h100", batch_tokens=64, sequence=64).memory.parts["activations"]
+        assert waits[1] - waits[0] == 64 * 2 * values[config["model_type"]]
+
+
 def test_policies_trade_memory_for_flops() -> None:
     found = [train("llama-3-8b", on="h100", batch_tokens=16384, checkpoint=name) for name in CHECKPOINT_POLICIES]
     sizes = [each.memory.parts["activations"] for each in found]

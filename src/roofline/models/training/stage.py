@@ -48,7 +48,7 @@ from roofline.models.training.passes import (
 )
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, product
+from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, minimum, product
 from roofline.work import Op, Tensor, Work, with_tensors
 
 
@@ -164,7 +164,8 @@ def kept(
     inside = [with_tensors(op, lambda tensor: _narrower(tensor, saved)) if saved else op for op in ops if op.group]
     stream = _narrower(stream, saved)
     outside = [op for op in ops if not op.group]
-    total: Size = _once(_saved(outside, ops, trained))
+    whole = _written([*inside, *outside])
+    total: Size = _once(_saved(outside, ops, trained), whole)
     if outside and outside[-1] is ops[-1]:
         total = total + outside[-1].writes[0].capacity_bytes
     if chosen.count is not None:
@@ -172,13 +173,13 @@ def kept(
         return total + stream.capacity_bytes * layers * chosen.count
     if chosen.name == "matmuls":
         held = [(op, t) for op in inside if op.kind == "contraction" for t in op.writes]
-        return total + _once([(op, _after(t, inside)) for op, t in held])
+        return total + _once([(op, _after(t, inside)) for op, t in held], whole)
     waiting = _saved(inside, [*inside, *outside], trained)
     if chosen.modules:
         # results of what is run again are not kept; what it reads is
         made = {t.ident for op in inside if chosen.again(op) for t in op.writes}
         waiting = [(op, t) for op, t in waiting if t.ident not in made]
-    return total + _once(waiting) + _of_attention(inside, probabilities=chosen.name == "none")
+    return total + _once(waiting, whole) + _of_attention(inside, probabilities=chosen.name == "none")
 
 
 def _narrower(tensor: Tensor, dtype: str | None) -> Tensor:
@@ -192,7 +193,8 @@ def at_work(ops: Sequence[Op], trained: frozenset[str] | None = None) -> Size:
     for op in ops:
         if op.group:
             groups.setdefault(op.group, []).append(op)
-    return maximum(*(_once(_saved(found, ops, trained), once=True) for found in groups.values()))
+    whole = _written(ops)
+    return maximum(*(_once(_saved(found, ops, trained), whole, once=True) for found in groups.values()))
 
 
 def _saved(ops: Sequence[Op], every: Sequence[Op], trained: frozenset[str] | None = None) -> list[tuple[Op, Tensor]]:
@@ -217,9 +219,27 @@ def _after(tensor: Tensor, ops: Sequence[Op]) -> Tensor:
     return next((op.writes[0] for op in summed if op.reads[0].ident == tensor.ident), tensor)
 
 
-def _once(tensors: Sequence[tuple[Op, Tensor]], once: bool = False) -> Size:
-    """Bytes of tensors, each counted once for every layer of its group."""
-    return sum({tensor.ident: tensor.capacity_bytes * (1 if once else op.repeat) for op, tensor in tensors}.values())
+def _written(ops: Sequence[Op]) -> dict[str, Size]:
+    """Bytes of all that is written, by name."""
+    return {tensor.ident: tensor.capacity_bytes for op in ops for tensor in op.writes}
+
+
+def _once(tensors: Sequence[tuple[Op, Tensor]], whole: Mapping[str, Size], once: bool = False) -> Size:
+    """Bytes of tensors, each counted once for every layer of its group.
+
+    Where operations read parts of one, as a gate and what it opens, these are kept: no more than the ``whole`` of it.
+    """
+    parts: dict[str, list[Size]] = {}
+    repeats: dict[str, Size] = {}
+    for op, tensor in tensors:
+        parts.setdefault(tensor.ident, []).append(tensor.capacity_bytes)
+        repeats[tensor.ident] = 1 if once else op.repeat
+
+    def together(ident: str, sizes: Sequence[Size]) -> Size:
+        most = maximum(*sizes)
+        return most if len(sizes) == 1 else minimum(sum(sizes), maximum(most, whole.get(ident, most)))
+
+    return sum(together(ident, sizes) * repeats[ident] for ident, sizes in parts.items())
 
 
 def _of_attention(ops: Sequence[Op], *, probabilities: bool) -> Size:
