@@ -21,6 +21,7 @@ from roofline.models.serving.fit import largest_batch, longest_context
 from roofline.models.serving.limits import compute_bound_batch
 from roofline.models.serving.step import needs
 from roofline.sections import Sentences, Table
+from roofline.work import Tensor
 from tests.models.tiny import TINY
 from tests.strategies import few, some
 
@@ -218,6 +219,44 @@ def test_keys_and_values_per_token() -> None:
     for name, elements in (("llama-2-70b", 2 * 80 * 8 * 128), ("deepseek-v3", 61 * 576), ("gpt-3", 2 * 96 * 12288)):
         assert load(name).kv_bytes_per_token("bf16") == 2 * elements
         assert load(name).kv_bytes_per_token("int8") == elements
+
+
+def written(bound: Any) -> float:
+    """Bytes of keys, values and states that a floor writes."""
+    found = 0.0
+    for part in bound.ops:
+        for tensor in part.op.writes:
+            if tensor.role in ("kv", "state"):
+                count = tensor.elements if tensor.given is None else tensor.given
+                found += Tensor("", (1,), tensor.dtype, touched=count).traffic_bytes * part.op.repeat
+    return found
+
+
+KEEPING = (
+    "mistral with a window", "gpt_oss", "llama4_text", "deepseek_v4", "kimi_linear", "inkling_text", "gemma3n_text",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_the_floor_writes_what_sequences_keep(name: str) -> None:
+    """Of a prompt a window's last tokens, and in a step of chunks beside sequences that decode as in both alone."""
+    model, asked = load(TINY[name]), {"on": "h200"}
+    for prompt in (6, 64):
+        bound = serve_bound(model, "prefill", batch=2, prompt=prompt, **asked)
+        assert written(bound) == bound.footprint.parts["kv"]
+    chunk, other = {"past": 16}, {"batch": 4, "context": 40}
+    both = serve_bound(model, "mixed", chunk=16, prompts=2, **chunk, **other, **asked)
+    first = serve_bound(model, "prefill", batch=2, prompt=16, logits="none", **chunk, **asked)
+    assert written(both) == written(first) + written(serve_bound(model, "decode", **other, **asked))
+
+
+@pytest.mark.parametrize("ways", ["context_parallel", "kv_parallel"])
+def test_chips_that_share_a_sequence_write_their_part_of_it(ways: str) -> None:
+    model, asked = load(TINY["deepseek_v3"]), {"on": "h200:4", "tensor": 4 if ways == "kv_parallel" else 1, ways: 4}
+    bound = serve_bound(model, "prefill", batch=4, prompt=64, **asked)
+    grown = bound.footprint.parts["kv"] / 64
+    assert written(bound) == grown * 64
+    assert written(serve_bound(model, "decode", batch=4, context=64, **asked)) == grown
 
 
 def test_windows_and_states_stop_growing() -> None:

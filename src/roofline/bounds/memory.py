@@ -370,7 +370,7 @@ def _fused(ops: Sequence[Op]) -> Keep:
         [t for t in _once(op.reads) if (index, t.ident) in payers],
         [
             *(t for t in _once(op.writes) if t.role in _KEPT or t.ident not in inside),
-            *(_given(t) for t in _once(op.writes) if t.ident in inside and t.given is not None),
+            *(_given(t) for t in _once(op.writes) if t.ident in inside and t.given is not None and t.role not in _KEPT),
         ],
     )
 
@@ -490,7 +490,7 @@ def _streamed(ops: Sequence[Op]) -> Keep:
         new = [t for t in op.reads if first.get(t.ident, index) == index]
         weights = [_needed(t) for t in new if t.role == "weight" and op.kind == "contraction" and len(t.dims) > 1]
         cached = [t for t in new if _is_kept(op, t)]
-        return [*weights, *cached], [t for t in op.writes if _is_kept(op, t)]
+        return [*weights, *cached], [_given(t) for t in op.writes if _is_kept(op, t)]
 
     return kept
 

@@ -345,18 +345,23 @@ class OperationBuilder:
         """Say of the last operation that it depends on how tokens are divided into sequences."""
         self.ops[-1] = replace(self.ops[-1], by_sequence=True)
 
-    def write_to_cache(self, tensor: Tensor, dtype: str = "") -> Tensor:
+    def write_to_cache(self, tensor: Tensor, dtype: str = "", most: Size | None = None) -> Tensor:
         """Make a tensor part of the cache: the operation that wrote it last writes the format of keys and values.
 
-        ``dtype`` is another format that it is kept in.
+        ``dtype`` is another format that it is kept in; ``most`` is how many tokens of a sequence are kept, where a
+        window or a chunk needs no more. A floor counts what is kept, on each chip its part.
         """
-        cached = replace(tensor, role="kv", dtype=dtype or self.step.kv)
+        cached, step = replace(tensor, role="kv", dtype=dtype or self.step.kv), self.step
+        kept = tensor.elements if most is None else exact_div(tensor.elements, step.new) * minimum(step.new, most)
+        kept = kept if step.ring else exact_div(kept, step.context)
         for index in range(len(self.ops) - 1, -1, -1):
             op = self.ops[index]
             if any(written.ident == tensor.ident for written in op.writes):
                 writes = tuple(
-                    replace(w, role="kv", dtype=cached.dtype) if w.ident == tensor.ident else w for w in op.writes
-                )
+                    replace(w, role="kv", dtype=cached.dtype, given=kept if w.given is None else w.given + kept)
+                    if w.ident == tensor.ident else w
+                    for w in op.writes
+                )  # fmt: skip
                 self.ops[index] = replace(op, writes=writes)
                 break
         return cached

@@ -530,7 +530,8 @@ class Attention(Block, keeps="keys"):
             q = rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
             k = rotate(builder, k, "k_rope", tokens, self.kv_heads, self.rotary)
         if self._keeps:
-            k, v = builder.write_to_cache(k), builder.write_to_cache(v)
+            limit = self.window or self.chunk
+            k, v = builder.write_to_cache(k, most=limit), builder.write_to_cache(v, most=limit)
         return q, k, v, gate
 
     def _normalise(self, builder: OperationBuilder, x: Tensor, name: str, heads: int) -> Tensor:

@@ -212,11 +212,15 @@ class KVParallelAttention(SharedAttention):
         """Add attention, and the messages before and after it."""
         start = len(builder.ops)
         out: Tensor = self.inner.run(builder, x)
-        if is_zero(builder.step.past):
-            return out
         inside, builder.ops = builder.ops[start:], builder.ops[:start]
         cached = {t.ident: t for op in inside for t in op.reads if _is_cached(t)}
-        inside = [replace(op, reads=tuple(map(self._part, op.reads))) for op in inside]
+        inside = [
+            replace(op, reads=tuple(map(self._part, op.reads)), writes=tuple(map(self._kept, op.writes)))
+            for op in inside
+        ]
+        if is_zero(builder.step.past):
+            builder.ops += inside
+            return out
         if builder.step.decoding:
             last = max(index for index, op in enumerate(inside) if op.kind == "attention")
             builder.ops += inside[:last]
@@ -235,6 +239,10 @@ class KVParallelAttention(SharedAttention):
             return tensor
         touched = None if tensor.touched is None else exact_div(tensor.touched, self.ways)
         return replace(tensor, dims=(exact_div(tensor.dims[0], self.ways), *tensor.dims[1:]), touched=touched)
+
+    def _kept(self, tensor: Tensor) -> Tensor:
+        """A chip's part of what is written to the cache."""
+        return tensor if tensor.given is None else replace(tensor, given=exact_div(tensor.given, self.ways))
 
     def _sent(self, builder: OperationBuilder, attention: Op) -> None:
         heads = self.inner.heads * self.ways

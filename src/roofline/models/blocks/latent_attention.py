@@ -142,7 +142,8 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
         latent = replace(latent, dims=(tokens, self.rank + self.rotary))
         latent = builder.write_to_cache(
-            attention.rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent
+            attention.rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent,
+            most=self.window,
         )
         if self.indexer is not None and not self.indexer.shared:
             self._select(builder, x, narrow, self.indexer)
@@ -362,7 +363,8 @@ class CompressedAttention(Block, keeps="keys"):
         q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         kv = builder.linear("kv_proj", x, tokens)
         kv = builder.norm("rms_norm", kv, "kv_norm", tokens, self.width)
-        kv = builder.write_to_cache(attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary))
+        kv = attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary)
+        kv = builder.write_to_cache(kv, most=self.window)
         read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
             pairs = step.new * step.length

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from roofline import dtypes
@@ -162,14 +162,30 @@ def _merge(first: Sequence[Op], other: Sequence[Op], together: Sequence[Op]) -> 
     common = [(place, op) for place, op in _placed(together) if not op.by_sequence]
     shared = {place for place, _ in common}
     touched = {t.ident: t for _, op in common for t in (*op.writes, *op.reads)}
-    parts = {name: _between(_placed(ops), shared) for name, ops in (("chunk", first), ("decode", other))}
+    placed = {"chunk": _placed(first), "decode": _placed(other)}
+    parts = {name: _between(ops, shared) for name, ops in placed.items()}
+    alone = defaultdict[Place | None, list[Op]](list)
+    for where, each in chain(*placed.values()):
+        alone[where].append(each)
     merged: list[Op] = []
     for place, op in [*common, (None, None)]:
         for name, runs in parts.items():
             merged += [_part(each, name, touched) for each in runs.get(place, ())]
         if op is not None:
-            merged.append(op)
+            merged.append(_giving(op, alone[place]))
     return tuple(merged)
+
+
+def _giving(op: Op, parts: Sequence[Op]) -> Op:
+    """The operation of all tokens, which leaves in the cache what those of the parts leave there."""
+
+    def all_of(tensor: Tensor, number: int) -> Tensor:
+        if tensor.role != "kv":
+            return tensor
+        kept = (part.writes[number].given for part in parts)
+        return replace(tensor, given=sum(each for each in kept if each is not None))
+
+    return replace(op, writes=tuple(map(all_of, op.writes, count())))
 
 
 def _between(placed: Sequence[tuple[Place, Op]], shared: Collection[Place]) -> dict[Place | None, list[Op]]:

@@ -142,7 +142,7 @@ def forward(ops: Sequence[Op]) -> tuple[Op, ...]:
     """A pass over whole sequences, in which keys and values are activations like any other."""
 
     def plain(tensor: Tensor) -> Tensor:
-        return replace(tensor, role="activation") if tensor.role == "kv" else tensor
+        return replace(tensor, role="activation", given=None) if tensor.role == "kv" else tensor
 
     return tuple(with_tensors(op, plain, phase="forward") for op in ops)
 
