@@ -539,3 +539,22 @@ def test_what_a_bound_and_an_expectation_hold_says_itself_in_a_line() -> None:
     (kernel,) = found.expectation.kernels
     assert repr(kernel).endswith("µs), constants of h100 vllm>")
     assert repr(kernel.source) == "<KernelConstants h100 vllm matmul (contraction) bf16; median error 5.2%>"
+
+
+def test_products_run_in_the_format_of_their_arithmetic() -> None:
+    """Activations stay in bf16 between products: the kernel before each puts them into that of the weights."""
+    step = {"on": "h100:2", "tensor": 2, "prompt": 2048, "weights": "fp8", "estimate": True}
+    each = {"activations": "fp8"}, {"compute": "fp8", "activations": "bf16"}, {}
+    eight, quantised, half = (llm("llama-3-8b", **step, **formats).prefill.expectation for formats in each)
+    kind = "quantised_contraction"
+    times = [sum(one.value for one in found.kernels if one.run.kernel == kind) for found in (eight, quantised)]
+    assert times[1] == pytest.approx(times[0], rel=0.05)
+    assert times[1] > quantised.value / 3
+    assert not half.is_known
+    assert "contraction in fp8, weights only" in half.in_words()
+
+
+@pytest.mark.parametrize("line", ["bf16[16, 512] @ fp8[512, 512]", "fp8[16, 512] @ int4[512, 512]"])
+@pytest.mark.parametrize("on", ["h100", "b200"])
+def test_nothing_is_promised_of_weights_in_a_format_that_was_not_measured(line: str, on: str) -> None:
+    assert not bound(line, on=on, estimate=True).expectation.is_known
