@@ -14,8 +14,11 @@ from roofline.estimates import Estimator, estimated
 from roofline.estimates.constants import shipped
 from roofline.estimates.served import step_estimate
 from roofline.hardware import chip
+from roofline.models import load as load_model
 from roofline.models.serving.answer import Serving, serve
 from roofline.models.serving.bound import serve_bound
+from roofline.plans.question import Limits, Load, PlanQuestion
+from roofline.plans.replicas import Replica, unloaded
 from roofline.quantity import format_quantity
 from tests.strategies import some
 
@@ -194,3 +197,21 @@ def test_without_a_graph_the_host_starts_each_kernel() -> None:
     assert shared.low == shared.value < 0.95 * shared.high
     with pytest.raises(InputError, match="without a CUDA graph is not known on mi300x"):
         estimated(serve("llama-3.1-8b", on="mi300x", batch=1, context=100), "vllm", eager=True)
+
+
+def test_steps_are_of_the_format_that_most_weights_are_held_in() -> None:
+    """One token reads four of 128 experts, fewer bytes than of attention: its steps are those of the others still."""
+    asked = {"on": "h200:8", "tensor": 8, "prompt": 64, "context": 128, "estimate": True}
+    one, many = (llm("gpt-oss-120b", batch=batch, **asked).expectation for batch in (1, 64))
+    assert {each.time_per_token.source.dtype for each in (one, many)} == {"mxfp4"}
+    assert one.time_per_token.value < many.time_per_token.value
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-120b", "deepseek-v3"])
+def test_a_plan_takes_the_steps_that_serving_takes(name: str) -> None:
+    load = Load(1.0, 64, 128)
+    asked = PlanQuestion(load_model(name), load, Limits(), ("h200",), (8,), objective="chips", library="vllm")
+    planned = unloaded(asked, Replica("h200", "stored", tensor=8))
+    served = llm(name, on="h200:8", tensor=8, batch=planned.most, context=load.mean_context, estimate=True)
+    assert planned.step[-1] == pytest.approx(served.decode.expectation.value, rel=0.01)
+    assert "(80%)" in planned.assumptions[-1]

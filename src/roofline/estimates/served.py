@@ -279,7 +279,8 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
     if estimator.eager:
         host = found.runs * estimator.host_time(decode.machine)
         floors = max(floors[0], host), max(floors[1], host)
-    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, _format(decode), path, found.runs, *floors)
+    dtype = weight_format(found)
+    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, dtype, path, found.runs, *floors)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -292,13 +293,23 @@ def _room(decode: Bound, copies: int) -> float:
     return float((FILLED * needed.capacity - weights) / each) if each else float("inf")
 
 
-def _format(decode: Bound) -> str:
-    """The format that most bytes of weights are in, by the name that constants have for it."""
-    moved: Counter[str] = Counter()
-    for op, tensor in ((part.op, tensor) for part in decode.ops for tensor in part.op.reads if tensor.role == "weight"):
-        moved[tensor.dtype] += int(tensor.traffic_bytes * op.repeat)
-    most = moved.most_common(1)[0][0] if moved else "bf16"
-    return PRODUCT_FORMATS.get(most, most)
+def weight_format(step: Expectation) -> str:
+    """The format that most bytes of weights are in, as constants of steps name it: of all that a chip holds.
+
+    A step of few tokens reads few of its experts, and what it reads most of may be in another format.
+
+    >>> from roofline.models.serving.bound import step_bound
+    >>> steps = [step_bound("gpt-oss-120b", "decode", on="h200:8", tensor=8, batch=n, context=64) for n in (1, 64)]
+    >>> [weight_format(Estimator().expect(each)) for each in steps]
+    ['mxfp4', 'mxfp4']
+    """
+    held: Counter[str] = Counter()
+    for run, op in ((one.run, part.op) for one in step.kernels for part in one.run.parts):
+        words = f" {run.path}" if run.kernel == "contraction" and run.path else ""
+        for tensor in op.reads if op.kind != "embedding" else ():
+            if tensor.role == "weight":
+                held[PRODUCT_FORMATS.get(tensor.dtype, tensor.dtype) + words] += int(tensor.capacity_bytes * op.repeat)
+    return held.most_common(1)[0][0] if held else "bf16"
 
 
 def expect_served(estimator: Estimator, serving: Serving, output: int | None = None) -> ServedExpectation | None:

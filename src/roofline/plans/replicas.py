@@ -52,7 +52,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times
+from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times, weight_format
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -477,9 +477,7 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
                 asked.model, "decode", on=machine, batch=n, context=load.mean_context, **step_options(asked, replica)
             )
 
-        found = expected_steps(
-            asked.library, asked.model, weights or asked.model.dtype, step, first, decode, copies
-        )  # fmt: skip
+        found = expected_steps(asked.library, asked.model, step, first, decode, copies)
         step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
         factor = found.prefill_factor
     return UnloadedReplica(
@@ -633,7 +631,7 @@ def estimator_of(library: str) -> Estimator:
 
 
 def expected_steps(
-    library: str, model: Model, dtype: str, floors: Any, prefill: Bound, decode: Callable[[int], Bound], copies: int
+    library: str, model: Model, floors: Any, prefill: Bound, decode: Callable[[int], Bound], copies: int
 ) -> ExpectedSteps:
     """What to expect of a replica whose floors are known; ``decode`` gives the answer of n sequences."""
     refuse_unmeasured(model)
@@ -648,7 +646,7 @@ def expected_steps(
     alone = float(prompt.value)
     machine = prefill.machine
     path = "mixture" if has_experts(model) else "dense"
-    runs = kernels[-1].runs
+    runs, dtype = kernels[-1].runs, weight_format(kernels[-1])
     step = estimator.step_record("served_step", dtype, path, machine, float(runs))
     first = estimator.step_record("first_token", dtype, path, machine)
     value = float(values[-1])
