@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from roofline.frozen import NamedTuple
+from roofline.lazy import np
 from roofline.quantity import format_amount, format_number, format_percent
 from roofline.statements import HEADLINES, kind_of
 
@@ -325,8 +326,6 @@ class SizeColumn(NamedTuple):
 
 def configurations(columns: Sequence[SizeColumn]) -> Table:
     """A row for each entry of the arrays, which broadcast against each other."""
-    import numpy as np
-
     shape = np.broadcast_shapes(*(np.shape(each.values) for each in columns))
     flat = [np.broadcast_to(np.asarray(each.values), shape).ravel() for each in columns]
 

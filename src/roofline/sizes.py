@@ -29,6 +29,7 @@ from weakref import WeakValueDictionary
 from roofline.counts import typed_size
 from roofline.errors import FEWER_ROWS, InputError, OutOfMemoryError, SizeError, a_or_an, quoted
 from roofline.frozen import dataclass
+from roofline.lazy import np, sympy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Name = TypeVar("Name")
@@ -233,8 +234,6 @@ def own_array(value: Any) -> Any:
     >>> own_array(sizes) is sizes, sizes.flags.writeable
     (True, False)
     """
-    import numpy as np
-
     known = _COPIES.get(id(value))
     if known is not None and known is value and not known.flags.writeable:
         return known
@@ -283,15 +282,11 @@ def symbol(name: str, *, exact: bool = False) -> Any:
     >>> nbytes(B, 4), nbytes(6 * B, 4), nbytes(B, 8, per=32)
     (ceiling(B/2), 3*B, ceiling(B/32))
     """
-    import sympy
-
     return (_exact_symbol() if exact else sympy.Symbol)(name, positive=True, integer=True)
 
 
 @cache
 def _exact_symbol() -> Any:
-    import sympy
-
     class ExactSize(sympy.Symbol):  # type: ignore[misc]
         """A size whose bytes are whole; a number is put in for the plain symbol of its name too."""
 
@@ -380,8 +375,6 @@ class Definitions(dict[Any, Any]):
         if not is_symbol(form) or not has_more_operations([form], SHORT):
             return form
         if form not in self._symbols:
-            import sympy
-
             self._symbols[form] = sympy.Symbol(f"{name}_{len(self) + 1}", positive=True)
             self[self._symbols[form]] = form
         return self._symbols[form]
@@ -509,8 +502,6 @@ def array_of(name: str, value: Any) -> Any:
 
 
 def _check_array(name: str, value: Any, least: int) -> Size:
-    import numpy as np
-
     array = array_of(name, value)
     if array.size == 0:
         raise SizeError(f"size {name} is an empty array", hint="give at least one value")
@@ -529,8 +520,6 @@ def _check_array(name: str, value: Any, least: int) -> Size:
 
 def _are_sizes(array: Any, least: int) -> bool:
     """Whether all are whole numbers from ``least`` to :data:`LARGEST`, looked at while they are in a core's cache."""
-    import numpy as np
-
     flat = array.reshape(-1)
     rounded = np.empty(min(BLOCK, flat.size))
     for start in range(0, flat.size, BLOCK):
@@ -555,8 +544,6 @@ def common_shape(sizes: Mapping[str, Any]) -> tuple[int, ...]:
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     if not arrays:
         return ()
-    import numpy as np
-
     shapes = ", ".join(f"{name} {value.shape}" for name, value in arrays.items())
     try:
         shape = np.broadcast_shapes(*(value.shape for value in arrays.values()))
@@ -597,12 +584,8 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
     if _PLAIN.issuperset(map(type, values)):
         return plain(values)
     if any(is_symbol(v) for v in values):
-        import sympy
-
         return _open_extreme(symbol_name, *map(sympy.sympify, values))
     if any(is_array(v) for v in values):
-        import numpy as np
-
         function = getattr(np, array_name)
         result = values[0]
         for value in values[1:]:
@@ -614,8 +597,6 @@ def _extreme(array_name: str, symbol_name: str, plain: Any, values: tuple[Size, 
 @lru_cache(2048, typed=True)
 def _open_extreme(symbol_name: str, *values: Size) -> Size:
     """The ``Max`` or ``Min`` of closed forms; most are asked for again, as layers are alike."""
-    import sympy
-
     kept = undominated(values, largest=symbol_name == "Max")
     # sympy looks long for an order of sums, or of times over rates of their own, of which nothing is known
     short = not has_more_operations(kept, SHORT) and not _apart(kept)
@@ -646,13 +627,9 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
     Piecewise((10, B >= 3), (30, True))
     """
     if any(map(is_symbol, keys)):
-        import sympy
-
         cases = zip(values, _where_largest(*map(sympy.sympify, keys)), strict=True)
         return sympy.Piecewise(*cases, evaluate=False)
     if any(map(is_array, keys)):
-        import numpy as np
-
         choices = np.broadcast_arrays(*keys, *values)[len(keys) :]
         return np.choose(np.argmax(np.broadcast_arrays(*keys), axis=0), choices)
     return values[keys.index(max(keys))]
@@ -661,8 +638,6 @@ def of_largest(keys: Sequence[Size], values: Sequence[Size]) -> Size:
 @lru_cache(64, typed=True)
 def _where_largest(*keys: Any) -> tuple[Any, ...]:
     """Where each of several closed forms is the largest, of equal ones the first: it is asked of every part alike."""
-    import sympy
-
     rest = [sympy.Max(*keys[:index], *keys[index + 1 :]) for index in range(len(keys) - 1)]
     return (*(sympy.Ge(key, other, evaluate=False) for key, other in zip(keys, rest, strict=False)), True)
 
@@ -704,12 +679,8 @@ def _nowhere_below(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> bool:
 def ceil_div(a: Size, b: Size) -> Size:
     """Divide and round up to a whole number."""
     if is_symbol(a) or is_symbol(b):
-        import sympy
-
         return sympy.ceiling(a / b)
     if is_array(a) or is_array(b):
-        import numpy as np
-
         return np.ceil(a / b)
     return -(-a // b)
 
@@ -717,12 +688,8 @@ def ceil_div(a: Size, b: Size) -> Size:
 def floor_div(a: Size, b: Size) -> Size:
     """Divide and round down to a whole number."""
     if is_symbol(a) or is_symbol(b):
-        import sympy
-
         return sympy.floor(a / b)
     if is_array(a) or is_array(b):
-        import numpy as np
-
         return np.floor(a / b)
     return a // b
 
@@ -758,12 +725,8 @@ def log2(a: Size) -> Size:
 
 def _function(name: str, a: Size) -> Size:
     if is_symbol(a):
-        import sympy
-
         return sympy.log(a, 2) if name == "log2" else sympy.sqrt(a)
     if is_array(a):
-        import numpy as np
-
         return getattr(np, name)(a)
     import math
 
@@ -789,8 +752,6 @@ def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
     (3, 2, 500000000000000000000000000000, 2.75)
     """
     if is_symbol(elements) and not is_exact(elements):
-        import sympy
-
         return elements * sympy.Rational(bits, 8 * per)
     if bits % 8 == 0 and per == 1:
         return elements * (bits // 8)
@@ -799,8 +760,6 @@ def nbytes(elements: Size, bits: int, per: int = 1) -> Size:
     if isinstance(elements, int) or is_symbol(elements):
         return rounded
     if is_array(elements):
-        import numpy as np
-
         return np.where(elements == np.floor(elements), rounded, elements * (bits / (8 * per)))
     return rounded if elements == int(elements) else elements * (bits / (8 * per))
 
@@ -834,8 +793,6 @@ class Codes:
     @classmethod
     def of(cls, times: Mapping[str, Size]) -> Codes:
         """Find the largest of the times, entry by entry; the first named wins a tie."""
-        import numpy as np
-
         values = np.broadcast_arrays(*times.values())
         largest, codes = values[0], np.zeros(values[0].shape, np.int8)
         for code, value in enumerate(values[1:], 1):
@@ -883,6 +840,4 @@ class Codes:
 
     def as_names(self) -> Any:
         """An array of the names."""
-        import numpy as np
-
         return np.asarray(self.names, dtype=object)[self.codes]

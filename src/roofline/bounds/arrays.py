@@ -26,6 +26,7 @@ from roofline.formulas.compiled import Compiled, Evaluated
 from roofline.formulas.tables import stacked
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import WARM
+from roofline.lazy import np
 from roofline.sizes import BLOCK, Codes, check, common_shape, is_array, is_symbol, read_only
 from roofline.statements import Assumption, kind_of, without
 
@@ -179,8 +180,6 @@ def asked_of_rows(
 
     That is the first that can, of none ``spare``. Where no row can be, and there is none to spare, it is an error.
     """
-    import numpy as np
-
     wrong, why = None, dict[str, int]()
     while True:
         try:
@@ -203,8 +202,6 @@ def asked_of_rows(
 
 def _unknown_at(value: Any, wrong: Any) -> Any:
     """A column without the figures of some rows."""
-    import numpy as np
-
     if value is None:
         return None
     whole = _in_rows(value, len(wrong))
@@ -215,15 +212,11 @@ def _unknown_at(value: Any, wrong: Any) -> Any:
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether sizes are those of other rows."""
-    import numpy as np
-
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
 def _in_rows(value: Any, rows: int) -> Any:
     """A column of some rows, which an answer may say in one value."""
-    import numpy as np
-
     if isinstance(value, str):
         return Codes(np.zeros(rows, np.int8), (value,))
     if isinstance(value, Codes) or value is None:
@@ -233,8 +226,6 @@ def _in_rows(value: Any, rows: int) -> Any:
 
 def bound_arrays(asked: Question) -> Bound:
     """Answer a question whose sizes are arrays that broadcast against each other."""
-    import numpy as np
-
     take = check if asked.is_sharded else _array  # which chips divide is a question about sizes
     sizes = {name: take(name, value) for name, value in asked.sizes.items()}
     asked = asked.vary(sizes=sizes).one_plan()
@@ -262,8 +253,6 @@ def bound_arrays(asked: Question) -> Bound:
 
 def _flat(arrays: Mapping[str, Any], shape: tuple[int, ...], every: bool = True) -> dict[str, Any]:
     """Sizes of all rows, one after the other, or of the first row alone."""
-    import numpy as np
-
     flat = {name: np.broadcast_to(a, shape).reshape(-1) if every else a.reshape(-1)[:1] for name, a in arrays.items()}
     return {name: values.astype(np.float64, copy=False) for name, values in flat.items()}
 

@@ -27,6 +27,7 @@ from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
 from roofline.hardware.rate import main_level
+from roofline.lazy import np, sympy
 from roofline.quantity import EQUAL, format_amount, format_change, format_number, format_percent, parse
 from roofline.sections import (
     BLANK,
@@ -638,8 +639,6 @@ class Bound(Measurable, Comparable):
         if not is_array(self.lower):
             return Comparable.plain_table(self, table)
         chosen_table(table, ("configurations",))
-        import numpy as np
-
         sizes = {name: value for name, value in self.sizes.items() if is_array(value)}
         times = {"lower": self.lower, "op_by_op": self.op_by_op, "upper": self.upper}
         if (expected := self.expectation) is not None:
@@ -753,8 +752,6 @@ def ratio(a: Size, b: Size) -> Size | None:
     if is_symbol(a) and is_symbol(b):
         return _cancelled(a, b)
     if is_array(b):
-        import numpy as np
-
         with np.errstate(all="ignore"):
             return a / b
     return a / b
@@ -765,7 +762,6 @@ def _cancelled(a: Any, b: Any) -> Any:
     """A closed form over another without what both are multiples of; a maximum or a ceiling is one letter, as inside
     them sympy looks long.
     """
-    import sympy
     from sympy.core.function import Application
 
     whole = a / b
@@ -829,8 +825,6 @@ def _what_binds_where(answer: Bound) -> str:
     >>> bounds_in_words(bound("bf16[B, D] * bf16[D, F]", on="a100", sizes=sizes))[1]
     '4 configurations: hbm binds up to B = 64, tensor from B = 256; to_pandas() lists each'
     """
-    import numpy as np
-
     codes = answer.bound_by.codes.ravel()
     names, counts = np.unique(codes, return_counts=True)
     if len(names) == 1:

@@ -41,6 +41,7 @@ from roofline.formulas.printers import (
 )
 from roofline.frozen import NamedTuple, dataclass, field, once, replace
 from roofline.hardware.machine import Machine
+from roofline.lazy import np, sympy
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.ops.rules import noting_conditions
 from roofline.quantity import format_amount, format_number
@@ -143,8 +144,6 @@ class FormulaTerm(NamedTuple):
     @property
     def written(self) -> Any:
         """The sum of its parts: its time, or over stages of a pipeline that of the stage which is written out."""
-        import sympy
-
         return sympy.Add(*(part.amount / part.rate for part in self.parts))
 
     @property
@@ -324,8 +323,6 @@ class Formula(Answer):
 
     def bound_form(self, name: str) -> Any:
         """One of the three bounds, or another column, as one expression."""
-        import sympy
-
         if name in self.forms:
             return self.forms[name]
         if name not in BOUNDS:
@@ -383,15 +380,12 @@ class Formula(Answer):
         return tuple(flip for name in known for flip in self._flips_of(name)) if known else tuple(self._open_flips())
 
     def _flips_of(self, name: str) -> Iterator[FormulaFlip]:
-        import numpy as np
-        from sympy import Mod
-
         f, step = self.compile(), 1
         names = f.resources
         powers = 2.0 ** np.arange(LARGEST_SIZE.bit_length())  # numbers of chips, of which each may be a case by itself
         tried = np.unique([*np.rint(np.geomspace(1, LARGEST_SIZE, LOOKED_AT)), *powers])
         steps = [getattr(way.letters[name], "multiple", 1) for way in self.ways if name in way.letters]
-        parts = [part.args for each in self.conditions for part in each.holds.atoms(Mod)]
+        parts = [part.args for each in self.conditions for part in each.holds.atoms(sympy.Mod)]
         shared = math.lcm(*(int(ways) for size, ways in parts if str(size) == name and ways.is_Integer))
         steps += [shared] * (shared > 1)
         tried = np.unique([np.ceil(tried / step) * step for step in {1, *steps}])
@@ -461,9 +455,6 @@ class Formula(Answer):
         At the rates as they are, and many sizes of the others: a crossing is no flip where it is below 1 or a third
         resource takes longer.
         """
-        import numpy as np
-        import sympy
-
         rates = {rate.symbol: rate.value for rate in self.rates.values()}
         free = [symbol for name, symbol in self.letters.items() if name != size and name not in self.point]
         known = {self.letters[name]: value for name, value in self.point.items()} | rates
@@ -630,13 +621,11 @@ class Formula(Answer):
 
     def _valid_ranges(self) -> Iterator[ValidRange]:
         """Where it holds: of several cases, in any of them."""
-        from sympy import Or
-
         cases = [(way.case.holds, way.case.reason) for way in self.ways if way.case is not None]
         yield from self.conditions
         if cases:
             named = [holds.xreplace({each: symbol(each.name) for each in holds.free_symbols}) for holds, _ in cases]
-            yield ValidRange(Or(*named), f"none of {'; '.join(reason for _, reason in cases)}")
+            yield ValidRange(sympy.Or(*named), f"none of {'; '.join(reason for _, reason in cases)}")
 
     def _term_record(self, term: FormulaTerm, values: Mapping[str, float]) -> dict[str, Any]:
         return {
@@ -803,14 +792,12 @@ class Formula(Answer):
         return Table(columns, rows, "elasticities")
 
     def _validity(self) -> list[tuple[str, str]]:
-        from sympy import GreaterThan, Piecewise
-
         cases = [way.case for way in self.ways if way.case is not None]
         of_cases = {str(size) for case in cases for size in case.holds.free_symbols}
         least = {name: 1 for name in self.sizes if name not in of_cases} | dict.fromkeys(self.from_zero, 0)
         others = []
         for each in self.conditions:
-            size, start = (each.holds.lhs, each.holds.rhs) if isinstance(each.holds, GreaterThan) else (None, 0)
+            size, start = (each.holds.lhs, each.holds.rhs) if isinstance(each.holds, sympy.GreaterThan) else (None, 0)
             if str(size) in least and each.reason == f"{size} is below {start}":
                 least[str(size)] = int(start)
             else:
@@ -820,7 +807,7 @@ class Formula(Answer):
         lines += [f"for whole {', '.join(n for n in least if least[n] == start)} from {start} on" for start in starts]
         lines += others
         lines += [f"no step runs where {each.reason}" for each in self.runs]
-        chosen = any(term.written.has(Piecewise) for term in self.terms)
+        chosen = any(term.written.has(sympy.Piecewise) for term in self.terms)
         if chosen and any(kind_of(line) == "collective" for line in self.assumptions):
             lines.append("other rates may be put in; a collective changes its algorithm at the sizes named")
         return [("valid" if index == 0 else "", line) for index, line in enumerate(lines)]
@@ -856,8 +843,6 @@ def rate_symbols(uses: Iterable[ResourceUse]) -> dict[str, RateSymbol]:
 
 def columns_of(bound: Bound) -> dict[str, Any]:
     """The columns of a bound beside its times."""
-    import sympy
-
     whole: dict[str, Any] = {} if type(bound) is Bound else {"lower": bound.lower, "upper": bound.upper}
     whole["op_by_op"] = bound.op_by_op
     figures = ("flops", "intensity", "critical_intensity", "attainable", "utilisation", "estimate")
@@ -901,8 +886,6 @@ def terms_of(bound: Bound) -> Iterator[FormulaTerm]:
 
 def _labelled(part: OpBound, use: ResourceUse, tensors: list[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """The parts of a use: bytes by the role of their tensors, arithmetic and messages by the operation's kind."""
-    import sympy
-
     if use.quantity == "bytes":
         rest = sympy.expand(sum(size for _, size in tensors) - use.amount)
         if tensors and all(abs(each) < 0.5 for each in rest.as_coefficients_dict().values()):  # of a byte: rounding
@@ -930,8 +913,6 @@ def tidy(amount: Any) -> Any:
     >>> tidy(2 * symbol("B") * (symbol("C") + 1) + 4 * symbol("B") * symbol("C"))
     2*B*(3*C + 1)
     """
-    import sympy
-
     whole = isinstance(amount, int)
     flat = sympy.nsimplify(amount) if whole else sympy.expand(amount, power_base=False, power_exp=False)
     flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
@@ -984,8 +965,6 @@ def formula_of(
     ``stages`` are other bounds whose rates stand in ``forms``; ``runs`` is where it can be run. Of ``slowest`` the
     bound beside the largest time counts, at each size; the terms are written out of the one at the point.
     """
-    from sympy import sympify
-
     rates = rate_symbols(use for each in (bound, *stages) for use in each.uses)
     short = Definitions() if definitions is None else definitions
     if len(slowest) > 1:
@@ -996,7 +975,7 @@ def formula_of(
         terms = [FormulaTerm(name, times[name], parts.get(name, ())) for name in {**parts, **times}]
     else:
         times, columns, terms = dict(bound.times), columns_of(bound), [*terms_of(bound)]
-    everything = {**columns, **{name: sympify(form) for name, form in (forms or {}).items()}}
+    everything = {**columns, **{name: sympy.sympify(form) for name, form in (forms or {}).items()}}
     inside = [*times.values(), *everything.values(), *short.values()]
     symbols = {s for form in inside if is_symbol(form) for s in form.free_symbols} - set(short)
     open_sizes = {str(s): s for s in sorted(symbols, key=str) if str(s) not in rates}
@@ -1107,8 +1086,6 @@ def closed_form(bound: Bound, **point: float) -> Formula:
 
 def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, every: bool = False) -> Formula:
     """The closed form of a question in its open sizes and arrays; in ``every`` size, or where none is open, at them."""
-    from sympy import Eq, Mod
-
     if any(map(is_array, asked.raw.values())):
         asked = asked.vary(raw={name: symbol(name) if is_array(each) else each for name, each in asked.raw.items()})
     given = {name: value for name, value in asked.sizes.items() if isinstance(value, int | float)}
@@ -1121,7 +1098,9 @@ def question_formula(asked: Any, point: Mapping[str, float] | None = None, *, ev
     sizes = {**asked.sizes, **{name: form.xreplace(exact) for name, form in tied.items()}, **letters}
     opened = asked.one_plan().vary(sizes=sizes)
     laid = opened.laid_out()
-    conditions = [] if laid is None else [ValidRange(Eq(Mod(size, of), 0), why) for size, of, why in laid.splits]
+    conditions = (
+        [] if laid is None else [ValidRange(sympy.Eq(sympy.Mod(size, of), 0), why) for size, of, why in laid.splits]
+    )
     with noting_conditions() as noted:
         answer = opened.answer(symbolic=True, laid=laid)
     conditions += [ValidRange(condition, reason) for condition, reason in noted.items()]

@@ -48,6 +48,7 @@ from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.mesh import shape_axes
 from roofline.hardware.rate import rate
+from roofline.lazy import np
 from roofline.ops.collectives.choice import Regime, regimes
 from roofline.ops.collectives.cost import (
     algorithms,
@@ -410,8 +411,6 @@ class Communication(Comparable):
         names, rows, units = plain_table(_figures(self, as_data=True))
         if not is_array(self.time):
             return names, rows, units
-        import numpy as np
-
         each = [np.broadcast_arrays(*varying.values(), *row) for row in rows]
         sizes = len(varying)
         entries = [

@@ -18,6 +18,7 @@ from roofline.errors import InputError, a_or_an, quoted
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import chip_power, is_tdp
 from roofline.hardware.machine import Machine
+from roofline.lazy import np
 from roofline.quantity import LEAST, MOST, format_amount, format_number, format_quantity
 from roofline.sections import Section, paragraph
 from roofline.signatures import spelled, takes
@@ -109,8 +110,6 @@ class MillionCost:
         >>> found.within(found.chip_hours, 1e-6).least()[0].reason
         'none that fits takes 1 µs a token or less'
         """
-        import numpy as np
-
         hours = np.asarray(self.chip_hours, float)
         kept = np.where(np.asarray(time) <= limit, hours, np.nan)
         slow = np.isnan(kept).all() and not np.isnan(hours).all()
@@ -126,8 +125,6 @@ class MillionCost:
         >>> found.dollars.round(3), found.least()[0].dollars
         (array([20., nan]), 20.0)
         """
-        import numpy as np
-
         hours = np.asarray(self.chip_hours, float)
         fitting = ~np.isnan(hours)
         if not fitting.any():

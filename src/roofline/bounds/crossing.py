@@ -25,6 +25,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError
 from roofline.frozen import dataclass
+from roofline.lazy import np, sympy
 from roofline.quantity import format_number
 from roofline.sizes import is_symbol
 from roofline.work import Op
@@ -53,8 +54,6 @@ def roots_of(a: Any, b: Any, x: Any) -> list[Any] | None:
 @lru_cache(512, typed=True)
 def _roots(a: Any, b: Any, x: Any) -> tuple[Any, ...] | None:
     """The roots, once for all algorithms and plans of a question that have these times."""
-    import sympy
-
     top = sympy.expand(sympy.fraction(sympy.together(a - b))[0])
     if top == 0 or x not in top.free_symbols:
         return ()
@@ -85,8 +84,6 @@ def rises(ratio: Any, x: Any) -> bool:
     >>> rises(x * n / (x + n), x), rises((x + n) / (3 * x), x), rises(x + n / x, x)
     (True, False, True)
     """
-    import sympy
-
     top, bottom = sympy.fraction(sympy.together(sympy.diff(sympy.cancel(ratio), x)))
     sign = _sign_for_large(sympy.expand(top), x) * _sign_for_large(sympy.expand(bottom), x)
     return bool(sign > 0)
@@ -94,8 +91,6 @@ def rises(ratio: Any, x: Any) -> bool:
 
 def _sign_for_large(form: Any, x: Any) -> int:
     """The sign of a sum: that of all its terms, else of those with the highest power of ``x``."""
-    import sympy
-
     while True:
         terms = sympy.Add.make_args(form)
         signs = {1 if term.is_nonnegative else -1 if term.is_nonpositive else 0 for term in terms}
@@ -117,8 +112,6 @@ def _upright(form: Any) -> Any:
     >>> _upright(-x * y / (z * (x - y)))
     x*y/(z*(-x + y))
     """
-    import sympy
-
     top, bottom = sympy.fraction(form)
     factors = sympy.Mul.make_args(bottom)
     turned = next((factor for factor in factors if factor.is_Add), None)
@@ -145,8 +138,6 @@ def every_change(bound_at: Any) -> list[Flip] | None:
 
     ``bound_at`` takes an array of sizes and returns what binds there; None where it takes no array.
     """
-    import numpy as np
-
     try:
         found = bound_at(np.arange(1, EACH + 1))
     except (InputError, HardwareError):
@@ -196,8 +187,6 @@ def limit_of(form: Any, numbers: Mapping[Any, Any], sizes: Mapping[Any, Any] | N
     >>> limit_of(D / F, {}, {D: 32, F: 8})[1]
     4.0
     """
-    import sympy
-
     known = {s: v for s, v in (sizes or {}).items() if s in free_symbols(form)}
     still_open = [s for s in free_symbols(form) if s.is_integer and s not in known]
     limit = form
@@ -220,7 +209,6 @@ def _for_large(form: Any, t: Any) -> Any:
     >>> _for_large(sympy.Min(t, 512) + sympy.Max(0, t - 3), t)
     t + 509
     """
-    import sympy
 
     def chosen(found: Any) -> Any:
         at = {part: part.subs(t, VERY_LARGE) for part in found.args}
@@ -239,8 +227,6 @@ def last_piece(form: Any) -> Any:
     >>> last_piece(3 + sympy.Piecewise((2 * x, x < 8), (x, True)))
     x + 3
     """
-    import sympy
-
     if not is_symbol(form) or not form.has(sympy.Piecewise):
         return form
     return form.replace(lambda part: isinstance(part, sympy.Piecewise), lambda part: part.args[-1].expr)
@@ -248,8 +234,6 @@ def last_piece(form: Any) -> Any:
 
 def validity_of(form: Any) -> Any:
     """What must hold for a closed form to be a positive size, as an inequality (or True)."""
-    import sympy
-
     top, bottom = sympy.fraction(sympy.together(form))
     condition = bottom > 0 if top.is_positive else form > 0
     return True if condition == sympy.true else condition

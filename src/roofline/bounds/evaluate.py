@@ -30,6 +30,7 @@ from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, UntimedError
 from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import rates
+from roofline.lazy import np, sympy
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
 from roofline.sizes import Size, check, is_array, maximum
@@ -62,8 +63,6 @@ def _resource(machine: Machine, key: Key, found: Rate) -> str:
 @cache
 def rate_symbol(name: str) -> Any:
     """Make the symbol of a rate: a positive real number."""
-    import sympy
-
     return sympy.Symbol(name, positive=True)
 
 
@@ -200,8 +199,6 @@ def _ridge(flops: Size, compute: Size | None, loaded: Size, memory: Size) -> Siz
     if compute is None or (isinstance(loaded, int | float) and loaded == 0):
         return None
     if is_array(compute):
-        import numpy as np
-
         with np.errstate(invalid="ignore"):  # rows without FLOPs have no ridge
             return (flops / compute) / (loaded / memory)
     return (flops / compute) / (loaded / memory)

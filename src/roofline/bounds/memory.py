@@ -39,6 +39,7 @@ from typing import Any
 from roofline.answers import Fact, with_formulas
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
+from roofline.lazy import np, sympy
 from roofline.ops.contraction import tiled_tensors
 from roofline.quantity import format_amount, format_apart
 from roofline.sections import BLANK, Section, Sentences
@@ -182,8 +183,6 @@ def only_where(runs: Any, value: Size | None) -> Any:
     """A figure of what ``runs``: None where it does not, NaN of one of several configurations."""
     if value is None or not is_array(runs):
         return None if runs is False else value
-    import numpy as np
-
     return np.where(runs, value, np.nan)
 
 
@@ -223,9 +222,7 @@ def fullest(footprints: Sequence[Footprint]) -> Footprint | None:
         return footprints[0] if footprints else None
     totals, kept = [each.total for each in footprints], list(footprints)
     if any(map(is_symbol, totals)):
-        from sympy import expand
-
-        by_total = {expand(total): each for total, each in zip(reversed(totals), reversed(kept), strict=True)}
+        by_total = {sympy.expand(total): each for total, each in zip(reversed(totals), reversed(kept), strict=True)}
         totals = undominated(list(reversed(by_total)))
         kept = [by_total[total] for total in totals]
     elif not any(map(is_array, totals)):

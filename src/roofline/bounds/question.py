@@ -30,6 +30,7 @@ from roofline.errors import InputError, QuantityError, SizeError, quoted, sugges
 from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, unit_for
+from roofline.lazy import np
 from roofline.notation import canonical, program
 from roofline.notation.scope import is_unnamed
 from roofline.ops import build, formula, formula_names, padded, raw
@@ -413,8 +414,6 @@ def amount(value: Any, unit: str, sizes: Mapping[str, Any]) -> Any:
 
 def _amounts(values: Any, unit: str) -> Any:
     """Take an array of amounts as it is; the first that is none is the error of that number alone."""
-    import numpy as np
-
     values = own_array(values)
     for value in values[~(np.isfinite(values) & (values > 0))].ravel()[:1].tolist():
         parse(value, unit)
@@ -423,8 +422,6 @@ def _amounts(values: Any, unit: str) -> Any:
 
 def several_amounts(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Amounts of raw work that are lists as arrays, each of their figures read for itself; the rest as they are."""
-    import numpy as np
-
     return {
         name: np.array([parse(each, AMOUNT_UNITS[name]) for each in value])
         if isinstance(value, list | tuple | range) and len(value)

@@ -48,6 +48,7 @@ from roofline.errors import InputError, RooflineError, SizeError, quoted, sugges
 from roofline.frozen import NamedTuple, dataclass, field, fields, replace
 from roofline.hardware.machine import SLICE_AXIS, TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
+from roofline.lazy import np, sympy
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_quantity
 from roofline.sections import Section, named, word_pairs
@@ -387,10 +388,11 @@ class Scaling(NoTime):
                  if str(each) in self.rates}  # fmt: skip
         if not rates:
             return None
-        from sympy import Float, Integer
-
         found = self.form.subs(rates)
-        short = {n: Integer(round(n)) if n > 1000 or n == round(n) else Float(n, 4) for n in found.atoms(Float)}
+        short = {
+            n: sympy.Integer(round(n)) if n > 1000 or n == round(n) else sympy.Float(n, 4)
+            for n in found.atoms(sympy.Float)
+        }
         return found.xreplace(short)
 
     def __str__(self) -> str:
@@ -638,8 +640,6 @@ def _split_sizes(asked: Question) -> dict[str, Any]:
 
 def _mixed(request: _SplitQuestion) -> Scaling:
     """FSDP over X and tensor parallelism over Y of N = X·Y chips: the X at which both take as long, then the B."""
-    import sympy
-
     several, wanted = request.several, request.unknown or "B"
     _known_axes(several, ("X", "Y"))
     batch_wanted = wanted == "B"
@@ -677,8 +677,6 @@ def _two_dimensions(request: _SplitQuestion) -> Scaling:
     The collectives follow one another, so that their times add. ``torus_axes`` of Y alone lays the one dimension over
     several; of X and Y those of the two dimensions, and the one dimension over all of them.
     """
-    import sympy
-
     several = request.several
     _known_axes(several, ("X", "Y"))
     x, n, wanted = symbol("X"), symbol("N"), request.unknown or "N"
@@ -748,8 +746,6 @@ def _chips(machine: Machine, given: Any) -> dict[str, Any]:
 
 def _root(equation: Any, wanted: str, sizes: Mapping[str, Any]) -> Any:
     """Solve ratio² = 1 for the unknown. The ratio is a product of powers, so there is one root."""
-    import sympy
-
     if wanted in sizes and wanted != "B":
         raise InputError(f"{wanted} is what is solved for, and it is given", hint="leave it out")
     found = roots_of(equation, sympy.Integer(1), symbol(wanted))
@@ -905,8 +901,6 @@ def evaluate_form(
     form: Any, known: Mapping[Any, Any], symbolic: Bound, at: Mapping[str, Any], **fields: Any
 ) -> Scaling:
     """Put numbers into a form and what follows from it; ``symbolic`` has the rates and what was assumed."""
-    import sympy
-
     form = sympy.factor(sympy.cancel(form))
     leading = _for_large_sizes(form)
     used = ((use.rate, UNITS[use.quantity][1]) for use in symbolic.uses)
@@ -930,8 +924,6 @@ def best_split_limit(best: Any, known: Mapping[Any, Any], machine: Machine) -> t
     ('the best Y is 10, and nvlink joins 8 chips: take Y = 8 at the most',)
     ()
     """
-    import sympy
-
     n = symbol("N")
     chips, x, y = known.get(n), value_of(best, known), value_of(sympy.simplify(n / best), known)
     if isinstance(chips, int) and x is not None and not is_array(x):
@@ -1067,8 +1059,6 @@ def value_of(form: Any, known: Mapping[Any, Any]) -> Size | None:
     arrays = sorted((each for each, size in known.items() if is_array(size)), key=str)
     if not arrays:
         return positive_number(put_numbers(form, known))
-    import sympy
-
     rest = put_numbers(form, {each: size for each, size in known.items() if not is_array(size)})
     if free_symbols(rest) - set(arrays):
         return None
@@ -1084,8 +1074,6 @@ def _for_large_sizes(form: Any) -> Any:
     >>> _for_large_sizes((4 * F * W + P) / P)
     4*F*W/P
     """
-    import sympy
-
     t = sympy.Symbol("t", positive=True)
     sizes = [s for s in form.free_symbols if s.is_integer]
     if not sizes:
@@ -1144,8 +1132,6 @@ def size_that_hides(asked: Question, plan: RankedPlan, name: str) -> float | Non
     None where that is not known. Sizes that are formulas of it follow, the others are as asked; those that all chips
     divide are tried.
     """
-    import numpy as np
-
     mesh = asked.on_mesh().mesh
     step = product(axis.size for axis in mesh.axes) if mesh is not None else 1
     if not isinstance(step, int):

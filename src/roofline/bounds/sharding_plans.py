@@ -33,6 +33,7 @@ from roofline.errors import HardwareError, InputError, NotationError, SizeError
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.machine import Machine, Mesh
 from roofline.hardware.mesh import with_mesh
+from roofline.lazy import np
 from roofline.notation import program
 from roofline.notation.scope import is_unnamed
 from roofline.notation.structure import Program, TensorDim
@@ -308,8 +309,6 @@ def plan_for_rows(asked: Sharded) -> Plan:
 
 def _some_rows(sizes: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Sizes of a few rows of arrays that broadcast, at even distances, the first and the last among them."""
-    import numpy as np
-
     arrays = {name: value for name, value in sizes.items() if is_array(value)}
     flat = dict(zip(arrays, map(np.ravel, np.broadcast_arrays(*arrays.values())), strict=True))
     last = len(next(iter(flat.values()))) - 1

@@ -102,6 +102,7 @@ from roofline.formulas.printers import language_named, latex_solution, number_so
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import override
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
+from roofline.lazy import sympy
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.notation import program
 from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
@@ -935,8 +936,6 @@ class _Search:
 
     def _sides(self, pair: tuple[str, str]) -> tuple[str, str]:
         """Order two resources: the first binds below the crossing, the second above."""
-        import sympy
-
         ratio = sympy.cancel(self.symbolic.times[pair[0]] / self.symbolic.times[pair[1]])
         return (pair[1], pair[0]) if rises(ratio, self.x) else pair
 
@@ -1034,8 +1033,6 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
 
 def _valid(others: Iterable[Any], x: Any, form: Any, t: Any) -> Any:
     """Where a form of the unknown is above 0, and no other time is longer than ``t`` there."""
-    import sympy
-
     above = [] if form.is_positive else [sympy.Gt(form, 0, evaluate=False)]
     within = [sympy.Le(sympy.sympify(each).xreplace({x: form}), t, evaluate=False) for each in others]
     return sympy.And(*above, *within, evaluate=False) if above or within else True

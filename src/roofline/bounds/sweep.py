@@ -41,6 +41,7 @@ from roofline.grids.answer import RUN_WORDS, GridRun, reduce_grid
 from roofline.grids.blocks import BlockTable, Told
 from roofline.grids.reductions import columns_to_keep
 from roofline.hardware.figures import told_apart
+from roofline.lazy import np
 from roofline.progress import stopped
 from roofline.quantity import agree
 from roofline.sections import Headline
@@ -292,8 +293,6 @@ _NOT_SIZES = frozenset(("on", "unit", "over", "dtype", "flops", "bytes", "intens
 
 
 def _axis(name: str, value: Any) -> Any:
-    import numpy as np
-
     checked = check(name, value)
     if is_symbol(checked):
         raise SizeError(f"size {name} is {checked}", hint="a grid has numbers; roofline.formula takes symbols")
@@ -345,8 +344,6 @@ class LineTable(BlockTable):
 
     def _given(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         """Sizes as a line takes them: numbers where there is one value, others as floats."""
-        import numpy as np
-
         return {name: self.single.get(name, np.asarray(each, np.float64)) for name, each in sizes.items()}
 
     def prepared(self, choice: int, groups: Sequence[Sequence[str]] = ()) -> Compiled | None:
@@ -363,8 +360,6 @@ class LineTable(BlockTable):
         self, prepared: Compiled | None, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
     ) -> Mapping[str, Any]:
         """Columns at sizes that broadcast; NaN or no name where the machine has no such column."""
-        import numpy as np
-
         line, given = self.lines[choice], self._given(sizes)
         shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
         every = line.with_formulas(given)
@@ -391,8 +386,6 @@ class LineTable(BlockTable):
 
     def labels(self, choices: Any) -> dict[str, Any]:
         """The machine of each row, where there are several."""
-        import numpy as np
-
         places = tuple(dict.fromkeys(self.machines))
         codes = np.asarray([places.index(name) for name in self.machines], np.int32)
         return {"on": Codes(codes[np.asarray(choices)], places)} if self.choices > 1 else {}
@@ -448,8 +441,6 @@ def _forms(function: Compiled, names: Sequence[str]) -> tuple[str, ...]:
 
 def _column(found: Evaluated, name: str, known: Any, capacity: float | None) -> Any:
     """A column of a closed form at its sizes; NaN where it is not known."""
-    import numpy as np
-
     if capacity is None if name == "fits" else known is _UNKNOWN:
         return np.full(found.shape, _UNKNOWN)
     return found["memory"] <= capacity if name == "fits" else found.whole_column(name)

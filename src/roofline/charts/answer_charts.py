@@ -33,6 +33,7 @@ from roofline.charts.roofline_charts import (
 from roofline.charts.specification import LeftOut
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
+from roofline.lazy import np
 from roofline.models.parallelism.layout import OPTIONS, is_several
 from roofline.quantity import EQUAL, agree, format_amount, format_count, format_percent, format_range
 from roofline.signatures import either
@@ -355,8 +356,6 @@ def _same_of_trainings(answer: Any) -> str:
 
 def _of_each(answer: Any, value: Any) -> list[Any]:
     """A value of each configuration."""
-    import numpy as np
-
     found: list[Any] = np.broadcast_to(np.asarray(value), np.shape(answer.lower)).ravel().tolist()
     return found
 
@@ -392,8 +391,6 @@ def _of_solution(found: Any) -> dict[str, Picture]:
     asked = found.question
     if found.value is None or found.unit or not asked.text or any(map(is_symbol, _others(found).values())):
         return {}
-    import numpy as np
-
     step = _step(asked, found.unknown)
     middle = max(found.value / step, 1.0)
     around = sorted({round(max(middle * 2 ** (at / 4), 1.0)) * step for at in range(-20, 21)})

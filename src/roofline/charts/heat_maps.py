@@ -37,6 +37,7 @@ from roofline.charts.chart import Chart, joined
 from roofline.charts.specification import NEUTRAL, Axis, HeatCell, LeftOut, Line, ticks
 from roofline.formulas.tables import UNITS, YES_NO, Columns
 from roofline.frozen import dataclass
+from roofline.lazy import np
 from roofline.quantity import agree, format_number, format_quantity
 from roofline.sections import spread
 from roofline.sizes import Codes
@@ -194,8 +195,6 @@ def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
 
 def _plane(table: Columns) -> _Plane | None:
     """The table by its two sizes, the one with more values across; None where it is over fewer or more of them."""
-    import numpy as np
-
     sizes = _sizes_of(table)
     found = {name: _values_of(table, name) for name in sizes}
     varying = [name for name in sizes if len(found[name][0]) > 1]
@@ -217,8 +216,6 @@ def _plane_of_fastest(table: Columns) -> _Plane | None:
 
     None where more sizes of the work vary: rows of a pair would be of another work.
     """
-    import numpy as np
-
     sizes, whole = _sizes_of(table), set(table.whole)
     found = {name: _values_of(table, name) for name in sizes}
     own = getattr(table, "sizes", whole)  # of a step its layouts are whole numbers too, and no sizes of the work
@@ -262,8 +259,6 @@ def _sizes_of(table: Columns) -> tuple[str, ...]:
 
 def _values_of(table: Columns, name: str) -> tuple[tuple[Any, ...], Any]:
     """The values of a column, numbers by size and names in their order; the place of each row among them."""
-    import numpy as np
-
     column = table.columns[name]
     if not isinstance(column, Codes):
         values, places = np.unique(table.flat(name), return_inverse=True)
@@ -284,8 +279,6 @@ def _is_number(table: Columns, column: str) -> bool:
 
 def _is_told(table: Columns, column: str) -> bool:
     """Whether a table has the column, and a figure in it."""
-    import numpy as np
-
     if not column or isinstance(table.columns[column], Codes):
         return bool(column)
     values = table.flat(column).astype(float)

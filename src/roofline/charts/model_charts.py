@@ -23,6 +23,7 @@ from roofline.charts.size_charts import MOST_CURVES
 from roofline.charts.specification import LeftOut, Line, Mark, Point, Role, log_axis
 from roofline.errors import InputError
 from roofline.frozen import replace
+from roofline.lazy import np
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
 from roofline.models.serving.pareto import ParetoFront, ServingChoice
@@ -127,8 +128,6 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
 
 def _configurations(found: Serving, phases: Sequence[tuple[str, Bound]]) -> tuple[list[Row], int]:
     """A row a configuration, spread evenly where they are many, and how many there are."""
-    import numpy as np
-
     needed = found.memory
     varying = {name: size for _, phase in phases for name, size in phase.sizes.items() if is_array(size)}
     sizes = np.broadcast_arrays(*varying.values(), *needed.parts.values())

@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 from roofline.frozen import dataclass
+from roofline.lazy import np
 
 Vertex = tuple[float, float]
 Segment = tuple[Vertex, Vertex]
@@ -81,15 +82,11 @@ class Boxes:
     @cached_property
     def reach(self) -> Any:
         """The diagonal of each."""
-        import numpy as np
-
         return np.hypot(self.width, self.height)
 
     @classmethod
     def of(cls, boxes: Sequence[Box]) -> Boxes:
         """The arrays of some boxes."""
-        import numpy as np
-
         rows = [(b.x, b.y, b.width, b.height, math.radians(b.angle)) for b in boxes]
         return cls(np.array(rows, dtype=float).reshape(-1, 5).T.copy())
 
@@ -131,8 +128,6 @@ class Boxes:
 
     def _share(self, across: Any, up: Any, other: Boxes) -> Any:
         """Separating axes: twice the distance of the centres along a side against what both boxes cover of it."""
-        import numpy as np
-
         turn = other.turn
         cos, sin = abs(np.cos(self.turn - turn)), abs(np.sin(self.turn - turn))
         shared = np.ones(len(self.x), dtype=bool)
@@ -155,8 +150,6 @@ class Segments:
     """
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        import numpy as np
-
         ends = np.array(segments, dtype=float).reshape(-1, 4)
         self.ends = ((ends[:, 0], ends[:, 1]), (ends[:, 2], ends[:, 3]))
         self.length = np.hypot(ends[:, 2] - ends[:, 0], ends[:, 3] - ends[:, 1])
@@ -174,8 +167,6 @@ class Segments:
         >>> Segments([((0, 0), (9, 0)), ((0, 9), (9, 9))]).distance([Box(4, 3, 2, 2), Box(12, 8, 2, 2)]).tolist()
         [2.0, 2.0]
         """
-        import numpy as np
-
         (x, width), (y, height) = np.array([((b.x, b.y), (b.width / 2, b.height / 2)) for b in boxes]).T[:, :, :, None]
         (x0, y0), (x1, y1) = self.ends
         found = [np.hypot(abs(a - x).clip(width) - width, abs(b - y).clip(height) - height) for a, b in self.ends]
@@ -291,8 +282,6 @@ class _Board:
     """
 
     def __init__(self, places: Sequence[Sequence[tuple[Candidate, float]]]) -> None:
-        import numpy as np
-
         self.places = places
         self.chosen: list[int | None] = [None] * len(places)
         ends = np.cumsum([0, *(len(options) for options in places)])
@@ -440,8 +429,6 @@ def _possible(
     faint: Sequence[Segment],
 ) -> list[tuple[Candidate, float]]:
     """Keep the places that lie inside and cover no marker, with what they cost by themselves."""
-    import numpy as np
-
     left, right = inside.x - inside.width / 2, inside.x + inside.width / 2
     bottom, top = inside.y - inside.height / 2, inside.y + inside.height / 2
     within = [
@@ -462,8 +449,6 @@ def _possible(
 
 def _leader_costs(leaders: Sequence[Any], taken: Sequence[Box], lines: Sequence[Segment]) -> Any:
     """What leaders cost by themselves: the markers they pass, other than their own, and the lines they cross."""
-    import numpy as np
-
     boxes, segments, marks = Boxes.of([segment_box(leader) for leader in leaders]), Segments(leaders), Boxes.of(taken)
     starts = np.array([leader[0] for leader in leaders], dtype=float).reshape(-1, 2, 1)
     others = np.hypot(starts[:, 0] - marks.x, starts[:, 1] - marks.y) > 1

@@ -48,6 +48,7 @@ from roofline.estimates.own_runs import columns_left_out
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import describe_given
+from roofline.lazy import np
 from roofline.measurement import points as measured_points
 from roofline.measurement.levels import Level
 from roofline.measurement.points import bounds_of
@@ -204,8 +205,6 @@ def rows_roofline(answer: Bound, *, theme: str = "light") -> Chart:
     >>> [(point.label, round(point.x), point.bound_by) for point in chart.points][:2]
     [('B = 64, D = 8192', 63, 'hbm'), ('B = 1, D = 4096', 1, 'hbm')]
     """
-    import numpy as np
-
     missing = why_no_rate(answer, answer.machine)
     if missing or answer.intensity is None or not is_array(answer.attainable):
         raise InputError(f"nothing to place on a roofline: it {missing or 'moves no bytes'}", hint=_ELSEWHERE)

@@ -39,6 +39,7 @@ from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, S
 from roofline.errors import InputError, SizeError, did_you_mean
 from roofline.formulas.tables import UNITS
 from roofline.frozen import dataclass, replace
+from roofline.lazy import np
 from roofline.quantity import agree, format_number, format_quantity
 from roofline.signatures import takes
 from roofline.sizes import is_number
@@ -203,8 +204,6 @@ def _is_listed(value: Any) -> bool:
 
 def _groups(table: Sweep, unknown: str, sizes: Mapping[str, Any]) -> list[tuple[Any, dict[str, int]]]:
     """Row numbers of each curve that have figures, by rising unknown, with its other sizes."""
-    import numpy as np
-
     others = [name for name in table.names if name != unknown and not isinstance(sizes.get(name), str)]
     known = ~np.isnan(table["lower"])
     keys: dict[tuple[int, ...], None] = dict.fromkeys(
@@ -348,8 +347,6 @@ def _knee(low: Knee, high: Knee) -> Knee:
 
 def _refined(ends: tuple[int, int], others: Mapping[str, int], finer: Callable[[Sequence[int], Any], Sweep]) -> Sweep:
     """Evaluate sizes between two; of a sharded expression those that its mesh axes divide."""
-    import numpy as np
-
     start, stop = ends
     found = finer(sorted({int(size) for size in np.linspace(start, stop, _REFINED).tolist()}), others)
     if np.isnan(found["lower"]).any():

@@ -24,6 +24,7 @@ from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
 from roofline.hardware.catalog import behind_colon, user_file
 from roofline.hardware.targets import is_machine
+from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
 from roofline.quantity import format_quantity, format_times, kind_of, parse, whole_number
@@ -78,8 +79,6 @@ def crossed_sizes(sizes: dict[str, Any]) -> dict[str, Any]:
     several = [name for name, value in sizes.items() if is_array(value)]
     if len(several) < 2:
         return sizes
-    import numpy as np
-
     grid = np.meshgrid(*(sizes[name] for name in several), indexing="ij")
     return {**sizes, **{name: values.ravel() for name, values in zip(several, grid, strict=True)}}
 

@@ -25,6 +25,7 @@ from roofline.estimates.served import (
     refuse_unmeasured,
     with_expectation,
 )
+from roofline.lazy import np
 from roofline.progress import counted
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_array
@@ -110,8 +111,6 @@ def _check_few(steps: int) -> None:
 
 def _of_several(serving: Any, estimator: Estimator) -> Any:
     """Steps of serving at several sizes or numbers of chips with what to expect of each, which is asked by itself."""
-    import numpy as np
-
     from roofline.estimates.row_expectations import rows_together
     from roofline.frozen import replace
     from roofline.models.parallelism.layout import OPTIONS, is_several
@@ -146,8 +145,6 @@ def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
 
     Of each context and layout the largest is found by halving: no batch that takes too long at best is expected to do.
     """
-    import numpy as np
-
     from roofline.bounds.crossing import first_where
     from roofline.models.serving.answer import serve
 
@@ -172,8 +169,6 @@ def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
 
 def _front_of(serving: Any, estimator: Estimator) -> Any:
     """The front of the choices by what to expect of them; as it was where that is not known of all of them."""
-    import numpy as np
-
     from roofline.frozen import replace
     from roofline.models.serving.pareto import expected_front
 
@@ -220,8 +215,6 @@ def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
 
 def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any:
     """A table with the columns of what is expected of its rows."""
-    import numpy as np
-
     from roofline.frozen import replace
     from roofline.models.sweeps import StepSweep
 

@@ -47,6 +47,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.lazy import np
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent
 from roofline.sections import (
@@ -602,8 +603,6 @@ def _hold(
     kinds: list[Held], rejected: Rejected,
 ) -> None:  # fmt: skip
     """Hold the constants of one kind of kernel against its runs; of a library without any those of ``library``."""
-    import numpy as np
-
     named = library if key[3] not in libraries(overlaid(shipped("contraction"), read_files(files))) else key[3]
     estimator = Estimator(named, files)
     kept = plausible(members, machine, estimator, rejected)

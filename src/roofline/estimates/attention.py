@@ -41,6 +41,7 @@ from roofline.estimates.kernel_model import (
     whole,
 )
 from roofline.estimates.row_expectations import decided
+from roofline.lazy import np
 from roofline.sizes import Size
 
 PREFILL_POLICIES = ("128x128", "64x64", "128x64", "64x64 packed", "128x128 packed", f"128x128 {FROM_HOST}")
@@ -138,8 +139,6 @@ def attention_path(
 
 
 def _given(shapes: Shapes, **defaults: float) -> list[Any]:
-    import numpy as np
-
     values = (shapes.get(name, default) for name, default in defaults.items())
     return list(np.broadcast_arrays(*(np.asarray(value, float) for value in values)))
 
@@ -156,8 +155,6 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
 
     ``later`` is the share of later keys that are seen too: all of them without a mask.
     """
-    import numpy as np
-
     batch, heads, kv_heads, size, length, past, window, later, kv_bytes = _given(
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, past=0, window=0, later=0, kv_bytes=2
     )
@@ -194,8 +191,6 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
 
 def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of attention of one new token, or a few ``queries``, over ``length`` keys of each sequence."""
-    import numpy as np
-
     batch, heads, kv_heads, size, length, window, queries, kv_bytes = _given(
         shapes, batch=1, heads=1, kv_heads=1, head_size=128, length=1, window=0, queries=1, kv_bytes=2
     )
@@ -216,8 +211,6 @@ def decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of attention of one new token over ``length`` latents, which all heads of a chip share."""
-    import numpy as np
-
     batch, heads, size, value, length, kv_bytes = _given(
         shapes, batch=1, heads=1, head_size=576, value_size=512, length=1, kv_bytes=2
     )
@@ -244,8 +237,6 @@ def latent_decode_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: st
 
 def _joined(pieces: Any, waves: Any, moved: Any, shapes: Shapes, chip: ChipFigures, c: Values, policy: str) -> Parts:
     """Parts of the time of pieces in ``waves`` beside the bytes ``moved``, and of putting the pieces together."""
-    import numpy as np
-
     warm = warm_share(moved + shapes.get(BESIDE, 0.0), c["cache_share"], chip.cache, SHARPNESS)
     memory = moved * (1 - warm * (1 - c["warm_time"])) / (c["memory_efficiency"] * chip.bandwidth)
     time = together(waves, memory, c["overlap_exponent"])

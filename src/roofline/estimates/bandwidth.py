@@ -44,6 +44,7 @@ from roofline.estimates.kernel_model import (
     warm_share,
 )
 from roofline.estimates.row_expectations import decided
+from roofline.lazy import np
 
 ELEMENTWISE = (
     ModelConstant("launch_time", "s", "time of an empty kernel", 5e-6, 2e-7, 1e-4, own=True),
@@ -62,8 +63,6 @@ ROWS = (
 
 def elementwise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of an operation that moves ``bytes``."""
-    import numpy as np
-
     moved = np.asarray(shapes["bytes"], float)
     warm = warm_share(moved, c["cache_share"], chip.cache)
     memory = moved / (c["memory_efficiency"] * chip.bandwidth) * (1 - warm + warm / c["cache_speedup"])
@@ -72,8 +71,6 @@ def elementwise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
 
 def rows_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a norm or softmax over ``rows`` of ``columns`` that moves ``bytes``."""
-    import numpy as np
-
     memory = elementwise_parts(shapes, chip, c).seconds["memory"]
     turns = np.ceil(np.asarray(shapes["rows"], float) / chip.cores)
     rows = turns * (c["row_time"] + np.asarray(shapes["columns"], float) * c["element_time"])
@@ -127,15 +124,11 @@ def runs_own_all_reduce(library: str, chips: Array) -> bool:
 
 
 def _rate(c: Values, link: Array, chips: Array) -> Array:
-    import numpy as np
-
     return c["link_efficiency"] * link / (1 + c["chip_cost"] * np.maximum(chips - 2, 0.0) ** c["chip_power"])
 
 
 def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a collective that sends ``sent`` bytes of each of ``chips`` at ``link`` B/s."""
-    import numpy as np
-
     sent, chips, link = (np.asarray(shapes[name], float) for name in ("sent", "chips", "link"))
     wire = sent / _rate(c, link, chips) + c["middle"] * sent / (sent + c["middle_bytes"])
     start = c["start"] + c["hop"] * (chips - 1) + 0 * wire
@@ -144,8 +137,6 @@ def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str =
 
 def all_reduce_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a framework's all-reduce, in which a ring sends ``sent`` bytes of each of ``chips``."""
-    import numpy as np
-
     sent, chips, link = (np.asarray(shapes[name], float) for name in ("sent", "chips", "link"))
     rate = _rate(c, link, chips)
     size = sent * chips / (2 * (chips - 1))

@@ -58,6 +58,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.lazy import np
 from roofline.progress import counted, stopped
 from roofline.quantity import format_percent, format_quantity
 from roofline.sections import (
@@ -302,8 +303,6 @@ def without_odd(
     kept: list[MeasuredKernel], sources: Sources, machine: Machine, rejected: Rejected
 ) -> list[MeasuredKernel]:
     """Rows without the few whose times are far off what the others make of the constants that a fit starts from."""
-    import numpy as np
-
     record = sources[0][0]
     if record.transferred_from == TYPICAL:
         return kept
@@ -326,8 +325,6 @@ def expected_before(sources: Sources, rows: Rows) -> Any:
 
 def as_rows(kernels: Sequence[MeasuredKernel], figures: ChipFigures) -> Rows:
     """Kernels of one kind as arrays of shapes and seconds."""
-    import numpy as np
-
     names = sorted({name for one in kernels for name in one.run.shapes})
     shapes = {name: np.array([float(one.run.shapes.get(name, 0.0)) for one in kernels]) for name in names}
     return Rows(shapes, np.array([one.seconds for one in kernels]), figures)
@@ -340,8 +337,6 @@ def refitted(
 
     ``places`` say where the rows stand, ``prior`` how strongly ten rows are drawn to where the constants start.
     """
-    import numpy as np
-
     record = sources[0][0]
     model = KERNELS[record.kernel]
     own: list[str] | None = model.own()
@@ -407,8 +402,6 @@ def interval_of(ratios: Any) -> tuple[float, float]:
     >>> round(low, 3), round(high, 3)
     (0.873, 1.14)
     """
-    import numpy as np
-
     if (count := len(ratios)) not in STUDENT:
         low, high = (float(np.quantile(ratios, tail, method="weibull")) for tail in TAILS)
         return low, high
@@ -419,8 +412,6 @@ def interval_of(ratios: Any) -> tuple[float, float]:
 
 def _best(sources: Sources, rows: Rows, own: Sequence[str] | None, prior: float) -> Fitted:
     """The fit to rows from the start and with the policy that some of them fit best."""
-    import numpy as np
-
     model, shares = KERNELS[sources[0][0].kernel], [share for _, share in sources]
     starts = [(one.values, one.policy) for one, _ in sources]
     some = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), ROWS_FOR_START)).astype(int))

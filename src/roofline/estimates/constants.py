@@ -30,6 +30,7 @@ from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
 from roofline.frozen import dataclass, field
+from roofline.lazy import np
 from roofline.quantity import format_percent, format_quantity, in_a_row
 from roofline.signatures import check_methods, takes
 from roofline.sizes import array_of, is_number
@@ -205,8 +206,6 @@ class KernelConstants:
 
     def limits(self, seconds: Any) -> tuple[Any, Any]:
         """Low and high ends of the interval around estimated seconds."""
-        import numpy as np
-
         seconds = seconds if isinstance(seconds, float) else array_of("seconds", seconds)
         which = np.searchsorted(np.asarray(self.edges), seconds)
         ends = np.asarray(self.interval)[which]
@@ -214,15 +213,11 @@ class KernelConstants:
 
     def outside(self, shapes: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of the shapes that lie outside what was measured."""
-        import numpy as np
-
         known = [(name, np.asarray(shapes[name]), *ends) for name, ends in self.valid.items() if name in shapes]
         return tuple(name for name, sizes, low, high in known if not np.all((sizes >= low) & (sizes <= high)))
 
     def octaves_outside(self, shapes: Mapping[str, Any]) -> Any:
         """How far kernels lie outside what was measured: doublings of the shape that is furthest out, 0 inside."""
-        import numpy as np
-
         far: Any = 0.0
         for name, (low, high) in self.valid.items():
             if name in shapes and high > 0:

@@ -48,6 +48,7 @@ from roofline.estimates.kernel_model import (
     warm_share,
 )
 from roofline.frozen import NamedTuple, Same
+from roofline.lazy import np
 
 #: Rows and columns of an output tile.
 TILES = (
@@ -121,8 +122,6 @@ CONSTANTS = (
 @cache
 def _choices(policy: str) -> tuple[Any, Any, Any]:
     """Tile rows, tile columns and splits of the choices of a policy for any shape, each as a row."""
-    import numpy as np
-
     splits = SPLITS[:1] if policy in ("nosplit", "128x128") else SPLITS
     tiles = ((128, 128),) if policy == "128x128" else TILES
     every = np.array([(rows, columns, split) for rows, columns in tiles for split in splits], float)
@@ -131,8 +130,6 @@ def _choices(policy: str) -> tuple[Any, Any, Any]:
 
 def _stated(policy: str, m: Array, n: Array) -> tuple[Any, Any, Any]:
     """Tile rows, tile columns and splits of the one choice that a library's code states for each product."""
-    import numpy as np
-
     lines = STATED_TILES[policy]
     first = [(m <= most_rows) & (n <= most_columns) for most_rows, most_columns, _ in lines]
     rows, columns = (np.select(first, [float(tile[side]) for *_, tile in lines]) for side in (0, 1))
@@ -141,8 +138,6 @@ def _stated(policy: str, m: Array, n: Array) -> tuple[Any, Any, Any]:
 
 def _legal(policy: str, m: Array, n: Array, choices: tuple[Any, Any, Any]) -> Any:
     """Which choices a policy of :data:`LIMITED` leaves for each product."""
-    import numpy as np
-
     rows, columns, _ = choices
     wanted = np.clip(2.0 ** np.ceil(np.log2(np.maximum(m, 16))), 16, 128)
     if policy == "bucket":
@@ -175,8 +170,6 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
 
     ``beside`` are bytes that other kernels move between two calls.
     """
-    import numpy as np
-
     cores = chip.cores * TILES_A_CORE.get(policy, 1)
     shape, few = _few_products(Same(shapes), cores, policy)
     if few is not None:
@@ -193,8 +186,6 @@ def contraction_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str 
 
 def _as_columns(shapes: Shapes) -> tuple[tuple[int, ...], list[Array]]:
     """The shape that sizes broadcast to, and each size as a column; of one value it has one row."""
-    import numpy as np
-
     given = [np.asarray(shapes.get(name, left_out), float) for name, left_out in SHAPES.items()]
     shape = np.broadcast_shapes(*(value.shape for value in given))
     columns = [value if value.size == 1 else np.broadcast_to(value, shape) for value in given]
@@ -209,8 +200,6 @@ def _few_products(shapes: Same[Shapes], cores: float, policy: str) -> tuple[tupl
 
 
 def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
-    import numpy as np
-
     m, n, k, batch, a_bytes, b_bytes, out_bytes, beside = sizes
     choices = rows, columns, split = _stated(policy, m, n) if policy in STATED_TILES else _choices(policy)
     tiles = np.ceil(m / rows) * np.ceil(n / columns) * batch * split
@@ -226,8 +215,6 @@ def _products(sizes: Sequence[Array], cores: float, policy: str) -> _Products:
 
 def _time_and_memory(of: _Products, chip: ChipFigures, cores: float, c: Values) -> tuple[Array, Array]:
     """Seconds of products without their launch, and those of memory at the best choice; a choice is a column."""
-    import numpy as np
-
     busy, quantised = of.tiles_at_once, c["wave_quantisation"]
     waves = (1 - quantised) * of.waves + quantised * of.full_waves
     mma = of.tile / (chip.matrix_peak / cores * c["compute_efficiency"])
@@ -265,8 +252,6 @@ QUANTISE = (
 
 def quantise_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time to put ``m`` rows of ``k`` activations into ``a_bytes`` each, from two bytes."""
-    import numpy as np
-
     m, k = np.asarray(shapes["m"], float), np.asarray(shapes["k"], float)
     moved = m * k * (2 + np.asarray(shapes["a_bytes"], float)) * np.asarray(shapes.get("batch", 1.0), float)
     time = np.hypot(moved / c["rate"], m * c["row_time"])

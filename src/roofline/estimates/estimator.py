@@ -75,6 +75,7 @@ from roofline.frozen import Same, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
+from roofline.lazy import np
 from roofline.ops.collectives.registry import LIKE
 from roofline.quantity import format_amount, format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
@@ -553,8 +554,6 @@ class Estimator:
         return alone
 
     def _kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
-        import numpy as np
-
         sources = self.sources(run, machine)
         if not sources:
             return KernelEstimate(run, run.floor, run.floor, run.floor, basis="its bound")

@@ -34,6 +34,7 @@ from roofline.estimates.kernel_model import (
     together,
     warm_share,
 )
+from roofline.lazy import np
 
 EXPERTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.6, 0.03, 1.6, True, "power"),
@@ -71,15 +72,11 @@ def row_tiles(picks: Any, touched: Any, rows: float) -> Any:
     >>> float(row_tiles(512, 8, 64)), float(row_tiles(512, 8, 128))
     (8.0, 8.0)
     """
-    import numpy as np
-
     return touched * np.ceil(np.asarray(picks) / np.maximum(touched, 1e-9) / rows - 1e-9)
 
 
 def _sizes(shapes: Shapes, policy: str) -> list[tuple[int, int, Any]]:
     """Rows and columns of the tiles that a policy has, and for which of the kernels it takes each."""
-    import numpy as np
-
     if policy in ("", "search"):
         return [(rows, COLUMNS, True) for rows in TILES]
     touched = np.asarray(shapes["touched"], float)
@@ -104,8 +101,6 @@ def experts_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "s
     ``inter`` are the widths, ``products`` is 3 with a gate and 2 without, ``weight_bytes`` and ``a_bytes`` are bytes of
     an element.
     """
-    import numpy as np
-
     names = ("picks", "touched", "hidden", "inter", "products", "weight_bytes", "a_bytes")
     picks, touched, hidden, inter, products, weight_bytes, a_bytes = np.broadcast_arrays(
         *(np.asarray(shapes[name], float) for name in names)

@@ -14,6 +14,7 @@ from roofline.answers import attributes
 from roofline.estimates.kernel_model import FROM_HOST, ChipFigures, KernelModel, ModelConstant
 from roofline.estimates.transfer import mixed
 from roofline.frozen import dataclass
+from roofline.lazy import np
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
@@ -93,7 +94,6 @@ def fit_from_few(
     rows: by the inverse of its variance there. Each constant is drawn to the mean of the starts as far as these agree
     on it, as an empirical Bayes prior does.
     """
-    import numpy as np
 
     def look(values: Mapping[str, float], policy: str) -> Fitted:
         return fit(model, rows, values, free, policy, prior, most=LOOK)
@@ -137,8 +137,6 @@ def apart(logs: Any, shares: Any) -> Any:
     >>> apart(np.log([[1.0, 2.0], [1.0, 4.0]]), np.array([0.5, 0.5])).round(2).tolist()
     [0.15, 0.69]
     """
-    import numpy as np
-
     shares = shares / shares.sum()
     off = (logs - shares @ logs) ** 2
     return np.maximum(np.sqrt(2 * (shares @ off) * len(logs) / (len(logs) - 1)), LEAST_SPREAD)
@@ -158,8 +156,6 @@ def most_telling(
     ``limits`` (:func:`elsewhere`), where constants are known as far as the starts agree on them and a measured time has
     an error of its own: a Bayesian design of the fit of :func:`fit_from_few`, linear at each start.
     """
-    import numpy as np
-
     names = [constant.name for constant in model.constants]
     logs = np.log([[start[name] for name in names] for start, _ in starts])
     widths = np.minimum(apart(logs, np.array(shares)), WIDEST) if len(starts) > 1 else np.full(len(names), WIDEST)
@@ -185,8 +181,6 @@ def most_telling(
 
 def _sensitivity(model: KernelModel, rows: Rows, values: Mapping[str, float], policy: str) -> Any:
     """By how much the logarithm of each row's time grows with that of each constant."""
-    import numpy as np
-
     base = np.log(model.times(rows.shapes, rows.chip, values, policy))
     moved = ({**values, one.name: values[one.name] * np.exp(STEP)} for one in model.constants)
     return np.stack([(np.log(model.times(rows.shapes, rows.chip, each, policy)) - base) / STEP for each in moved], 1)
@@ -194,8 +188,6 @@ def _sensitivity(model: KernelModel, rows: Rows, values: Mapping[str, float], po
 
 def elsewhere(rows: Rows, limits: Mapping[str, tuple[float, float]]) -> dict[str, Any] | None:
     """Sizes spread evenly over what was measured, all else as in the rows; None without any."""
-    import numpy as np
-
     names = [name for name in PRODUCT_SIZES if name in limits and name in rows.shapes]
     if not names:
         return None
@@ -212,8 +204,6 @@ def spread_evenly(limits: Mapping[str, tuple[float, float]], count: int) -> dict
     >>> [sizes.tolist() for sizes in spread_evenly({"m": (1, 64), "n": (1, 4096)}, 3).values()]
     [[8.0, 3.0, 1.0], [64.0, 2.0, 205.0]]
     """
-    import numpy as np
-
     root = 2.0
     for _ in range(30):
         root = (1 + root) ** (1 / (len(limits) + 1))
@@ -239,7 +229,6 @@ def fit_together(
 
     ``widths`` are how far each constant may be from its start, as a logarithm, at the price of one row.
     """
-    import numpy as np
     from scipy.optimize import least_squares
 
     names = list(free) if free is not None else [constant.name for constant in model.constants]
@@ -281,8 +270,6 @@ class Errors:
     @classmethod
     def of(cls, estimated: Any, measured: Any) -> Errors:
         """Compare estimates with measurements."""
-        import numpy as np
-
         error = np.asarray(estimated) / np.asarray(measured) - 1
         size = np.abs(error)
         middle, ninth = np.percentile(size, [50, 90])

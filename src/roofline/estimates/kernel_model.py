@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.lazy import np
 
 Array: TypeAlias = Any
 Shapes: TypeAlias = "Mapping[str, Array]"
@@ -105,8 +106,6 @@ class KernelModel:
 
 def data_sheet_bound(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Array, Array]:
     """Seconds that a kernel of these shapes takes at data-sheet rates at least, and the bytes it works on."""
-    import numpy as np
-
     flops, moved, rate = _flops_bytes_and_rate(kernel, s, chip)
     return np.maximum(flops / chip.matrix_peak if chip.matrix_peak else 0.0, moved / rate), moved
 
@@ -162,15 +161,11 @@ def whole(load: Array) -> Array:
     >>> whole(3 * (1 / 3 + 1e-16)).item(), whole(1.1).item()
     (1.0, 2.0)
     """
-    import numpy as np
-
     return np.ceil(load - ROUNDING)
 
 
 def together(first: Array, second: Array, exponent: float) -> Array:
     """Time of two things that overlap in part: ``(a^p + b^p)^(1/p)``: their sum for 1, the larger beyond."""
-    import numpy as np
-
     larger = np.maximum(first, second)
     smaller = np.minimum(first, second)
     return larger * (1 + (smaller / larger) ** exponent) ** (1 / exponent)
@@ -182,8 +177,6 @@ FROM_HOST = "from the host"
 
 def launched(time: Array, memory: Array, launch: float, policy: str = "") -> Parts:
     """Parts of a kernel's time with its launch, which hides behind the kernels, or they behind it, ``FROM_HOST``."""
-    import numpy as np
-
     start = np.maximum(launch - time, 0.0) if policy.endswith(FROM_HOST) else np.full_like(time, launch)
     hidden = np.minimum(memory, time)
     return Parts({"memory": hidden, "waves": time - hidden, "launch": start})

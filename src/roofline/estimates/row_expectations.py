@@ -19,6 +19,7 @@ from roofline.answers import plain_data
 from roofline.bounds.bound import Bound
 from roofline.bounds.question import Question
 from roofline.frozen import dataclass, field
+from roofline.lazy import np
 from roofline.quantity import format_amount
 from roofline.sizes import common_shape, is_array
 from roofline.statements import Assumption
@@ -124,8 +125,6 @@ def expect_rows(
     library: str,
 ) -> RowExpectations:
     """What to expect of a question at columns of its sizes and amounts, which broadcast against each other."""
-    import numpy as np
-
     shape = common_shape(columns)
     flat = {name: np.broadcast_to(np.asarray(each, np.float64), shape).reshape(-1) for name, each in columns.items()}
     every = np.arange(int(np.prod(shape)))
@@ -155,8 +154,6 @@ def expect_rows(
 
 def rows_together(found: Sequence[Any], library: str, shape: Sequence[int] = (-1,)) -> RowExpectations:
     """What is expected of rows that were asked one by one, None where a row has no answer, in a shape."""
-    import numpy as np
-
     known = [each is not None and getattr(each, "is_known", True) for each in found]
     rows = zip(found, known, strict=True)
     times = [(each.value, each.low, each.high) if there else (np.nan,) * 3 for each, there in rows]

@@ -63,6 +63,7 @@ from roofline.estimates.transfer import OTHER_FORMAT, OTHER_MODEL, transfer, wid
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
+from roofline.lazy import np
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -670,8 +671,6 @@ def calibrate_served(
 
 
 def _rows(runs: list[Run]) -> Rows:
-    import numpy as np
-
     shapes = {name: np.array([given[name] for given, *_ in runs]) for name in runs[0][0]}
     return Rows(shapes, np.array([seconds for _, seconds, _ in runs]), ChipFigures(1, 1, 1, 1))
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from roofline.estimates.kernel_model import ChipFigures, KernelModel, ModelConstant, Parts, Shapes, Values
+from roofline.lazy import np
 from roofline.quantity import format_quantity
 
 #: The part of a time that stands at its floor: what its other parts leave of the floor.
@@ -50,8 +51,6 @@ FIRST_TOKEN = (
 
 def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a step of ``batch`` sequences: ``decode`` and ``mixed`` seconds of so many ``kernels``."""
-    import numpy as np
-
     batch, decode, mixed, kernels = (np.asarray(shapes[one], float) for one in ("batch", "decode", "mixed", "kernels"))
     host = c["step_time"] + c["request_time"] * batch + c["gap"] * kernels
     return Parts({"host": host, "kernels": c["decode_factor"] * decode, "prefill": c["prefill_factor"] * mixed})
@@ -59,8 +58,6 @@ def served_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "")
 
 def first_token_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time to a request's first token, with ``prefill`` seconds of ``kernels``, on idle chips."""
-    import numpy as np
-
     prefill, kernels = (np.asarray(shapes[name], float) for name in ("prefill", "kernels"))
     return Parts({"host": c["start_time"] + c["gap"] * kernels + 0 * prefill, "prefill": c["prefill_factor"] * prefill})
 
@@ -93,8 +90,6 @@ TRAINING = (ModelConstant("step_factor", "", "time of a step against its floor",
 
 def training_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Parts of the time of a training step whose floor, waits of the pipeline included, is ``floor`` seconds."""
-    import numpy as np
-
     floor = np.asarray(shapes["floor"], float)
     return Parts({"floor": floor, "above it": (c["step_factor"] - 1) * floor})
 
@@ -104,8 +99,6 @@ EAGER = (ModelConstant("host_time", "s", "time of the host to start a kernel wit
 
 def eager_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
     """Time of the host to start so many ``kernels`` one by one."""
-    import numpy as np
-
     return Parts({"host": np.asarray(shapes["kernels"], float) * c["host_time"]})
 
 

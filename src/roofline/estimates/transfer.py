@@ -50,6 +50,7 @@ from roofline.frozen import dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
 from roofline.hardware.overrides import is_set
+from roofline.lazy import np
 
 #: Families of chips in the order of their generations; those of one row are of one.
 GENERATIONS: tuple[tuple[str, ...], ...] = (
@@ -307,6 +308,4 @@ def mixed(times: Sequence[Any], shares: Sequence[float]) -> Any:
     >>> float(mixed([1.0, 4.0], [0.5, 0.5]))
     2.0
     """
-    import numpy as np
-
     return np.exp(sum(share * np.log(time) for time, share in zip(times, shares, strict=True)))

@@ -38,6 +38,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
+from roofline.lazy import sympy
 from roofline.sizes import has_more_operations, undominated
 
 #: Axes of arrays that all have the same rows.
@@ -62,10 +63,8 @@ class BlockCode:
     """
 
     def __init__(self, varying: Mapping[Any, frozenset[str]], forms: Iterable[Any] = ()) -> None:
-        from sympy import preorder_traversal
-
         self.varying = dict(varying)
-        self._left = Counter(part for form in forms for part in preorder_traversal(form) if part.is_Symbol)
+        self._left = Counter(part for form in forms for part in sympy.preorder_traversal(form) if part.is_Symbol)
         self._held: dict[Any, _Value] = {}
         self.lines: list[str] = []
         self.buffers: list[frozenset[str]] = []
@@ -276,8 +275,6 @@ def column_code(name: str, function: ColumnForms, wanted: tuple[str, ...], array
     >>> out.tolist()
     [8.0, 16.0]
     """
-    import sympy
-
     check_names([*function.sizes, *function.sizes.values(), *function.rates, *function.definitions])
     letters = {**function.sizes, **{name: sympy.Symbol(name, positive=True) for name in function.rates}}
     varying = {letters[name] for name in arrays} | set(function.definitions)
@@ -401,7 +398,6 @@ def simplified(form: Any, known: dict[Any, Any]) -> Any:
     >>> simplified(2 * (B + 3 * C) + sympy.Max(B * C, 4 * B * C + B, 7), {})
     2*B + 6*C + maximum(4*B*C + B, 7)
     """
-    import sympy
 
     def done(part: Any) -> Any:
         if part not in known:
@@ -423,8 +419,6 @@ def simplified(form: Any, known: dict[Any, Any]) -> Any:
 
 def _flat(form: Any) -> Any:
     """A form multiplied out, unless that makes it long."""
-    import sympy
-
     if form.is_Atom or has_more_operations([form], LONG):
         return form
     return sympy.expand(form, power_base=False, power_exp=False, log=False)
@@ -432,7 +426,6 @@ def _flat(form: Any) -> Any:
 
 def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:
     """Gather in a sum what no array is in: each factor becomes a symbol of its own, worked out once."""
-    import sympy
     from sympy.core.relational import Relational
     from sympy.functions.elementary.piecewise import ExprCondPair
     from sympy.logic.boolalg import BooleanFunction
@@ -474,8 +467,6 @@ def _one_division(form: Any) -> Any:
     >>> _one_division(sympy.floor((symbol("X") - 2) / 3))
     floor(X - 2, 3)
     """
-    import sympy
-
     if form.is_Atom:
         return form
     if isinstance(form, sympy.ceiling | sympy.floor):
@@ -486,7 +477,6 @@ def _one_division(form: Any) -> Any:
 
 def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
     """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
-    import sympy
     from sympy.core.relational import Relational
     from sympy.logic.boolalg import BooleanFunction
 

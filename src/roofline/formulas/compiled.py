@@ -31,6 +31,7 @@ from roofline.formulas.column_code import Code, ColumnForms, Printed, column_cod
 from roofline.formulas.printers import printer
 from roofline.formulas.tables import Columns, column_meant
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.lazy import np
 from roofline.quantity import agree
 from roofline.signatures import check_methods
 from roofline.sizes import BLOCK, LARGEST, TIE, Codes, common_shape, is_array
@@ -104,8 +105,6 @@ class Compiled:
         self, values: Mapping[str, Any], columns: Sequence[str] | None = None, cores: int = 1, *, checked: bool = False
     ) -> Evaluated:
         """Evaluate it for sizes and rates by name; ``checked`` ones are known to be sizes."""
-        import numpy as np
-
         for name in values:
             if name not in self.sizes and name not in self.rates:
                 hint = suggest(name, (*self.sizes, *self.rates), what="sizes and rates")
@@ -202,8 +201,6 @@ class Evaluated(Columns):
         why: Mapping[str, int],
     ) -> Evaluated:
         """Columns that were worked out in another way, as flat arrays; ``wrong`` rows have none, counted in ``why``."""
-        import numpy as np
-
         shape = np.broadcast_shapes(*(np.shape(size) for size in sizes.values()))
         found = cls(function, sizes, shape, prod(shape), 1)
         for name, column in columns.items():
@@ -256,8 +253,6 @@ class Evaluated(Columns):
 
     def whole_column(self, name: str) -> Any:
         """A column in the shape of the sizes; what binds as codes."""
-        import numpy as np
-
         if name in self._given:
             return np.broadcast_to(self._given[name], self.shape)
         if name not in self._done:
@@ -270,8 +265,6 @@ class Evaluated(Columns):
         ``progress`` is told of the rows that are done, in order. Where it is given, Ctrl-C stops the work: the answer
         is how many rows are done, and the rest is NaN.
         """
-        import numpy as np
-
         if not wanted:
             return self.rows_all
         outs = [np.empty(self.shape, np.int8 if name == "bound_by" else np.float64) for name in wanted]
@@ -308,8 +301,6 @@ class Evaluated(Columns):
 
         ``wrong`` are those of them that have no figures in this way either, ``why`` counts them by the reason.
         """
-        import numpy as np
-
         bad, _ = self._validity()
         for name, values in figures.items():
             column = self.whole_column(name)
@@ -370,8 +361,6 @@ class _Buffers:
     """The buffers of a thread, which it keeps from block to block, cut to the shapes of a block."""
 
     def __init__(self, code: Code, alike: bool) -> None:
-        import numpy as np
-
         axes = code.rows_buffers if alike else code.grid_buffers
         self.places = [[code.arrays.index(name) for name in each] for each in axes]
         self.space = np.empty((len(axes), BLOCK))
@@ -379,8 +368,6 @@ class _Buffers:
 
     def for_block(self, inputs: Sequence[Any]) -> list[Any]:
         """The buffers for inputs of some shapes."""
-        import numpy as np
-
         shapes = tuple(each.shape for each in inputs)
         if shapes not in self.cut:
             needed = [np.broadcast_shapes(*(shapes[place] for place in places)) for places in self.places]
@@ -390,8 +377,6 @@ class _Buffers:
 
 def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ...], shape: tuple[int, ...]) -> Filler:
     """Fill in columns of several ways to do the same: row by row those of the way with the least lower bound."""
-    import numpy as np
-
     tries = []
     for way in function.ways:
         if way.case is not None and not _holds(way, way.case, given).any():
@@ -421,8 +406,6 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
 
 def _values(name: str, value: Any) -> Any:
     """Take numbers as floats and arrays as float64; integers are converted block by block."""
-    import numpy as np
-
     try:
         found = np.asarray(value)
         if found.dtype.kind not in "iuf":
@@ -449,8 +432,6 @@ def blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
 
 def _part(values: Any, where: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """The block of an array that broadcasts to a shape, as floats."""
-    import numpy as np
-
     if where:
         lacking = len(shape) - values.ndim
         own = where[lacking:] if lacking < len(where) else ()
@@ -478,8 +459,6 @@ def _each(run: Callable[[Any], int], pieces: Sequence[Any], cores: int) -> Itera
 
 def _invalid_rows(function: Compiled, given: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[Any, dict[str, int]]:
     """Which rows hold no sizes, or lie outside the range of the formula; how many, by the reason. None is all valid."""
-    import numpy as np
-
     found: list[tuple[Any, str]] = []
     for name, value in given.items():
         least = 0 if name in function.from_zero else 1
@@ -515,8 +494,6 @@ def _invalid_rows(function: Compiled, given: Mapping[str, Any], shape: tuple[int
 
 def _outside(value: Any, least: int | None) -> Any:
     """Which entries are no sizes of at least ``least``, or no rates; None where all are."""
-    import numpy as np
-
     flat = np.asarray(value).reshape(-1)
     for start in range(0, flat.size, BLOCK):
         part = flat[start : start + BLOCK]
@@ -555,8 +532,6 @@ def _arrived(
 
 def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) -> Any:
     """Where a condition of a function holds, of its sizes."""
-    import numpy as np
-
     tests = function._made.setdefault("conditions", {})
     if condition.holds not in tests:
         (tests[condition.holds],) = map(_executed, _texts(function, [condition]))

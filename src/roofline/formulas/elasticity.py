@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.frozen import NamedTuple
+from roofline.lazy import np, sympy
 
 #: Times that differ by less than this share are equally long.
 EQUAL = 1e-12
@@ -50,8 +51,6 @@ def elasticities(
     Directions are three for each symbol: by the terms taken, upwards, and downwards. A value and its derivatives in
     all directions go through the form together. ``definitions`` say what other symbols in it stand for.
     """
-    import numpy as np
-
     names = list(point)
     starts: dict[Any, tuple[float, Any]] = {}
     for index, name in enumerate(names):
@@ -75,8 +74,6 @@ def values_at(
     >>> values_at({"twice": 2 * B, "square": B**2 + 1}, {B: 3})
     {'twice': 6.0, 'square': 10.0}
     """
-    import numpy as np
-
     nothing = np.zeros(0)
     walk = _Walk({name: (float(value), nothing) for name, value in point.items()}, 0, definitions or {})
 
@@ -100,8 +97,6 @@ def stepped(
     >>> stepped(form), stepped(form, {symbol("B"): 3}), stepped(form, {symbol("B"): 4001})
     ({B}, {B}, set())
     """
-    import sympy
-
     conditions = {case.cond for part in form.atoms(sympy.Piecewise) for case in part.args}
     stairs = form.atoms(sympy.ceiling, sympy.floor)
     if point is not None:
@@ -114,8 +109,6 @@ class _Walk:
     """One pass through a form: each part once."""
 
     def __init__(self, starts: Mapping[Any, tuple[float, Any]], count: int, definitions: Mapping[Any, Any]) -> None:
-        import numpy as np
-
         self.known: dict[Any, tuple[float, Any]] = dict(starts)
         self.count, self.zero, self.definitions = count, np.zeros(3 * count), definitions
 
@@ -166,8 +159,6 @@ class _Walk:
         return self._extreme(form, min, -1.0)
 
     def _extreme(self, form: Any, choose: Callable[..., float], sign: float) -> tuple[float, Any]:
-        import numpy as np
-
         parts = [self.of(part) for part in sorted(form.args, key=str)]  # sympy keeps them in no order
         value = choose(value for value, _ in parts)
         tied = [slope for each, slope in parts if abs(each - value) <= EQUAL * abs(value)]

@@ -22,6 +22,7 @@ from typing import Any
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple
+from roofline.lazy import sympy
 from roofline.sizes import TIE
 
 #: The largest integer up to which a float holds every integer.
@@ -67,8 +68,6 @@ def language_named(language: str, what: str) -> str:
 
 def text(form: Any, language: str) -> str:
     """Print a closed form, or a number, in one of :data:`LANGUAGES`."""
-    import sympy
-
     if language not in LANGUAGES:
         raise InputError(f"no language {language!r}", hint=suggest(str(language), LANGUAGES, what="languages"))
     found: str = printer(language).doprint(binary_logarithms(sympy.sympify(form)))
@@ -100,8 +99,6 @@ def binary_logarithms(form: Any) -> Any:
     >>> text(sympy.log(sympy.Symbol("x"), 2), "python")
     'math.log2(x)'
     """
-    import sympy
-
     if not form.has(sympy.log(2)):
         return form
     from sympy.codegen.rewriting import log2_opt
@@ -118,7 +115,6 @@ def printer(language: str) -> Any:
 @cache
 def _exact() -> Any:
     """What the printers of programming languages share; a class made late, since sympy is not loaded before."""
-    import sympy
     from sympy.printing.precedence import PRECEDENCE
 
     class Exact:
@@ -233,7 +229,6 @@ def _c() -> Any:
 
 
 def _numpy() -> Any:
-    import sympy
     from sympy.printing.numpy import NumPyPrinter
     from sympy.printing.precedence import PRECEDENCE
 
@@ -491,8 +486,6 @@ def number_source(
       return D/W_hbm;
     }
     """
-    import sympy
-
     names = sorted(map(str, form.free_symbols | getattr(holds, "free_symbols", set())))
     check_names([name, *names])
     sizes, given = [each for each in names if each not in known], {each: known[each] for each in names if each in known}

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from roofline.answers import Answer, chosen_table, with_units
 from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
+from roofline.lazy import np
 from roofline.meanings import attribute_meant
 from roofline.quantity import EQUAL, agree, format_amount, format_number
 from roofline.sections import (
@@ -192,8 +193,6 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
 
     def flat(self, name: str) -> Any:
         """One column in one dimension, the columns of whole numbers as integers."""
-        import numpy as np
-
         values = np.asarray(self[name]).reshape(-1)
         return integers(values) if name in self.whole else values
 
@@ -518,8 +517,6 @@ def in_one_cell(value: Any) -> Any:
 
 
 def _npz(table: Columns, path: str) -> None:
-    import numpy as np
-
     flat = {name: table.flat(name) for name in table.columns}
     plain = {name: column.astype(str) if column.dtype == object else column for name, column in flat.items()}
     plain |= {name: np.asarray(gaps) for name, gaps in table.gaps_of_rows.items()}
@@ -533,8 +530,6 @@ def integers(values: Any) -> Any:
     >>> integers(np.array([1.0, 64.0])).tolist(), integers(np.array([1.0, 1e30])).tolist()
     ([1, 64], [1.0, 1e+30])
     """
-    import numpy as np
-
     if values.dtype.kind != "f":
         return values
     fits = bool((np.abs(values) < 2.0**63).all()) and bool((np.rint(values) == values).all())
@@ -550,8 +545,6 @@ def stacked(parts: Sequence[Any], rows: Sequence[int]) -> Any:
     >>> stacked([Codes(np.array([0]), ("hbm",)), Codes(np.array([1]), ("mxu", "hbm"))], [1, 1]).decode()
     ['hbm', 'hbm']
     """
-    import numpy as np
-
     if len(parts) == 1 and parts[0] is not None:
         return parts[0]
     given = [part for part in parts if part is not None]

@@ -38,6 +38,7 @@ from roofline.grids.blocks import (
 )
 from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
+from roofline.lazy import np
 from roofline.progress import stopped
 from roofline.quantity import format_amount
 from roofline.sections import BLANK, Headline, Section, Sentences
@@ -111,8 +112,6 @@ class GridFolder:
 
     def write(self, block: RowBlock, found: Reduced) -> None:
         """Write what is kept of a block."""
-        import numpy as np
-
         arrays = {f"{name}|{key}": values for name, state in found.states.items() for key, values in state.items()}
         about = {"hash": self.hash, "rows": found.rows, "left_out": dict(found.left_out), "said": dict(found.said)}
         about["digest"] = question_hash([json.dumps(about), arrays])
@@ -122,8 +121,6 @@ class GridFolder:
     def read(self, block: RowBlock) -> Reduced | None:
         """What is kept of a block; None where it is not done, or what is there does not read or was changed."""
         import zipfile
-
-        import numpy as np
 
         if self.rows_too and not os.path.exists(row_parts(self.path, [block])[0]):
             return None
@@ -374,8 +371,6 @@ def _ranked(
     table: BlockTable, keep: KeepRequest, found: Reduced
 ) -> tuple[Mapping[str, State], Mapping[str, tuple[str, ...]]]:
     """What is kept of rows that are ranked, those timed whole unless there are none; what is said of all."""
-    import numpy as np
-
     said = dict(found.said)
     gaps = {n: said.pop(untimed_of(n)) for n in range(table.choices) if untimed_of(n) in said}
     states, apart = dict[str, State](), len(set(gaps.values())) > 1
@@ -394,8 +389,6 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
     """A reduction as a table: its rows with choices, sizes and columns, or its bins."""
     if isinstance(reduction, Histogram):
         return _histogram(reduction, state)
-    import numpy as np
-
     from roofline.sizes import Codes
 
     labels = table.labels_at(state["row"])
@@ -424,8 +417,6 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
 
 
 def _histogram(reduction: Histogram, state: State) -> KeptTable:
-    import numpy as np
-
     from roofline.sizes import Codes
 
     bins, title = state["bin"], f"rows by {reduction.column}"

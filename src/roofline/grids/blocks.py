@@ -27,6 +27,7 @@ from roofline.errors import RooflineError, SizeError, load_extra
 from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import Histogram, KeepRequest, RowReduction, State
+from roofline.lazy import np
 from roofline.signatures import either
 from roofline.sizes import MOST_ROWS, Codes
 from roofline.statements import untimed_parts
@@ -137,8 +138,6 @@ class BlockTable(ABC):
 
     def sizes_at(self, rows: Any) -> dict[str, Any]:
         """The sizes of some rows, by their numbers."""
-        import numpy as np
-
         index = np.asarray(rows)
         found = {}
         for name, values in reversed(list(self.axes.items())):
@@ -148,16 +147,12 @@ class BlockTable(ABC):
 
     def labels_at(self, rows: Any) -> dict[str, Any]:
         """Choices and sizes of some rows, as columns."""
-        import numpy as np
-
         return {**self.labels(np.asarray(rows) // prod(self.shape)), **self.sizes_at(rows)}
 
     def flat(
         self, prepared: Any, choice: int, sizes: Mapping[str, Any], names: Sequence[str], told: Told = None
     ) -> dict[str, Any]:
         """Columns at sizes that broadcast, in one dimension."""
-        import numpy as np
-
         shape = np.broadcast_shapes(*(np.shape(value) for value in sizes.values()))
 
         def one(column: Any) -> Any:
@@ -288,8 +283,6 @@ class Reducing:
 
     def run(self, prepared: Any, block: RowBlock) -> Reduced:
         """Work out a block and reduce it; its rows are written where they are asked for."""
-        import numpy as np
-
         states: dict[str, State] = {}
         left_out: dict[str, int] = {}
         names = self._looked_at
@@ -335,15 +328,11 @@ class Reducing:
     @property
     def _worked_out(self) -> tuple[str, ...]:
         """Columns that do not follow from the number of a choice: all of them for the rows that are kept."""
-        import numpy as np
-
         labels = self.table.labels(np.zeros(0, np.int64))
         return tuple(name for name in self.table.names if name not in labels)
 
     def _with_columns(self, prepared: Any, block: RowBlock, state: State) -> State:
         """The rows that are kept, with the columns that no reduction looked at."""
-        import numpy as np
-
         if "row" not in state:
             return state
         every = self._worked_out
@@ -382,8 +371,6 @@ def kept_as(reduction: RowReduction, is_partial: bool) -> str:
 
 def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
     """Which rows can be compared: those with numbers in all columns that fit the memory, in time."""
-    import numpy as np
-
     fine = np.ones(len(next(iter(columns.values()))), bool)
     passed_over = {why: columns[name] == 0 for name, why in YES_NO.items() if name in columns}
     numbers = (v for name, v in columns.items() if name not in YES_NO and not isinstance(v, Codes))
@@ -397,8 +384,6 @@ def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
 
 def _storable(values: Any) -> Any:
     """Names as text, others as they are."""
-    import numpy as np
-
     return np.asarray(values.decode(), dtype=np.str_) if isinstance(values, Codes) else values
 
 
@@ -418,8 +403,6 @@ class RowsFile:
         """Write rows: choices and sizes, then the columns."""
         if not self.work.keep.rows:
             return
-        import numpy as np
-
         arrow = load_extra("pyarrow", "parquet")
         every = {name: columns[name] for name in self.work.table.names}
         if self.work.table.choices > 1:  # of which some may be timed in part
@@ -452,8 +435,6 @@ class RowsFile:
 
 def _arrow(arrow: Any, name: str, values: Any) -> Any:
     """A column of one type in every part: names as a dictionary, yes, no or unknown as that."""
-    import numpy as np
-
     if isinstance(values, Codes):
         return arrow.DictionaryArray.from_arrays(arrow.array(values.codes.astype(np.int32)), list(values.names))
     if name in YES_NO:

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass
+from roofline.lazy import np
 from roofline.quantity import whole_number
 from roofline.signatures import spelled
 from roofline.sizes import Codes
@@ -66,8 +67,6 @@ def _oriented(name: str, values: Any) -> Any:
 
 
 def _joined(one: State, other: State) -> dict[str, Any]:
-    import numpy as np
-
     return {name: np.concatenate([one[name], other[name]]) for name in one}
 
 
@@ -90,8 +89,6 @@ class Top:
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
         """The best of some rows."""
-        import numpy as np
-
         values = columns[self.column]
         order = _oriented(self.column, values)
         if before is not None and len(before["row"]) == self.most:
@@ -108,8 +105,6 @@ class Top:
         return self._best(_joined(one, other))
 
     def _best(self, found: State) -> State:
-        import numpy as np
-
         order = np.lexsort((found["row"], _oriented(self.column, found[self.column])))[: self.most]
         return {name: values[order] for name, values in found.items()}
 
@@ -135,8 +130,6 @@ class Front:
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
         """The front of some rows."""
-        import numpy as np
-
         if not len(rows):
             return {name: columns[name] for name in self.over} | {"row": rows}
         keys = [_oriented(name, columns[name]) for name in self.over]
@@ -164,8 +157,6 @@ class Front:
 
     def _undominated(self, found: State) -> State:
         """Sort by the columns, then the row; keep each that no one before it equals or beats."""
-        import numpy as np
-
         keys = [_oriented(name, found[name]) for name in self.over]
         order = np.lexsort((found["row"], *reversed(keys)))
         first, *rest = [values[order] for values in keys]
@@ -200,8 +191,6 @@ class Histogram:
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
         """Count some rows."""
-        import numpy as np
-
         values = columns[self.column]
         if isinstance(values, Codes):
             counts = np.bincount(values.codes, minlength=len(values.names))
@@ -221,8 +210,6 @@ class Histogram:
 
     def merged(self, one: State, other: State) -> State:
         """Add the counts of both."""
-        import numpy as np
-
         if not len(one["bin"]) or not len(other["bin"]):
             return other if not len(one["bin"]) else one
         both = _joined(one, other)
@@ -258,8 +245,6 @@ class ForEach:
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
         """Reduce the rows of each value."""
-        import numpy as np
-
         taken = {name: columns[name] for name in self.columns}
         if isinstance(taken[self.by], Codes):
             taken[self.by] = np.asarray(taken[self.by].decode(), dtype=np.str_)
@@ -275,8 +260,6 @@ class ForEach:
 
     def _of_each(self, rows: State) -> dict[Any, State]:
         """Rows by their value of the column, in its order; no rows are those of one value."""
-        import numpy as np
-
         values = np.unique(rows[self.by])
         order = np.argsort(rows[self.by], kind="stable")
         ends = np.searchsorted(rows[self.by][order], values, side="right")
@@ -288,8 +271,6 @@ class ForEach:
 
     def _together(self, parts: Mapping[Any, State]) -> State:
         """The rows of all values, one value after the other."""
-        import numpy as np
-
         if not parts:
             return {name: np.zeros(0) for name in self.columns} | {"row": np.zeros(0, np.int64)}
         each = [{**part, self.by: np.full(len(part["row"]), value)} for value, part in parts.items()]
@@ -298,8 +279,6 @@ class ForEach:
 
 def bin_edges(bins: Any) -> Any:
     """The least number of each bin: its bits, the rest zero. Bins of names have none."""
-    import numpy as np
-
     return (np.asarray(bins, dtype=np.int64) << _SHIFT).view(np.float64)
 
 

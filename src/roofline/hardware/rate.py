@@ -24,6 +24,7 @@ from roofline import dtypes
 from roofline.errors import DTypeError, HardwareError, suggest
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import Figure, Link, Machine, Memory, Rate, Unit
+from roofline.lazy import np
 from roofline.quantity import format_quantity
 from roofline.signatures import takes
 from roofline.sizes import is_array, is_number, is_symbol, maximum
@@ -609,8 +610,6 @@ def _size(level: Memory) -> float:
 def bandwidth_on_curve(curve: Sequence[tuple[float, float]], touched: Any) -> Any:
     """Read a curve of bandwidth at a working set: straight lines between its points in logarithms, level beyond."""
     if is_array(touched):
-        import numpy as np
-
         x, y = np.log(np.array(curve)).T
         return np.exp(np.interp(np.log(touched), x, y))
     sizes = [size for size, _ in curve]

@@ -52,6 +52,7 @@ from roofline.hardware.machine import TORUS_DIMENSIONS, Machine
 from roofline.hardware.mesh import with_mesh
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import with_choices
+from roofline.lazy import sympy
 from roofline.signatures import NAMED_FIGURES, call, spelled, takes
 from roofline.sizes import chip_count, symbol
 
@@ -281,12 +282,12 @@ class OpenCount(NamedTuple):
     @property
     def holds(self) -> Any:
         """The relation that holds of the number here."""
-        from sympy import And, Eq, Mod
-
         if self.least == self.most:
-            return Eq(self.size, self.least)
+            return sympy.Eq(self.size, self.least)
         upper = [] if self.most is None else [self.size <= self.most]
-        return And(self.size >= self.least, *upper, *([Eq(Mod(self.size, self.step), 0)] if self.step > 1 else []))
+        return sympy.And(
+            self.size >= self.least, *upper, *([sympy.Eq(sympy.Mod(self.size, self.step), 0)] if self.step > 1 else [])
+        )
 
     @property
     def says(self) -> str:

@@ -33,6 +33,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from roofline.errors import InputError, load_extra, quoted
 from roofline.frozen import replace
+from roofline.lazy import np
 from roofline.measurement.levels import Sample, SampleSummary, summarise
 from roofline.measurement.library import TORCH_DTYPES
 from roofline.measurement.probes import Probe, Progress, collect, failures
@@ -664,8 +665,6 @@ class JaxDevice(Device):
         return self._enqueue(call, call(self.jnp.zeros((count, max(1, size // 4)), "float32")))
 
     def _from_host(self, size: int) -> Enqueue:
-        import numpy as np
-
         return self._enqueue(self.jax.device_put, np.ones(size, np.uint8), self.device)
 
 

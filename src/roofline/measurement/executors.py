@@ -11,6 +11,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.errors import InputError, MissingExtraError, load_extra, quoted, suggest
 from roofline.frozen import dataclass
+from roofline.lazy import np
 from roofline.measurement.library import thread_setter
 from roofline.measurement.processor import available_cores
 from roofline.measurement.threads import LibraryThreads, core_watch
@@ -89,7 +90,6 @@ def torch_library() -> Library:
 
 def numpy_library() -> Library:
     """Use NumPy, whose threads cannot be set from here."""
-    import numpy as np
 
     def make(dims: Sequence[int], dtype: str) -> Any:
         return np.ones(tuple(dims), NUMPY[dtype])

@@ -19,6 +19,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from roofline.lazy import np
 from roofline.measurement.probes import FAILURES, Probe, reason, shortest_call, timed
 from roofline.measurement.threads import LibraryThreads
 
@@ -115,8 +116,6 @@ def _added(library: Any, one: Any, two: Any) -> Callable[[], Any]:
 
 
 def _numpy(threads: int) -> Iterator[Probe]:
-    import numpy as np
-
     settle_allocator(lambda: np.empty(SETTLED, np.uint8))
     for dtype, name in NUMPY_DTYPES.items():
         for side in SIDES:

@@ -34,6 +34,7 @@ from roofline.frozen import Frozen, dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM
 from roofline.hardware.targets import numbered_counts, open_counts, open_shape
+from roofline.lazy import np, sympy
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
@@ -291,8 +292,6 @@ def step_over_arrays(model: Model, phase: str, sizes: Mapping[str, Any], asked: 
     What it assumes is what the steps of the smallest and of the largest sizes do. None where a row is out of range, or
     where there is no closed form.
     """
-    import numpy as np
-
     if _is_warm(asked["on"], asked):
         return None
     rest = {name: value for name, value in asked.items() if name not in sizes and value is not None}
@@ -378,8 +377,6 @@ def fill_in(found: Evaluated, columns: Sequence[str], model: Model, phase: str, 
 
     Such are prompts that are cut into chunks over the stages, and training steps whose microbatches are no sequence.
     """
-    import numpy as np
-
     (reason, _), *others = found.invalid.items() or [("", 0)]
     if others or not (CUT_INTO_CHUNKS in reason or NO_MULTIPLE in reason):
         return
@@ -400,8 +397,6 @@ def _step_of_rows(
     model: Model, phase: str, rows: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[Any, Any, dict[str, int]]:
     """A step over rows of sizes, None where no row can be; which rows cannot, and how many by the reason."""
-    import numpy as np
-
     count = len(next(iter(rows.values())))
     if phase == "train":
         found = training_question(model, **{**options, **rows}).answer()
@@ -423,8 +418,6 @@ def step_columns(model: Model, phase: str, sizes: Mapping[str, Any], options: Ma
     >>> [round(time * 1e3, 1) for time in found["lower"].tolist()], found["bound_by"].tolist()
     ([4.1, 14.2], ['hbm', 'hbm'])
     """
-    import numpy as np
-
     _refuse_warm(options["on"], options)
     refuse_arrays(options)
     given = {name: np.asarray(size, np.float64) for name, size in sizes.items()}
@@ -443,8 +436,6 @@ def step_columns(model: Model, phase: str, sizes: Mapping[str, Any], options: Ma
 
 def _figures(step: Bound | Training | None, name: str) -> tuple[Any, Any]:
     """A column of a step over arrays: what stands for no figure, and the figures."""
-    import numpy as np
-
     none, (kind, _, part) = "" if name == "bound_by" else np.nan, name.partition(".")
     if step is None:
         return none, none
@@ -459,8 +450,6 @@ def _figures(step: Bound | Training | None, name: str) -> tuple[Any, Any]:
 
 def _figure_of_training(found: Training, name: str) -> Any:
     """A column of a training step over arrays: amounts and times are those of the slowest stage of each row."""
-    import numpy as np
-
     kind, _, part = name.partition(".")
     if kind == "memory":
         return found.memory.parts.get(part, 0.0) if part else found.memory.total
@@ -544,8 +533,6 @@ def _whole_sequences(found: Training, sizes: Mapping[str, Any]) -> list[ValidRan
 
 def _whole_microbatches(found: Training, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> list[ValidRange]:
     """With a pipeline one microbatch a sequence: copies of the model have whole ones, interleaved ones in rounds."""
-    import sympy
-
     if found.layout.pipeline == 1 or options.get("microbatches") is not None:
         return []
     rounds = found.copies * (found.layout.pipeline if schedule(found.schedule).splits else 1)
@@ -609,8 +596,6 @@ def serve_table(
     Each row is what :func:`roofline.models.serve_bound` gives for its numbers. One that is not possible is NaN, and
     ``incomplete`` counts it.
     """
-    import numpy as np
-
     check_phase(phase)
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:

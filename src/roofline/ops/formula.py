@@ -36,6 +36,7 @@ from typing import Any
 from roofline.counts import plain, powers
 from roofline.errors import NotationError, near_words, quoted, suggest
 from roofline.frozen import NamedTuple
+from roofline.lazy import np
 from roofline.signatures import takes
 from roofline.sizes import (
     Size,
@@ -119,8 +120,6 @@ def formula(text: str, sizes: Mapping[str, Size | None]) -> Size:
         known |= {name: symbol(name) for name in missing}
         return _evaluate(reader.text, items, known)
     none_open(arrays, [*missing, *(name for name, value in known.items() if is_symbol(value))])
-    import numpy as np
-
     with np.errstate(all="ignore"):
         floats = {name: value if is_array(value) else float(value) for name, value in known.items()}
         return _evaluate(reader.text, items, floats)

@@ -38,6 +38,7 @@ from typing import Any, TypeAlias
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError, NotationError, SizeError, suggest
 from roofline.frozen import Frozen, NamedTuple, replace
+from roofline.lazy import sympy
 from roofline.notation.calls import FUNCTIONS
 from roofline.notation.structure import Program, Shape, Step, tiled_elements
 from roofline.signatures import call, spelled, takes
@@ -198,9 +199,7 @@ def require_multiple(size: Size, of: Size, message: str, hint: str = "", rule: s
     roofline.errors.SizeError: 8 query heads do not share 3 key heads evenly
     """
     if is_symbol(size) or is_symbol(of):
-        from sympy import Eq, Mod
-
-        require(Eq(Mod(size, of), 0), message, hint)
+        require(sympy.Eq(sympy.Mod(size, of), 0), message, hint)
     else:
         require(size % of == 0, message, hint, rule)
 

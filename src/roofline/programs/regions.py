@@ -37,6 +37,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from roofline.frozen import replace
+from roofline.lazy import sympy
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, places_together
 from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product
@@ -73,8 +74,6 @@ _BEYOND = " beyond its least"
 
 
 def _beyond(name: str) -> Any:
-    import sympy
-
     return sympy.Symbol(name + _BEYOND, integer=True, nonnegative=True)
 
 
@@ -797,8 +796,6 @@ def _whole_quotient(amount: Size, of: Size) -> Size | None:
     """A quotient, where it is whole for every size."""
     if not (is_symbol(amount) or is_symbol(of)):
         return amount // of if amount % of == 0 else None
-    import sympy
-
     found = sympy.cancel(amount / of)
     return found if sympy.denom(found) == 1 and found.is_polynomial() else None
 

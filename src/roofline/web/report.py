@@ -34,6 +34,7 @@ from roofline.charts import drawing
 from roofline.charts.answer_charts import pictures
 from roofline.errors import InputError, RooflineError
 from roofline.files import write_text
+from roofline.lazy import np
 from roofline.rendering.html import html
 from roofline.sections import Amount, Column, Headline, Row, Section, ShareBar, Table, figures, spread
 from roofline.sizes import is_array
@@ -261,8 +262,6 @@ def _sections(answer: Any) -> Iterable[Section]:
 
 def _configurations(answer: Bound) -> Table:
     """A few of the sizes of an answer over arrays, spread evenly: the time at best, what binds."""
-    import numpy as np
-
     varied = {name: size for name, size in answer.sizes.items() if is_array(size)}
     *sizes, lower = np.broadcast_arrays(*varied.values(), answer.lower)
     binding = np.broadcast_to(np.asarray(answer.bound_by.decode(), dtype=object), lower.shape).ravel()

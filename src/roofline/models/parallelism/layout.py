@@ -56,6 +56,7 @@ from roofline.errors import InputError, LayoutError, SizeError, suggest
 from roofline.frozen import dataclass, field, fields, replace
 from roofline.hardware.machine import Figure, Machine
 from roofline.hardware.mesh import with_mesh
+from roofline.lazy import sympy
 from roofline.signatures import call, check_fields, check_methods, either, spelled, takes
 from roofline.sizes import (
     Size,
@@ -566,8 +567,6 @@ class Schedule:
         idle = self.idle(stages=stages, microbatches=microbatches, chunks=chunks)
         share = idle / (idle + 3 * microbatches)
         if is_symbol(share):
-            import sympy
-
             return sympy.factor(share)
         return share
 

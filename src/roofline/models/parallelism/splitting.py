@@ -39,6 +39,7 @@ from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, LayoutError, SizeError, UnsplitError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
+from roofline.lazy import np
 from roofline.meanings import LISTS
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
@@ -131,8 +132,6 @@ _STATEMENTS = ("assumptions", "incomplete")
 
 def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: Any) -> Bound:
     """Ask for each layout among the options and stack the answers in the shape that sizes and layouts broadcast to."""
-    import numpy as np
-
     varying = {n: np.asarray(v) for n, v in asked.items() if n not in LISTS and is_several(v)}
     fixed = {name: value for name, value in asked.items() if name not in varying}
     symbols = [name for name, value in fixed.items() if is_symbol(value)]
@@ -186,8 +185,6 @@ def said_of_layouts(layouts: Sequence[Mapping[str, Any]], said: Sequence[Sequenc
 
 def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) -> Bound:
     """Ask once for the entries that ``some`` selects and once for the rest, and merge the answers."""
-    import numpy as np
-
     varying = {name: np.asarray(value) for name, value in sizes.items() if is_array(value)}
     fixed = {name: value for name, value in sizes.items() if name not in varying}
     shape = common_shape(varying)
@@ -208,8 +205,6 @@ def stack_parts(ask: Callable[..., Bound], sizes: Mapping[str, Any], some: Any) 
 
 
 def _stack(answers: Sequence[tuple[list[int], Bound]], shape: tuple[int, ...], varying: Mapping[str, Any]) -> Bound:
-    import numpy as np
-
     first = answers[0][1]
 
     def column(values: Iterable[Any]) -> Any:

@@ -29,6 +29,7 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import ridge
+from roofline.lazy import np
 from roofline.models import operations
 from roofline.models.blocks.encoder import encoder_of
 from roofline.models.description import Model
@@ -247,8 +248,6 @@ class Serving(Comparable):
 
     def _fastest_layout(self) -> Iterator[Section]:
         """The layout with the lowest floor of those that fit, where nothing but the layout varies."""
-        import numpy as np
-
         by_phase = self._phase.expectation.value if self.is_expected else self._phase.lower
         times = np.where(self.memory.fits, by_phase, np.inf)
         if set(self.varying) <= set(OPTIONS) and times.min() < np.inf:
@@ -330,8 +329,6 @@ class Serving(Comparable):
         >>> serve("llama-3-8b", on="h100", batch=[1, 8], context=8192).configuration(1)
         'batch 8'
         """
-        import numpy as np
-
         varying = self.varying
         shape = np.broadcast_shapes(*(value.shape for value in varying.values()))
         many = int(np.prod(shape))

@@ -40,6 +40,7 @@ from roofline.errors import HardwareError, InputError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import find_level
+from roofline.lazy import np
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
@@ -138,8 +139,6 @@ def as_size(value: Size) -> Size:
     """Several sizes in a list as an array; anything else as it is."""
     if not isinstance(value, list | tuple | range):
         return value
-    import numpy as np
-
     return np.asarray(value, dtype=np.float64)
 
 
@@ -147,8 +146,6 @@ def names_that_bind(bound: Bound) -> Any:
     """What binds, as an array of names where sizes are arrays."""
     if not isinstance(bound.bound_by, sizes.Codes):
         return bound.bound_by
-    import numpy as np
-
     return np.asarray(bound.bound_by.names, dtype=object)[bound.bound_by.codes]
 
 
@@ -228,8 +225,6 @@ def pipelined(asked: ServingStep) -> Bound:
     found = [[priced(part, chunk) for chunk in chunks] for part in parts]
     if any(is_array(bound.lower) and not bound.ops for stage in found for bound in stage):
         # entries differ in their way of latent attention, so the operations do: ask each half by itself
-        import numpy as np
-
         shape = common_shape({name: size for name, size in asked.sizes.items() if is_array(size)})
         half = np.arange(np.prod(shape)).reshape(shape) < np.prod(shape) // 2
         return stack_parts(lambda **some: pipelined(asked.vary(**some)), asked.sizes, half)

@@ -28,6 +28,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, SizeError
 from roofline.frozen import dataclass
+from roofline.lazy import np
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.description import Model
 from roofline.models.operation_builder import PREFILL_ONLY
@@ -188,8 +189,6 @@ def generation(
 
 def decode_times(model: Model, before: int, output: int, form: str, **options: Any) -> tuple[Any, Bound]:
     """Seconds of each step of answers of ``output`` tokens after ``before`` tokens, and the bound of all of them."""
-    import numpy as np
-
     contexts = np.arange(before, before + output - 1, dtype=np.float64)
     found = step_bound(model, "decode", context=contexts, **options)
     return np.broadcast_to(time_in_form(found, form), contexts.shape), found
@@ -340,8 +339,6 @@ def chunked(
     ``batch`` sequences with ``context`` tokens in the cache decode in each of the steps. ``form`` and ``options`` are
     those of :func:`roofline.models.generation`.
     """
-    import numpy as np
-
     described = asked_model(model, options)
     refuse_encoder(described, "a prompt in chunks")
     if not described.causal:

@@ -22,6 +22,7 @@ from roofline.bounds.conventions import OF_OPERATIONS
 from roofline.errors import InputError, OneSizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.figures import hourly_price, price_source
+from roofline.lazy import np
 from roofline.meanings import LISTS
 from roofline.models.description import Model
 from roofline.models.idle import WAYS_OF_SERVING, refuse_idle
@@ -515,8 +516,6 @@ def _at_batches(asked: ServingQuestion, answered: Callable[[ServingQuestion], Se
 
 def _crossed(batch: Any, context: Any) -> dict[str, Any]:
     """Sizes of each batch with each context."""
-    import numpy as np
-
     if not is_several(context):
         return {"batch": batch}
     contexts = np.unique(array_of("context", context))
@@ -544,8 +543,6 @@ def _check_lists(asked: ServingQuestion) -> None:
     listed = _listed({**_laid_across(asked.arguments, asked.sizes), **asked.sizes})
     if not listed:
         return
-    import numpy as np
-
     arrays = {name: each if is_array(each) else np.broadcast_to(0, len(each)) for name, each in listed.items()}
     for other in ("prompt", "context"):  # a phase has one of them
         phase = {name: each for name, each in arrays.items() if name != other}
@@ -645,6 +642,4 @@ def _laid_across(arguments: dict[str, Any], sizes: dict[str, Any]) -> dict[str, 
     lists = [name for name, value in arguments.items() if name in OPTIONS and isinstance(value, list | tuple | range)]
     if not lists or not any(map(is_several, sizes.values())):
         return arguments
-    import numpy as np
-
     return {name: np.asarray(value)[:, None] if name in lists else value for name, value in arguments.items()}

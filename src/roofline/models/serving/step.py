@@ -37,6 +37,7 @@ from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.hardware.machine import Machine
+from roofline.lazy import np
 from roofline.models.blocks.attention import attention_format_said, selection_said
 from roofline.models.blocks.encoder import refuse_encoder, source_said, with_source
 from roofline.models.config import load
@@ -318,8 +319,6 @@ class ServingStep:
             return usual
         if is_symbol(usual.lower):
             return _said_of_latents(usual, "sizes that are given decide whether the other way is faster")
-        import numpy as np
-
         fastest = first_fastest([bound.lower for bound in found])
         if (fastest == fastest.flat[0]).all():
             return _said_of_latents(found[fastest.flat[0]], _FASTER)
@@ -368,8 +367,6 @@ def first_fastest(times: Sequence[Any]) -> Any:
     >>> first_fastest([[1.0, 2.0, 3.0], [1.0 - 1e-15, 1.0, 3.1]]).tolist()
     [0, 1, 0]
     """
-    import numpy as np
-
     each = np.stack([np.asarray(time) for time in times])
     return np.argmax(each <= each.min(axis=0) * (1 + TIE), axis=0)
 

@@ -17,6 +17,7 @@ from roofline.bounds.memory import Footprint, fullest, only_where
 from roofline.frozen import dataclass, field, once
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
+from roofline.lazy import np
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
 from roofline.models.parallelism.layout import Parallelism, schedule
@@ -584,15 +585,11 @@ def _several_in_words(found: Training) -> Iterator[Section]:
 
 def _of_each(found: Training, value: Any) -> Any:
     """A value of every configuration."""
-    import numpy as np
-
     return np.broadcast_to(np.asarray(value), np.shape(found.lower))
 
 
 def _quickest(found: Training, varying: Mapping[str, Any]) -> str:
     """The configuration that fits and trains on most tokens in a time, in words; empty where none fits."""
-    import numpy as np
-
     fits = _of_each(found, True if found.fits is None else found.fits)
     if not fits.any():
         return ""

@@ -19,6 +19,7 @@ from roofline.answers import Answer, capability, on_several
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
+from roofline.lazy import np
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.idle import SEARCHED, refuse_idle
@@ -141,8 +142,6 @@ def parts_that_fit(fitting: Callable[[Any], Any], sequences: Any, shape: tuple[i
 
     ``fitting`` says of numbers of parts, one a step, which steps fit; it is True where a capacity is not known.
     """
-    import numpy as np
-
     parts: Any = np.ones(shape, np.int64)
     open_rows = np.broadcast_to(np.equal(fitting(1), False), shape)
     most = np.broadcast_to(np.floor(sequences), shape).astype(np.int64)

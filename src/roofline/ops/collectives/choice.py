@@ -40,6 +40,7 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, fields, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
+from roofline.lazy import np, sympy
 from roofline.ops.collectives.cost import CollectiveCost, algorithms, cost, default_algorithm, limit_reason
 from roofline.ops.collectives.registry import KINDS, find_algorithm
 from roofline.ops.collectives.routing import Density, TopKRouting
@@ -266,14 +267,10 @@ def _of_each_size(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
         return replace(taken, note=f"{taken.note}; {said}")
     costs = [asked.cost(nbytes, regime.algorithm) for regime in by_size]
     if is_array(nbytes):
-        import numpy as np
-
         return _picked(costs, np.searchsorted(starts, nbytes, side="right") - 1)
-    from sympy import Piecewise
-
     ends = [nbytes < start for start in starts[1:]] + [True]
     pieces = {
-        key: Piecewise(*((each.work[key], end) for each, end in zip(costs, ends, strict=True)))
+        key: sympy.Piecewise(*((each.work[key], end) for each, end in zip(costs, ends, strict=True)))
         for key in dict.fromkeys(key for each in costs for key in each.work)
     }
     first, names = costs[0], [each.algorithm for each in costs]
@@ -330,19 +327,19 @@ def _of_each_count(asked: _Asked, regimes: _OpenRegimes, nbytes: Size) -> Collec
                 middle = low + (high - low) // (2 * n.multiple) * n.multiple
                 low, high = (middle, high) if names(middle) == names(low) else (low, middle)
             runs.append([high, *([value] if value > high else [])])
-    from sympy import And, Piecewise
-
     pieces: list[tuple[CollectiveCost, Any]] = []
     for run, after in zip(runs, [*runs[1:], None], strict=True):
         inside = True if after is None else n < after[0]
         starts = _open_starts(regimes, run) if is_open else [0]
         ends = [*(nbytes < start for start in starts[1:]), True]
-        pieces += [(asked.cost(nbytes, name), And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)]
+        pieces += [
+            (asked.cost(nbytes, name), sympy.And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)
+        ]
     first = pieces[0][0]
     if len(pieces) == 1:
         return replace(first, note=f"{first.note}; the fastest at every {n} here")
     keys = dict.fromkeys(key for each, _ in pieces for key in each.work)
-    work = Work({key: Piecewise(*((each.work[key], holds) for each, holds in pieces)) for key in keys})
+    work = Work({key: sympy.Piecewise(*((each.work[key], holds) for each, holds in pieces)) for key in keys})
     named = list(dict.fromkeys(each.algorithm for each, _ in pieces))
     note = f"{first.kind} over {', '.join(first.axes)}: the fastest at each size and {n}: {', '.join(named)}"
     return replace(first, algorithm=" or ".join(named), work=work, note=note)
@@ -381,8 +378,6 @@ def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
         return _of_each_tier(tiers, asked, nbytes, machine)
     costs = [asked.cost(nbytes, name) for name in feasible_algorithms(*asked)]
     times = [_times(each.work, machine) for each in costs]
-    import numpy as np
-
     shape = np.broadcast_shapes(np.shape(nbytes), *(np.shape(part) for each in times for part in each))
     columns = [np.stack([np.broadcast_to(each[part], shape) for each in times]) for part in range(3)]
     return _picked(costs, np.lexsort(columns[::-1], axis=0)[0])
@@ -390,8 +385,6 @@ def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCo
 
 def _tiers_of_each(axes: Sequence[MeshAxis]) -> Any:
     """Which links each entry of arrays of axes runs over: a bit each."""
-    import numpy as np
-
     links = [segment.size for axis in axes for segment in axis.segments]
     found = sum((np.asarray(size) > 1) * 2**place for place, size in enumerate(links))
     return np.broadcast_to(found, np.broadcast_shapes(*(np.shape(axis.size) for axis in axes)))
@@ -399,8 +392,6 @@ def _tiers_of_each(axes: Sequence[MeshAxis]) -> Any:
 
 def _of_each_tier(tiers: Any, asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:
     """Count entries that stay within a tier by what that tier can do, and those beyond it by what all of them can."""
-    import numpy as np
-
     density: Any = asked.density
     shape = np.broadcast_shapes(tiers.shape, np.shape(nbytes), np.shape(density))
     tiers = np.broadcast_to(tiers, shape)
@@ -438,8 +429,6 @@ def _laid_out(machine: Machine, axes: Sequence[MeshAxis]) -> Machine:
 
 def _picked(costs: Sequence[CollectiveCost], chosen: Any) -> CollectiveCost:
     """Take one of several costs for each entry of an array: ``chosen`` holds which."""
-    import numpy as np
-
     taken = [i for i in range(len(costs)) if bool((chosen == i).any())]
     keys = dict.fromkeys(key for i in taken for key in costs[i].work)
     shape = chosen.shape

@@ -34,6 +34,7 @@ from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
+from roofline.lazy import np, sympy
 from roofline.ops.collectives import registry, rings_and_trees  # noqa: F401  (they register their algorithms)
 from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
@@ -300,14 +301,10 @@ def latency_crossover(
         return None
     longest = maximum(*times.values())
     if is_array(longest):
-        import numpy as np
-
         with np.errstate(all="ignore"):
             return latency * unit / longest
     found = latency * unit / longest
     if is_symbol(found):
-        import sympy
-
         return sympy.factor(sympy.nsimplify(sympy.cancel(found), rational=True))
     return found
 

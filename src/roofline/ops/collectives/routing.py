@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 
 from roofline.errors import SizeError
 from roofline.frozen import dataclass, replace
+from roofline.lazy import np
 from roofline.sizes import Size
 
 
@@ -211,8 +212,6 @@ def _receivers_by_chip(routing: TopKRouting, shape: Sequence[int]) -> Any:
 
     With skew, also the log-probability that a row misses the chip, then that without skew.
     """
-    import numpy as np
-
     chips, size = int(np.prod(shape)), routing.count // routing.groups
     found = np.zeros((chips, routing.groups + 2 * bool(routing.skew)))
     for chip in range(chips):
@@ -231,8 +230,6 @@ def _rows_over_links(routing: TopKRouting, receivers: Any, done: Sequence[int], 
 
     Along the axes that are ``done`` a row is at the place of its receivers, along the others at that of its sender.
     """
-    import numpy as np
-
     rest = tuple(other for other in range(receivers.ndim - 1) if other not in done and other != axis)
     along = np.moveaxis(receivers.sum(axis=rest, keepdims=True), axis, -2)
     n, senders = receivers.shape[axis], float(np.prod([receivers.shape[other] for other in done]))
@@ -252,8 +249,6 @@ def _rows_over_links(routing: TopKRouting, receivers: Any, done: Sequence[int], 
 
 def _rows_round_a_ring(routing: TopKRouting, along: Any, reach: int) -> Any:
     """Rows over the link before each place of a ring, of rows that go at most ``reach`` places from their sender."""
-    import numpy as np
-
     total, arc = np.zeros(along.shape[:-1]), np.zeros(along.shape)
     for distance in range(reach):
         arc = arc + np.roll(along, -distance, axis=-2)
@@ -263,8 +258,6 @@ def _rows_round_a_ring(routing: TopKRouting, along: Any, reach: int) -> Any:
 
 def _hit_probabilities(routing: TopKRouting, sets: Any) -> Any:
     """Probability that a row goes to at least one receiver of each set of chips."""
-    import numpy as np
-
     each, where = np.unique(sets.reshape(-1, sets.shape[-1]), axis=0, return_inverse=True)
     found = [routing.uniform_hit_probability([int(many) for many in one[: routing.groups]]) for one in each]
     if routing.skew:

@@ -63,6 +63,7 @@ from typing import Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError, suggest
 from roofline.frozen import NamedTuple, dataclass
+from roofline.lazy import np
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step, TensorDim
 from roofline.ops.rules import family_of
@@ -185,8 +186,6 @@ def _uneven(size: Size, ways: Size, label: str) -> SizeError:
     rest, rows = size % ways, None
     shown = [size]
     if is_array(rest):
-        import numpy as np
-
         sizes, chips = np.broadcast_arrays(size, ways)
         rows = rest != 0
         ways = int(chips[rows][0])

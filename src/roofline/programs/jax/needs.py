@@ -509,8 +509,6 @@ def pairs(rows: Size, columns: Size, band: Band) -> Size:
 
 def constant(value: Any) -> Known:
     """What an array that the program holds is: positions in order, or the causal mask of a square."""
-    import numpy as np
-
     if np.ndim(value) == 1 and np.size(value) and np.issubdtype(np.asarray(value).dtype, np.integer):
         numbers = np.asarray(value)
         first = int(numbers[0])

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from roofline import dtypes
 from roofline.frozen import NamedTuple, dataclass, field
+from roofline.lazy import sympy
 from roofline.ops import pricing
 from roofline.programs.rule_table import CallOfTensors, Priced, RuleTable
 from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum, product, symbol
@@ -158,7 +159,6 @@ def dtype_of(dtype: Any) -> tuple[str, tuple[int, ...]]:
 @cache
 def _expression(text: str) -> Any:
     """Read ``2*B^2 + floordiv(S, 2)``."""
-    import sympy
     from sympy.parsing.sympy_parser import convert_xor, parse_expr, standard_transformations
 
     names = {name: symbol(name) for name in re.findall(r"[A-Za-z_]\w*", text)}

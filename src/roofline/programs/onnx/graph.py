@@ -31,6 +31,7 @@ from roofline import dtypes
 from roofline.errors import InputError, NotationError, SizeError, quoted, suggest
 from roofline.files import read_bytes
 from roofline.frozen import NamedTuple
+from roofline.lazy import sympy
 from roofline.ops.formula import formula, formula_names
 from roofline.programs.api import one_size
 from roofline.programs.onnx.standins import attributes_of, copies, graphs_of, replace_all, restored, standing_in
@@ -109,8 +110,6 @@ def _reshaped(node: Node) -> Sequence[Size | None]:
     kept = [size for size in node.out if not _is_open(size)]
     if len(kept) != len(node.out) - 1:
         return [None] * len(node.out)
-    import sympy
-
     ratio = sympy.cancel(sympy.sympify(product(node.ins[0])) / product(kept))
     whole = sympy.fraction(ratio)[1] == 1
     value = (int(ratio) if ratio.is_Integer else ratio) if whole else None
