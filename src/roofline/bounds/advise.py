@@ -624,10 +624,11 @@ def other_sizes(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 def faster_links(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Links of twice the bandwidth, or half the latency where that is what takes the time."""
     use = max((u for u in answer.uses if u.resource == answer.bound_by), key=lambda u: u.time)
-    link = _link_of(asked, use)
-    if link is None:
+    mesh = asked.on_mesh().mesh
+    level = None if mesh is None else mesh.segment(use.place)
+    if level is None:
         return
-    found = find_link(asked.machine, link)
+    link, found = level.link, find_link(asked.machine, level.link)
     if use.quantity == "wire" and found is not None and found.bandwidth is not None:
         machine = override(asked.machine, {link: found.bandwidth.value * 2})
         yield Proposal(f"{link} at twice the bandwidth", "faster links", asked.vary(machine=machine))
@@ -648,12 +649,6 @@ def _sent_over(answer: Bound) -> list[str]:
     """Mesh axes that the plan's collectives go over."""
     axes = (axis for part in answer.ops if part.op.kind == "collective" for axis in part.op.options["axes"])
     return list(dict.fromkeys(axes))
-
-
-def _link_of(asked: Question, use: ResourceUse) -> str | None:
-    mesh = asked.on_mesh().mesh
-    level = None if mesh is None else mesh.segment(use.place)
-    return None if level is None else level.link
 
 
 def _resized(asked: Question, mesh: Mesh, axis: str, size: int) -> Question:

@@ -94,7 +94,11 @@ class Question:
     def _ops(self) -> tuple[Op, ...]:
         """Build the operations on one chip."""
         if self.raw:
-            return (self._raw_op(),)
+            given = {k: v for k, v in self.raw.items() if v is not None}
+            dtype, unit = given.pop("dtype", "bf16"), given.pop("unit", "matrix")
+            amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
+            common_shape(amounts)
+            return (raw(dtype=dtype, unit=unit, **amounts),)
         chosen = {name: getattr(self.conventions, name) for name in ("exact", "count_padding", "compute")}
         return build(self.parsed, self.sizes, **chosen)
 
@@ -252,13 +256,6 @@ class Question:
     def changes(self) -> dict[str, Any]:
         """List the choices that are not at their default, by name, and raw work."""
         return ({"raw": self.raw} if self.raw else {}) | self.conventions.changes()
-
-    def _raw_op(self) -> Op:
-        given = {k: v for k, v in self.raw.items() if v is not None}
-        dtype, unit = given.pop("dtype", "bf16"), given.pop("unit", "matrix")
-        amounts = {k: amount(v, AMOUNT_UNITS[k], self.sizes) for k, v in given.items()}
-        common_shape(amounts)
-        return raw(dtype=dtype, unit=unit, **amounts)
 
     def _padded(self, op: Op) -> Op:
         """Round the matrix work of an operation up to the unit's tile; an operation without any stays as it is."""

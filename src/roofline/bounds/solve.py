@@ -500,20 +500,15 @@ def solve(
     >>> [fact.value for fact in found.facts["B to take"]]
     [256, 174, 650]
     """
-    _check_named(for_)
+    if not (isinstance(for_, str) and for_):
+        needs = "solve needs for_, the name of what is solved for"
+        wrong = f"{quoted(for_)} is nothing to solve for" if for_ else needs
+        raise InputError(wrong, hint="name one unknown, as in for_='B' of a line, for_='hbm' or 'batch' of a model")
     if is_model_named(expression):
         found: TimeSolution = capability("solve_step")(expression, for_, time=time, **arguments)
         return found
     search = _search(expression, for_, arguments)
     return search.solution() if time is None else solve_time(search, parse(time, "s"))
-
-
-def _check_named(for_: Any) -> None:
-    """Refuse what is not the name of an unknown."""
-    if not (isinstance(for_, str) and for_):
-        needs = "solve needs for_, the name of what is solved for"
-        wrong = f"{quoted(for_)} is nothing to solve for" if for_ else needs
-        raise InputError(wrong, hint="name one unknown, as in for_='B' of a line, for_='hbm' or 'batch' of a model")
 
 
 def _search(expression: str | None, for_: str, arguments: dict[str, Any]) -> _Search:

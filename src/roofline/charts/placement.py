@@ -308,7 +308,8 @@ class _Board:
         if self._cost({index: self.chosen[index]}) <= _CONTENT:
             return {}
         for at in self._own[self._spans[index]].argsort(kind="stable")[:_TRIES]:
-            pushed = self._under(index, int(at))
+            place = self._spans[index].start + int(at)
+            pushed = [other for other, caused in enumerate(self._caused) if caused[place] >= OVERLAP_COST]
             if not 1 <= len(pushed) <= 2:
                 continue
             moves: dict[int, int | None] = {index: int(at)}
@@ -327,11 +328,6 @@ class _Board:
             caused[self._spans[index]] = 0
             self._disturbed += caused - self._caused[index]
             self.chosen[index], self._caused[index] = at, caused
-
-    def _under(self, index: int, at: int) -> list[int]:
-        """The labels that one would cover at a place."""
-        place = self._spans[index].start + at
-        return [other for other, caused in enumerate(self._caused) if caused[place] >= OVERLAP_COST]
 
     def _cost(self, moves: Mapping[int, int | None]) -> float:
         """What labels cost together once they have made their moves."""

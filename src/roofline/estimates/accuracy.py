@@ -545,10 +545,7 @@ class HeldAccuracy(Answer):
             said.append(f"smaller where your own constants were fitted to these runs: {call('calibrate')} tells errors")
             said[-1] += f" of {LEFT_OUT}"
         yield Listing("errors", said)
-        if self.assumptions:
-            yield assumes(self.assumptions)
-        if self.left_out:
-            yield Listing("left out", left_out(self.left_out), "warning")
+        yield from (assumes(self.assumptions), Listing("left out", left_out(self.left_out), "warning"))
 
     def one_line(self) -> str:
         """How many kinds of kernel, and rows."""

@@ -212,10 +212,7 @@ class Calibration(Answer):
                 said = f"those between steps came out at {format_percent(share)} of their time alone"
                 hint = "times without prefills have a context in place of prompt and output"
                 yield Listing("prefills", [f"{said}: {hint}"], "warning")
-        if self.assumptions:
-            yield assumes(self.assumptions)
-        if self.left_out:
-            yield Listing("left out", left_out(self.left_out), "warning")
+        yield from (assumes(self.assumptions), Listing("left out", left_out(self.left_out), "warning"))
 
     def to_dict(self) -> dict[str, Any]:
         """Under stable keys (schema ``roofline/calibration/1``)."""

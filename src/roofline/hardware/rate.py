@@ -556,7 +556,12 @@ def _warm_rates(machine: Machine, main: Memory, bandwidth: Figure, op: Op | None
         yield Rate(main.name, bandwidth.value, figure=bandwidth, note=said)
         return
     if is_array(touched):
-        yield from _of_rows(machine, main, touched)
+        left = touched >= 0
+        for at in sorted(_inner_levels(machine, main), key=_size):  # the smallest level first
+            here = left & (touched <= _size(at))
+            left = left & ~here
+            yield _warm_rate(main, at, touched, share=here)
+        yield _warm_rate(main, main, touched, share=left)
         return
     at = resting_level(machine, main, touched)
     said = _unknown_level(machine, at, touched)
@@ -570,16 +575,6 @@ def _warm_rate(main: Memory, at: Memory, touched: Any, said: str = "", share: An
     floor, own = (each.bandwidth.value if each.bandwidth else 0.0 for each in (main, at))
     value = bandwidth_on_curve(main.curve, touched) if main.curve else own
     return Rate(at.name, maximum(value, floor), figure=main.bandwidth, note="" if main.curve else said, share=share)
-
-
-def _of_rows(machine: Machine, main: Memory, touched: Any) -> Iterator[Rate]:
-    """Yield the rate of each level with the rows whose data lies in it, the smallest level first."""
-    left = touched >= 0
-    for at in sorted(_inner_levels(machine, main), key=_size):
-        here = left & (touched <= _size(at))
-        left = left & ~here
-        yield _warm_rate(main, at, touched, share=here)
-    yield _warm_rate(main, main, touched, share=left)
 
 
 def _inner_levels(machine: Machine, main: Memory) -> list[Memory]:

@@ -446,7 +446,10 @@ class TorchDevice(Device):
         return float(self._told.total_memory)
 
     def dtypes(self) -> Sequence[str]:
-        tf32 = ("tf32",) if self._has_tf32() else ()
+        # without TF32 fp32 would be measured twice, once under a wrong name
+        is_cuda = self.torch.version.hip is None
+        has_tf32 = is_cuda and self.torch.cuda.get_device_capability(self.index) >= TF32_FROM
+        tf32 = ("tf32",) if has_tf32 else ()
         return [dtype for dtype in (*TORCH_DTYPES, *tf32, *SCALED) if self._runs(dtype)]
 
     def product(self, dtype: str, m: int, n: int, k: int) -> Enqueue:
@@ -530,11 +533,6 @@ class TorchDevice(Device):
             matmul.fp32_precision = "tf32" if allow else "ieee"
         except AttributeError:
             matmul.allow_tf32 = allow
-
-    def _has_tf32(self) -> bool:
-        """Whether the device has TF32. Without it fp32 would be measured twice, once under a wrong name."""
-        cuda = self.torch.version.hip is None
-        return bool(cuda and self.torch.cuda.get_device_capability(self.index) >= TF32_FROM)
 
     def _scaled_format(self, dtype: str) -> str:
         """The 8-bit format of this device: AMD's gfx942 has its own."""

@@ -296,7 +296,9 @@ def bounds_of(runs: Sequence[tuple[Measured, Machine]]) -> list[Bound]:
         for run, machine in runs:
             asked = run.flops, run.bytes, run.dtype, id(machine)
             if asked not in answers:
-                answers[asked] = bound_of(run, machine)
+                # of warm data in the level that holds so many bytes
+                roof = _warm(machine, run.bytes) if machine.over == WARM and run.bytes else machine
+                answers[asked] = bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=roof)
             found.append(answers[asked])
     except KeyboardInterrupt:
         if not found:
@@ -310,12 +312,6 @@ def check_ran_on(run: Measured, machine: Machine) -> None:
     if run.on and run.on.lower() not in (machine.key, *machine.aliases):
         hint = f"ask {spelled('on', run.on)}, or leave the column out"
         raise InputError(f"{run.name!r} ran on {run.on!r}, not on {machine.name}", hint=hint)
-
-
-def bound_of(run: Measured, machine: Machine) -> Bound:
-    """What a machine allows for the FLOPs and bytes of a run; of warm data in the level that holds so many bytes."""
-    roof = _warm(machine, run.bytes) if machine.over == WARM and run.bytes else machine
-    return bound(flops=run.flops or None, bytes=run.bytes or None, dtype=run.dtype, on=roof)
 
 
 def _warm(machine: Machine, moved: float) -> Machine:

@@ -178,7 +178,8 @@ def _join(scope: Scope, axes: Axes, shape: Shape, span: Span | int, what: str) -
     large, small = (axes, shape.axes) if len(axes) >= len(shape.axes) else (shape.axes, axes)
     within = {axis.label for axis in large}
     if all(axis.label in within for axis in small):
-        return _with_shards(large, small), {}
+        shards = {axis.label: axis.shard for axis in small}
+        return tuple(axis if axis.shard else TensorDim(axis.label, shards.get(axis.label, ())) for axis in large), {}
     if not any(is_unnamed(axis.label) for axis in (*axes, *shape.axes)):
         raise _unlike(scope, axes, shape.axes, span, what)
     offset = len(large) - len(small)
@@ -199,11 +200,6 @@ def _join(scope: Scope, axes: Axes, shape: Shape, span: Span | int, what: str) -
     if len({axis.label for axis in joined}) != len(joined):
         raise _unlike(scope, axes, shape.axes, span, what)
     return tuple(joined), renamed
-
-
-def _with_shards(large: Sequence[TensorDim], small: Sequence[TensorDim]) -> tuple[TensorDim, ...]:
-    shards = {axis.label: axis.shard for axis in small}
-    return tuple(axis if axis.shard else TensorDim(axis.label, shards.get(axis.label, ())) for axis in large)
 
 
 def _unlike(

@@ -318,7 +318,12 @@ class Search:
         if isinstance(times, str):
             return Reason("legal", times)
         if times.most < 1:
-            return _does_not_fit(times)
+            needs, may = float(times.memory.total), times.capacity
+            weights = format_amount(times.memory.parts["weights"], "B")
+            over, has = format_amount(needs - may, "B"), format_amount(may, "B")
+            share = f"{format_percent(times.asked.memory_share)} of {times.memory.level}"
+            text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
+            return Reason("fit", text, needs / may)
         found = times.alone
         for name, limit in self.limits:
             if only in ("", name) and found[name] > limit:
@@ -509,15 +514,6 @@ def _slow(rate: float, server: ServerTimes) -> Reason:
     """The reason of a server that does not keep up."""
     text = f"serves at most {format_number(server.largest_rate)}/s of {format_number(rate)}/s a replica"
     return Reason("rate", text, rate / server.largest_rate)
-
-
-def _does_not_fit(times: UnloadedReplica) -> Reason:
-    needs, may = float(times.memory.total), times.capacity
-    weights = format_amount(times.memory.parts["weights"], "B")
-    over, has = format_amount(needs - may, "B"), format_amount(may, "B")
-    share = f"{format_percent(times.asked.memory_share)} of {times.memory.level}"
-    text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
-    return Reason("fit", text, needs / may)
 
 
 def best_apart(search: Search) -> Assessment | None:

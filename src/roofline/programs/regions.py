@@ -313,14 +313,6 @@ def _of_edges(outer: Edges, inner: Edges) -> Edges:
     return edge(outer[0] + inner[0] * outer[2], _places(inner), inner[2] * outer[2])
 
 
-def _of_part(region: Region, part: Box) -> tuple[Region, tuple[Any, ...]]:
-    """Of a tensor that stands in the result as this part, and its sizes."""
-    sizes = tuple(map(_places, part))
-    for axis, (first, _, gap) in enumerate(part):
-        region = joined(region, axis, first, sizes[axis], gap)
-    return region, sizes
-
-
 def boxes_where(mask: Any) -> list[Box]:
     """Where a mask holds; of one that changes too often the largest boxes in which all of it holds.
 
@@ -705,8 +697,10 @@ def shown_by(view: Stretches, shape: Sequence[int], places: Sequence[Stretches])
     _, region, part = _on_a_grid(places, view)
     if region is None or len(part) != 1:
         return WHOLE
-    found, sizes = _of_part(region, part[0])
-    return reshaped(found, sizes, shape) if prod(sizes) == prod(shape) else WHOLE
+    sizes = tuple(map(_places, part[0]))
+    for axis, (first, _, gap) in enumerate(part[0]):
+        region = joined(region, axis, first, sizes[axis], gap)
+    return reshaped(region, sizes, shape) if prod(sizes) == prod(shape) else WHOLE
 
 
 def _on_a_grid(places: Sequence[Stretches], part: Stretches) -> tuple[list[Any], Region, Sequence[Box]]:

@@ -303,7 +303,9 @@ def _sums(ops: Sequence[Op], weights: Mapping[str, Size], answer: Bound | None) 
             module.bytes += part.bytes
             module.time += part.lower
             module.times.update(part.times)
-    return _in_tree_order(found)
+    # what is under a module follows it, siblings in the order they ran
+    places = {path: [found[each].place for each in modules_above(path)] for path in found}
+    return {path: found[path] for path in sorted(found, key=places.__getitem__)}
 
 
 def parameters_of(op: Op, weights: Mapping[str, Size]) -> dict[str, Size]:
@@ -347,9 +349,3 @@ def _alike(sums: Mapping[str, _Module], classes: Mapping[str, str]) -> dict[str,
 def _hidden(path: str, alike: Mapping[str, list[str]]) -> bool:
     """Whether a module is one of several that are shown once, or is inside such a one."""
     return any(path == other or path.startswith(f"{other}.") for paths in alike.values() for other in paths[1:])
-
-
-def _in_tree_order(found: dict[str, _Module]) -> dict[str, _Module]:
-    """Sort the paths so that what is under a module follows it, siblings in the order they ran."""
-    places = {path: [found[each].place for each in modules_above(path)] for path in found}
-    return {path: found[path] for path in sorted(found, key=places.__getitem__)}

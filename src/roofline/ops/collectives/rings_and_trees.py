@@ -383,14 +383,10 @@ def spanning_trees(call: CollectiveCall) -> Work:
 def summed_over(group: LinkGroup, nbytes: Size) -> Size:
     """Bytes over each link of a tier for sums over its members: by trees on a torus, else by direct exchange."""
     if group.topology == "torus":
-        return exact_div(nbytes * (group.size - 1), group.below * _torus_links(group))
+        # n links in each ring, n − 1 in each line
+        rows = [exact_div(group.size, s.size) * (s.size - 1 + s.directions - 1) for s in group.segments]
+        return exact_div(nbytes * (group.size - 1), group.below * links_in_use(rows))
     return group.exchanged(nbytes, 2, usable_links(group.segments[0]))
-
-
-def _torus_links(group: LinkGroup) -> Size:
-    """Links of a torus: n in each ring, n − 1 in each line."""
-    rows = [exact_div(group.size, s.size) * (s.size - 1 + s.directions - 1) for s in group.segments]
-    return links_in_use(rows)
 
 
 def _sent_by_trees(call: CollectiveCall) -> Callable[[LinkGroup, AxisSegment], Size]:

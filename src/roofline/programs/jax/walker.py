@@ -118,7 +118,10 @@ class JaxprWalker:
             known |= dict(zip(jaxpr.invars, operands, strict=True))
 
         def look(atom: Any) -> Operand:
-            return self._literal(atom) if hasattr(atom, "val") else known[atom]
+            if not hasattr(atom, "val"):
+                return known[atom]
+            is_array = bool(getattr(atom.aval, "shape", ()))
+            return self.tensor(value_of(atom.aval), "weight", "constant") if is_array else None
 
         self.used.update(atom for eqn in jaxpr.eqns for atom in eqn.invars if not hasattr(atom, "val"))
         self.used.update(atom for atom in jaxpr.outvars if not hasattr(atom, "val"))
@@ -308,10 +311,6 @@ class JaxprWalker:
             seen.add(base)
             base = self.same[base]
         return replace(tensor, ident=f"{base}{bracket}{part}")
-
-    def _literal(self, atom: Any) -> Operand:
-        shape = getattr(atom.aval, "shape", ())
-        return self.tensor(value_of(atom.aval), "weight", "constant") if shape else None
 
     def _inner(self, program: Any) -> Size:
         """FLOPs of a program that a parameter holds."""
