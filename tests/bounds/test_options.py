@@ -14,6 +14,7 @@ from roofline import bound, solve, sweep
 from roofline.bounds.solve import solve_dtypes
 from roofline.cli import main
 from roofline.errors import InputError
+from tests.strategies import some
 
 MATMUL = "bf16[B, D] * bf16[D, F] -> bf16[B, F]"
 SIZES: dict[str, Any] = {"B": 64, "D": 8192, "F": 8192}
@@ -51,9 +52,18 @@ def test_the_commands_refuse_them_too(command: str, option: str, capsys: pytest.
     assert "has no effect: nothing is sharded here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [["--link", "1e9"], ["--set", "nvlink=1e9"]])
-@pytest.mark.parametrize("work", [[MATMUL, "B=64", "D=8192", "F=8192"], ["--flops", "1e12", "--bytes", "1e9"]])
-@pytest.mark.parametrize("command", ["advise", "plot"])
+@pytest.mark.parametrize(
+    ("command", "work", "more"),
+    some(
+        [
+            (command, work, more)
+            for command in ("advise", "plot")
+            for work in ([MATMUL, "B=64", "D=8192", "F=8192"], ["--flops", "1e12", "--bytes", "1e9"])
+            for more in (["--link", "1e9"], ["--set", "nvlink=1e9"])
+        ],
+        3,
+    ),
+)
 def test_a_link_says_nothing_of_one_chip(
     command: str, work: list[str], more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

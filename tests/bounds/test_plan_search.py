@@ -18,7 +18,7 @@ from roofline.errors import InputError, NotationError, SizeError
 from roofline.frozen import replace
 from roofline.notation import program
 from tests.bounds.test_plan_laws import LAYOUTS, MLP
-from tests.strategies import LONG, few
+from tests.strategies import LONG, few, some
 
 SIZES = {"B": 64, "D": 512, "F": 1024}
 GELU = "h = In[B_X, D_Y] * Wi[D_X, F_Y]; g = gelu(h); g * Wo[F_Y, D_X] -> Out[B_X, D_Y]"
@@ -90,7 +90,7 @@ def test_more_plans_than_are_listed(text: str, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"policy": "fused"}, {"policy": "minimal"}, {"overlap": 0.3}, {"overhead": 2e-6}]
+    "options", some([{"policy": "fused"}, {}, {"policy": "minimal"}, {"overlap": 0.3}, {"overhead": 2e-6}], 3)
 )
 def test_the_best_plan_where_operations_are_joined(options: dict[str, Any]) -> None:
     """Over one axis there are few plans, so that each of them is priced."""

@@ -13,6 +13,7 @@ from roofline import bound, llm, model, solve, solve_equal
 from roofline.cli import main
 from roofline.errors import InputError
 from roofline.hardware import chip
+from tests.strategies import some
 
 MATMUL = "bf16[B, D] * bf16[D, F]"
 SHARDED = "bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]"
@@ -30,16 +31,22 @@ def test_a_time_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "on", "sizes"),
-    [
-        (MATMUL, "B", "h100", {"D": 8192, "F": 28672}),
-        (MATMUL, "D", "v5e", {"B": 17, "F": 28672}),
-        (CAUSAL, "T", "h100", {"B": 1, "N": 32, "K": 8, "H": 128}),
-        (SHARDED, "B", "a100:8", {"D": 8192, "F": 28672}),
-        (SHARDED, "D", "h100:8", {"B": 4096, "F": 8192}),
-    ],
+    ("line", "name", "on", "sizes", "time"),
+    some(
+        [
+            (*asked, time)
+            for time in (2e-4, 1e-3, 0.1)
+            for asked in (
+                (MATMUL, "B", "h100", {"D": 8192, "F": 28672}),
+                (MATMUL, "D", "v5e", {"B": 17, "F": 28672}),
+                (CAUSAL, "T", "h100", {"B": 1, "N": 32, "K": 8, "H": 128}),
+                (SHARDED, "B", "a100:8", {"D": 8192, "F": 28672}),
+                (SHARDED, "D", "h100:8", {"B": 4096, "F": 8192}),
+            )
+        ],
+        2,
+    ),
 )
-@pytest.mark.parametrize("time", [2e-4, 1e-3, 0.1])
 def test_the_largest_size_is_within_the_time_and_the_next_is_not(
     line: str, name: str, on: str, sizes: dict[str, int], time: float
 ) -> None:
@@ -68,13 +75,16 @@ PRODUCT = "A[B_X, D] * W[D_X, F] -> C[B_X, F]"
 
 @pytest.mark.parametrize(
     ("line", "on", "figure", "time"),
-    [
-        ("AllReduce_X(bf16[B, D])", "h100:8", "nvlink", 6e-6),
-        ("AllReduce_X(bf16[B, D])", "v5e:16", "ici", 8e-5),
-        ("AllReduce_X(bf16[B, D])", "h100:16", "link", 3e-3),
-        (PRODUCT, "v5p:8", "ici", 1.4e-4),
-        (PRODUCT, "v5p:8", "hbm", 1.4e-4),
-    ],
+    some(
+        [
+            ("AllReduce_X(bf16[B, D])", "h100:8", "nvlink", 6e-6),
+            ("AllReduce_X(bf16[B, D])", "v5e:16", "ici", 8e-5),
+            ("AllReduce_X(bf16[B, D])", "h100:16", "link", 3e-3),
+            (PRODUCT, "v5p:8", "ici", 1.4e-4),
+            (PRODUCT, "v5p:8", "hbm", 1.4e-4),
+        ],
+        3,
+    ),
 )
 def test_a_lower_rate_takes_another_plan_or_algorithm(line: str, on: str, figure: str, time: float) -> None:
     sizes = {"B": 64, "D": 8192, **({"F": 4096} if "F" in line else {})}

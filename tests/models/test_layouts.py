@@ -25,6 +25,7 @@ from roofline.models.serving.fit import fewest
 from roofline.models.serving.layouts import decode_footprint, memory_capacity
 from tests.models.test_commands import Capture, as_json, run
 from tests.models.tiny import TINY
+from tests.strategies import some
 
 CASES: list[tuple[str, str, int, int, dict[str, Any]]] = [
     ("llama-3-70b", "h100", 32, 8000, {}),
@@ -49,7 +50,7 @@ def _laid_out(model: Model, on: str, chips: int) -> Iterator[Model]:
                 continue
 
 
-@pytest.mark.parametrize(("name", "on", "batch", "context", "formats"), CASES)
+@pytest.mark.parametrize(("name", "on", "batch", "context", "formats"), some(CASES, 2))
 def test_no_layout_holds_it_on_fewer_chips_or_holds_more(
     name: str, on: str, batch: int, context: int, formats: dict[str, Any]
 ) -> None:
@@ -72,7 +73,7 @@ def test_no_layout_holds_it_on_fewer_chips_or_holds_more(
     assert [step.fits for step in steps] == [True, False]
 
 
-@pytest.mark.parametrize("on", ["h200", "h200:8"])
+@pytest.mark.parametrize("on", some(["h200", "h200:8"], 2))
 def test_one_answer_names_one_layout(on: str, capsys: Capture) -> None:
     """The nearest fit, the fewest chips, the longest context and the step that is shown have the same layout."""
     words = ("llm", "deepseek-v3", "--on", on, "--batch", "32", "--context", "32k", "--weights", "fp8")

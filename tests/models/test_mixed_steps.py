@@ -20,7 +20,7 @@ from roofline.models.blocks.feed_forward import touched_experts
 from roofline.models.config import _index
 from roofline.sizes import symbol
 from roofline.work import Op
-from tests.strategies import few
+from tests.strategies import few, some
 
 FILES = sorted({file.removesuffix(".json") for file in _index().values()})
 CAUSAL = [name for name in FILES if load(name).causal and encoder_of(load(name)) is None]
@@ -76,8 +76,8 @@ def test_a_chunk_that_does_not_end_its_prompt_makes_no_logits() -> None:
 
 def test_numbers_arrays_and_symbols_agree() -> None:
     sizes: dict[str, Any] = {"chunk": 128, "past": 512, "context": 700}
-    for name in ("llama-3-8b", "mixtral-8x7b", "deepseek-v3"):
-        batch = np.array([1.0, 5.0, 64.0])
+    for name in some(["deepseek-v3", "llama-3-8b", "mixtral-8x7b"], 2):
+        batch = np.array([1.0, 64.0])
         many = serve_bound(name, "mixed", on="h200", batch=batch, **sizes)
         table = serve_table(name, "mixed", on="h200", batch=batch, columns=("lower", "op_by_op", "memory"), **sizes)
         for i, each in enumerate(batch.astype(int).tolist()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -147,8 +148,11 @@ LAYOUTS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-@pytest.mark.parametrize("name", ["llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"])
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    some([*product(("llama-3-70b", "deepseek-v3", "gpt-oss-120b", "gemma-4-26b-a4b-nvfp4", "kimi-k2"), LAYOUTS)], 2),
+    ids=str,
+)
 def test_never_below_physics(name: str, layout: dict[str, Any]) -> None:
     """All chips together take no less than one model's FLOPs and least bytes would at their peaks together."""
     model = local_model(load(name), chip("h200"))[0]

@@ -51,7 +51,7 @@ def test_rows_are_single_answers(name: str, policy: str) -> None:
         assert table["bound_by"][row] == one.bound_by
 
 
-@pytest.mark.parametrize("name", some(sorted(TINY), 16))
+@pytest.mark.parametrize("name", some(sorted(TINY), 24, 11))
 def test_prefill_of_every_kind_of_layer(name: str) -> None:
     model = load(TINY[name], name=name)
     prompt = np.array([1, 7, 40, 90])

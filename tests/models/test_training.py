@@ -460,7 +460,7 @@ def test_an_unknown_split_is_an_error() -> None:
 def test_weights_gathered_for_every_microbatch_are_said_where_nobody_asked_for_it() -> None:
     asked: dict[str, Any] = {"on": "h100:64", "batch_tokens": 2**20, "tensor": 8, "pipeline": 2}
     said = "4 chips share the weights (zero=3, the default) and gather them for every microbatch"
-    for parts in (16, [16, 32]):  # over a table of them too
+    for parts in (16, [8, 16]):  # over a table of them too
         assert said in as_text(train("llama-3-70b", **asked, microbatches=parts).sections(), 200)
     for other in ({"zero": 1}, {"pipeline": 1}):
         assert "for every microbatch" not in as_text(train("llama-3-70b", **{**asked, **other}).sections(), 200)
@@ -521,13 +521,13 @@ def test_a_table_takes_several_numbers_of_microbatches(capsys: pytest.CaptureFix
 
 def test_a_table_says_which_steps_have_less_than_a_sequence_in_a_microbatch(capsys: pytest.CaptureFixture[str]) -> None:
     asked = {"on": "h100:64", "tensor": 8, "pipeline": 4, "batch_tokens": 1_000_000, "sequence": 8192}
-    table = roofline.sweep("llama-3-8b", "train", microbatches=[1, 8, 64, 256], **asked)
-    alone = [train("llama-3-8b", microbatches=parts, **asked) for parts in (1, 8, 64, 256)]
-    assert table.plain("fits") == [one.fits for one in alone] == [False, True, False, False]
-    assert sum(one.sequences < 1 for one in alone) == 2
+    table = roofline.sweep("llama-3-8b", "train", microbatches=[1, 8, 64], **asked)
+    alone = [train("llama-3-8b", microbatches=parts, **asked) for parts in (1, 8, 64)]
+    assert table.plain("fits") == [one.fits for one in alone] == [False, True, False]
+    assert sum(one.sequences < 1 for one in alone) == 1
     said = dict(table.remarks())
     assert said["fastest"] == "microbatches 8"  # not 64, which does not run
-    wanted = "2 of 4 rows: less than a sequence in a microbatch, and a chip takes whole ones"
+    wanted = "1 of 3 rows: less than a sequence in a microbatch, and a chip takes whole ones"
     assert said["does not run"] == wanted
     assert f"does not run  {wanted}" in str(table)
     assert "does not run" not in dict(roofline.sweep("llama-3-8b", "train", microbatches=[1, 8], **asked).remarks())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,9 +16,10 @@ from roofline.plans.question import Limits, Load, PlanQuestion
 from roofline.plans.replicas import FORMATS, estimator_of, replicas, step_options, unloaded
 from roofline.plans.simulation import simulate
 from tests.plans.test_queueing import erlang_c
+from tests.strategies import LONG, some
 
 #: How many random loads are tried, and requests of each.
-LOADS, REQUESTS = (100, 40_000) if os.environ.get("ROOFLINE_LONG") else (6, 4_000)
+LOADS, REQUESTS = (100, 40_000) if LONG else (4, 4_000)
 
 
 def random_server(random: np.random.Generator) -> ServerTimes:
@@ -50,8 +51,7 @@ def test_theory_is_near_the_simulation(seed: int) -> None:
             assert off <= allowed * getattr(measured, which), (name, which, expected, measured)
 
 
-@pytest.mark.parametrize("draft", [None, Acceptance(4, 0.8)])
-@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize(("lengths", "draft"), some([*product(LENGTHS, [None, Acceptance(4, 0.8)])], 3))
 def test_the_end_of_an_answer_is_a_percentile_of_answers_of_their_own_lengths(
     lengths: str, draft: Acceptance | None
 ) -> None:
@@ -67,7 +67,7 @@ def test_the_end_of_an_answer_is_a_percentile_of_answers_of_their_own_lengths(
 
 
 def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:
-    seeds = range(2000, 2040 if LOADS == 100 else 2003)
+    seeds = range(2000, 2040 if LONG else 2003)
     off = []
     for seed in seeds:
         random = np.random.default_rng(seed)
@@ -101,7 +101,10 @@ def test_steps_of_one_time_without_stalls_are_m_m_c() -> None:
 
 @pytest.mark.parametrize(
     ("output", "chunks", "step", "mixed"),
-    [(11, 4, 0.02, 0.02), (11, 4, 0.007, 0.012), (4, 8, 0.007, 0.01), (2, 16, 0.01, 0.02), (257, 2, 0.01, 0.012)],
+    some(
+        [(11, 4, 0.02, 0.02), (11, 4, 0.007, 0.012), (2, 16, 0.01, 0.02), (4, 8, 0.007, 0.01), (257, 2, 0.01, 0.012)],
+        2,
+    ),
 )
 def test_prompts_in_chunks_wait_for_each_other(output: int, chunks: int, step: float, mixed: float) -> None:
     """Where there are places for all that decode, no more prompts come through than one after the other.
@@ -132,8 +135,18 @@ def test_short_prompts_that_share_steps_wait_as_simulated(share: float) -> None:
         assert each.percentile == pytest.approx(simulated.percentile, rel=0.15)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize(("compute", "together"), [(1.05e-3, 10), (5.2e-3, 2), (1e-4, 64), (1e-3, 64), (8e-3, 16)])
+@pytest.mark.parametrize(
+    ("compute", "together", "share"),
+    some(
+        [
+            (compute, together, share)
+            for compute, together in ((1.05e-3, 10), (5.2e-3, 2), (1e-4, 64), (1e-3, 64), (8e-3, 16))
+            for share in (0.1, 0.5, 0.9)
+        ],
+        2,
+        1,
+    ),
+)
 def test_prompts_alone_share_steps_as_counted_event_by_event(compute: float, together: int, share: float) -> None:
     """A step of b prompts waits 10 ms for weights, or computes b of them; it takes all that wait, up to so many."""
     full = max(0.01, together * compute)
@@ -262,7 +275,7 @@ def test_above_the_largest_rate_is_an_error() -> None:
         server.under(server.largest_rate)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 4, 6, 8])
+@pytest.mark.parametrize("seed", some([1, 2, 4, 6, 8], 2))
 def test_gaps_between_tokens_are_those_that_are_simulated(seed: int) -> None:
     random = np.random.default_rng(seed)
     server = random_server(random)

@@ -188,7 +188,7 @@ def scalar_kind(
     return "load" if max(over, default=0.0) > 1 else "", max([rate / server.largest_rate, *over])
 
 
-@pytest.mark.parametrize("seed", range(200 if LONG else 3))
+@pytest.mark.parametrize("seed", range(200 if LONG else 2))
 def test_a_plan_is_what_single_answers_find(seed: int) -> None:
     asked = scalar_problem(seed)
     found = answer(asked)
@@ -232,7 +232,7 @@ def test_a_plan_is_what_single_answers_find(seed: int) -> None:
 FURTHER = (21, 25, 31, 39)
 
 
-@pytest.mark.parametrize("seed", [seed for seed in range(40 if LONG else 5) if seed not in FURTHER])
+@pytest.mark.parametrize("seed", [seed for seed in range(40 if LONG else 4) if seed not in FURTHER])
 def test_theory_with_drafts_is_near_the_simulation(seed: int) -> None:
     from tests.plans.test_load import random_server
 

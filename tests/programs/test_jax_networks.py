@@ -9,6 +9,7 @@ import pytest
 from roofline.programs import trace as trace_any
 from tests.programs import jax_llama, jax_networks
 from tests.programs.jax_networks import weight
+from tests.strategies import some
 
 IMAGE = weight(1, 3, 224, 224)
 #: 2 per multiply-add; convolutions with padded positions, every score, logits of every token.
@@ -31,7 +32,7 @@ def trace(function, *inputs, **options):
     return trace_any(function, *inputs, frontend="jax", **options)
 
 
-@pytest.mark.parametrize(("build", "given", "flops", "parameters"), [c[1:] for c in COUNTS], ids=[c[0] for c in COUNTS])
+@pytest.mark.parametrize(("build", "given", "flops", "parameters"), [c[1:] for c in some(COUNTS, 2, 1)])
 def test_network(build, given, flops, parameters):
     model = build()
     assert sum(shape.size for shape in jax.tree.leaves(model.shapes)) == parameters
@@ -62,7 +63,7 @@ def test_llama_decode_flops_and_the_bytes_of_the_floor():
     assert traced.bytes("minimal") == streamed + row + read + written + logits + token
 
 
-@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("recompute", some([True, False], 2))
 def test_llama_training_is_three_forwards_and_one_more_where_layers_are_recomputed(recompute):
     model = jax_llama.llama(recompute=recompute)
 
