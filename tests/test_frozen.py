@@ -107,6 +107,46 @@ def test_a_class_is_that_of_the_standard_library(pair: tuple[Any, Any], given: t
     assert str(mine.value) == str(theirs.value)
 
 
+def test_a_copy_with_changes_is_a_value_of_its_class_made_anew() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Wide:
+        name: str
+        size: int = 1
+        parts: dict[str, int] = field(default_factory=dict)
+        label: str = ""
+        last: tuple[int, ...] = ()
+
+        def __post_init__(self) -> None:
+            if self.size < 0:
+                raise ValueError("no size")
+
+        @once
+        def doubled(self) -> int:
+            return 2 * self.size
+
+    class Under(Wide):
+        """A class below that is none of its own making."""
+
+    value = Wide("a", 2)
+    assert value.doubled == 4
+    other = frozen.replace(value, size=5, label="b")
+    assert (type(other), other, other.doubled) == (Wide, Wide("a", 5, {}, "b"), 10)
+    assert other.parts is value.parts is not Wide("a").parts
+    assert value == Wide("a", 2)
+    under = Under("a", 3)
+    assert (type(under), under.doubled, type(frozen.replace(under, size=4))) == (Under, 6, Under)
+    for made in (value, other, under):
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'size'"):
+            made.size = 1  # type: ignore[misc]
+    for wrong in ({"size": -1}, {"size": -1, "name": "b"}):
+        with pytest.raises(ValueError, match="no size"):
+            frozen.replace(value, **wrong)
+        with pytest.raises(ValueError, match="no size"):
+            Wide(**{"name": "a", **wrong})
+    with pytest.raises(TypeError, match="Wide is not made with 'sise'"):
+        frozen.replace(value, sise=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A class that has a place in a module, and asks the one that it derives from."""

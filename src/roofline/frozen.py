@@ -116,6 +116,9 @@ class _Late:
 
 _FACTORY = _Factory()
 
+#: Values of so few fields are made sooner as what they are.
+_FEW_FIELDS = 3
+
 #: How the standard library marks a field of a value, beside those of a class.
 _OF_AN_INSTANCE = dataclasses._FIELD  # type: ignore[attr-defined]
 
@@ -128,19 +131,32 @@ def _function(owner: type, head: str, lines: list[str], **known: Any) -> Any:
     return space[name]
 
 
+@cache
+def _open_twin(owner: type) -> type | None:
+    """A class of the same slots whose fields are set as any attribute is, which takes a third of the time.
+
+    A value is made as one of it and then becomes one of its own class. There is none for a class that has another one
+    below it, whose slots would be apart from its own.
+    """
+    slots = vars(owner).get("__slots__")
+    return type(owner.__name__, (), {"__slots__": slots}) if slots and owner.__bases__ == (object,) else None
+
+
 def _init(owner: type) -> Any:
     """``__init__`` sets each field to what is given, to its default, or to a new value by its factory."""
     found = fields(owner)
+    twin = _open_twin(owner) if len(found) > _FEW_FIELDS else None
     new = {each.name: each.default_factory for each in found if each.default_factory is not MISSING}
     # what sets a slot itself takes half the time of object.__setattr__
     setters = {f"_set_{each.name}": getattr(owner, each.name).__set__ for each in found}
-    lines = [
-        f"_set_{name}(self, {name})"
-        if name not in new
-        else f"_set_{name}(self, {f'{name} if {name} is not _FACTORY else ' * each.init}_NEW[{name!r}]())"
-        for each in found
-        for name in (each.name,)
-    ]
+    values = {each.name: f"{f'{each.name} if {each.name} is not _FACTORY else ' * each.init}_NEW[{each.name!r}]()"
+              if each.name in new else each.name for each in found}  # fmt: skip
+    lines = [f"_set_{name}(self, {value})" for name, value in values.items()]
+    if twin is not None:
+        made = [f"self.{name} = {value}" for name, value in values.items()]
+        made = ["_be(self, _TWIN)", *made, "self.__class__ = _OWNER"]
+        lines = ["if type(self) is _OWNER:", *(f"  {each}" for each in made), "else:", *(f"  {each}" for each in lines)]
+        setters |= {"_OWNER": owner, "_TWIN": twin, "_be": vars(object)["__class__"].__set__}
     lines += ["self.__post_init__()"] * hasattr(owner, "__post_init__")
     given = [each for each in found if each.init]
     head = f"__init__({', '.join(['self', *(each.name for each in given)])})"
@@ -193,14 +209,44 @@ _METHODS = {
 
 
 @cache
-def _parts(owner: type) -> tuple[dict[str, int], Callable[[Any], Any]]:
-    """The places of the fields that a dataclass is made of, and what takes all their values, the first once more."""
+def _replacing(owner: Any) -> Callable[[Any, dict[str, Any]], Any]:
+    """What makes a copy of a value of a dataclass with changes."""
     names = [each.name for each in fields(owner) if each.init]
-    return {name: place for place, name in enumerate(names)}, attrgetter(*names, names[0])
+    twin = _open_twin(owner) if len(names) == len(fields(owner)) else None
+    if twin is not None:
+        lines = ["made = _new(_TWIN)", *(f"made.{name} = value.{name}" for name in names)]
+        lines += [
+            "for name in changes:",
+            "  if name not in _NAMES:",
+            "    _refuse(name)",
+            "  _set(made, name, changes[name])",
+        ]
+        lines += ["made.__class__ = _OWNER"] + ["made.__post_init__()"] * hasattr(owner, "__post_init__")
+        known = {"_new": object.__new__, "_TWIN": twin, "_OWNER": owner, "_NAMES": frozenset(names), "_set": setattr}
+        made: Callable[[Any, dict[str, Any]], Any] = _function(
+            owner, "_replaced(value, changes)", [*lines, "return made"], **known, _refuse=partial(_no_field, owner)
+        )
+        return made
+    # fields go by their places
+    places, taken = {name: place for place, name in enumerate(names)}, attrgetter(*names, names[0])
+
+    def replaced(value: Any, changes: dict[str, Any]) -> Any:
+        *values, _ = taken(value)
+        for name, each in changes.items():
+            if name not in places:
+                _no_field(owner, name)
+            values[places[name]] = each
+        return owner(*values)
+
+    return replaced
+
+
+def _no_field(owner: type, name: str) -> NoReturn:
+    raise TypeError(f"{owner.__name__} is not made with {name!r}")
 
 
 def _replace(value: Any, /, **changes: Any) -> Any:
-    """A copy with changes, as the standard library makes it, in three fifths of its time: fields go by their places.
+    """A copy with changes, as the standard library makes it, in a third of its time.
 
     >>> @dataclass(frozen=True, slots=True)
     ... class Link:
@@ -209,13 +255,7 @@ def _replace(value: Any, /, **changes: Any) -> Any:
     >>> replace(Link(45e9), ways=2)
     Link(bandwidth=45000000000.0, ways=2)
     """
-    places, taken = _parts(type(value))  # type: ignore[arg-type]
-    *values, _ = taken(value)
-    for name, each in changes.items():
-        if name not in places:
-            raise TypeError(f"{type(value).__name__} is not made with {name!r}")
-        values[places[name]] = each
-    return type(value)(*values)
+    return _replacing(type(value))(value, changes)  # type: ignore[arg-type]
 
 
 def _known_fields(written: type, owner: type) -> dict[str, Any]:
