@@ -196,6 +196,24 @@ def test_a_branch_that_gives_an_input_copies_it():
     assert found.bytes() == 2 * 4 * 8 * 8
 
 
+def test_what_is_worked_out_for_a_shape_alone_is_no_operation():
+    """As exporters write an expanded tensor: where a size is -1, 1 stands for it."""
+    sizes = [numpy_helper.from_array(np.array(held, np.int64), name) for name, held in (
+        ("first", [0]), ("last", [3]), ("axis", [1]), ("any", [-1, -1]), ("ones", [1, 1]),
+    )]  # fmt: skip
+    nodes = [
+        helper.make_node("Slice", ["x", "first", "last", "axis"], ["part"]),
+        helper.make_node("Shape", ["part"], ["shape"]),
+        helper.make_node("Equal", ["shape", "any"], ["free"]),
+        helper.make_node("Where", ["free", "ones", "shape"], ["wanted"]),
+        helper.make_node("Expand", ["row", "wanted"], ["rows"]),
+        helper.make_node("Relu", ["rows"], ["y"]),
+    ]
+    found = trace(_model(nodes, [_value("x", 4, 8), _value("row", 1, 3)], [_value("y", 4, 3)], sizes), frontend="onnx")
+    assert [op.name for op in found.ops] == ["Relu"]
+    assert found.bytes("minimal") == found.bytes() == 4 * (3 + 4 * 3)
+
+
 def test_attention_whole():
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)
     graph = helper.make_graph([node], "net", [_value(n, 2, 4, 16, 8) for n in "qkv"], [_value("y")])

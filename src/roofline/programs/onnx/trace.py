@@ -144,6 +144,8 @@ class GraphWalker:
     parts: set[str] = field(default_factory=set)
     held: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     filled: set[str] = field(default_factory=set)
+    measured: set[str] = field(default_factory=set)
+    looked_at: set[str] = field(default_factory=set)
     taken_as: str | None = None
 
     def graph(self, graph: Any, scope: str, repeat: Size, given: Mapping[str, Tensor] = {}, apart: str = "") -> None:
@@ -195,6 +197,7 @@ class GraphWalker:
     def node(self, node: Any, scope: str, repeat: Size) -> None:
         """Price one node."""
         attributes = attributes_of(node)
+        (self.measured if node.op_type in ("Shape", "Size") else self.looked_at).update(node.input)
         if node.op_type in OF_SHAPES:
             if isinstance(attributes.get("value"), onnx.TensorProto) and node.op_type == "Constant":
                 self._constant(node.output[0], attributes["value"])
@@ -331,11 +334,18 @@ class GraphWalker:
         return tuple(replace(op, writes=tuple(map(written, op.writes))) for op in ops)
 
     def without_sizes(self, ops: Sequence[Op], graph: Any) -> tuple[Op, ...]:
-        """The operations but those on int64 of which only shapes are made: these are known before the file runs."""
+        """The operations but those of which only shapes are made, on int64 or bool: known before the file runs.
+
+        So are those on other tensors whose results nothing looks at but their shapes.
+        """
         read = self._given_back(graph) | {_result(item.name) for item in graph.output}
+        shaped = {_ident(word) for word in self.measured - self.looked_at}
         found: list[Op] = []
         for op in reversed(ops):
-            used = any(t.dtype != "int64" or t.ident != t.base or t.base in read for t in op.writes)
+            used = any(
+                t.base in read or t.ident != t.base or not (t.dtype in ("int64", "bool") or t.base in shaped)
+                for t in op.writes
+            )
             if used or not op.writes or op.kind == pricing.UNKNOWN:
                 read |= {t.base for t in op.reads}
                 found.append(op)
