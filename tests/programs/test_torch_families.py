@@ -104,6 +104,11 @@ def test_embedding_bags_read_rows(mode):
     assert found.flops("all") == 16 * (len(ids) - 3 + divisions)
 
 
+def test_what_a_bag_keeps_for_its_gradient_is_made_inside():
+    found = trace(nn.EmbeddingBag(9, 4, mode="sum"), "int64[2, 5]", backward=True)
+    assert found.bytes("minimal") == 8 * 10 + 2 * 4 * (9 * 4 + 2 * 4)
+
+
 def test_a_bag_with_weights_has_a_product_for_each_row():
     def bag(table, ids, weights):
         return torch.nn.functional.embedding_bag(ids, table, per_sample_weights=weights, mode="sum")

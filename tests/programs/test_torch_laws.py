@@ -519,10 +519,13 @@ HEADS = ("fp32[2, 3, 4, 8]",) * 3
         (lambda x, w: F.linear(x.transpose(1, 2), w), ("fp32[2, 5, 4]", "fp32[6, 5]"), 2 * 4 * 6),
         (lambda x, y: x @ y.transpose(1, 2), ("fp32[2, 1, 4, 5]", "fp32[3, 6, 5]"), 2 * 3 * 4 * 6),
         (nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=True), ("fp32[2, 5, 8]",), 80),
+        (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8)), ("fp32[2, 5, 8]",), 80),
+        (nn.Sequential(nn.Linear(8, 8), nn.Sigmoid()), ("fp32[2, 5, 8]",), 80),
+        (lambda x, w: checkpoint(lambda x: F.gelu(x) @ w, x * 2, use_reentrant=True), ("fp32[5, 8]", "fp32[8, 4]"), 20),
     ],
 )
-def test_a_gradient_reads_no_copy_that_a_function_made(program, inputs, results):
-    """At least each input and its gradient move once, and results and theirs: a copy is neither."""
+def test_training_moves_all_that_it_is_given_and_gives_and_gradients_of_these(program, inputs, results):
+    """At least each once: no copy that a function made, nothing worked out again, results that gradients read too."""
     found = trace(program, *inputs, input_gradients=True)
     own = sum(p.numel() for p in program.parameters()) if isinstance(program, nn.Module) else 0
     given = sum(math.prod(map(int, re.findall(r"\d+", text.partition("[")[2]))) for text in inputs)

@@ -263,8 +263,8 @@ class TensorIdentities:
 
         Of what operations write in place, by their places, so many elements are ``given`` back.
 
-        The statistics that a norm keeps for a gradient, and dropout's mask, are written where something reads them or
-        they are among the ``results``.
+        What a norm, dropout and a bag of rows keep for a gradient is written where something reads it or it is among
+        the ``results``.
         """
         ops = self._views.settled(ops)
         asked = results | {t.ident for op in ops for t in op.reads}
@@ -282,7 +282,7 @@ class TensorIdentities:
             return replace(t, role="state" if t.ident in kept else "activation", given=0 if again else t.given)
 
         def wanted(op: Op) -> Sequence[Tensor]:
-            whole = (op.kind != "norm" and op.name != "native_dropout") or op.name.endswith("backward")
+            whole = (op.kind != "norm" and op.name not in _KEEPING) or op.name.endswith("backward")
             return (*op.writes[:1], *(t for t in op.writes[1:] if whole or t.ident in asked | kept))
 
         ops = [_giving(op, given.get(place)) for place, op in enumerate(ops)]
@@ -318,6 +318,10 @@ class TensorIdentities:
             made = Tensor(name, (stored,), dtype_name(tensor.dtype), "activation", None, f"{tensor.layout}")
             self._odd[id(tensor)] = (tensor, made)
         return self._odd[id(tensor)][1]
+
+
+#: Operations besides norms whose results behind the first one are for a gradient alone.
+_KEEPING = ("native_dropout", "embedding_bag")
 
 
 def _elements(nbytes: Size, dtype: str) -> Size:

@@ -165,12 +165,13 @@ def _traced(
         try:
             with sending:
                 result = run_program(program, values, named, recorder.outside_gradients if backward else None, stepper)
-            tensors = [] if backward else tensors_given_back(result)
+            tensors = tensors_given_back(result)
             identities = recorder.identities
-            held = set() if backward else _gradients_held(recorder, roots, tensors_in([values, named]))
+            held = _gradients_held(recorder, roots, tensors_in([values, named]))
             results = identities.made_whole(tensors)
             parts = {name: recorder.open.plain_tensor(t) for name, t in identities.made_in_part(tensors).items()}
-            needed, given = identities.needed(recorder.ops, recorder.calls, tensors, results)
+            shown = ([], set()) if backward else (tensors, results)  # gradients need what their results do not
+            needed, given = identities.needed(recorder.ops, recorder.calls, *shown)
             recorder.open.check()
         except KeyboardInterrupt:
             if not recorder.ops:

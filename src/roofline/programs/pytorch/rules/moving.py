@@ -305,7 +305,7 @@ def embedding_bag(call: Call) -> Priced:
     flops = maximum(0, indices.elements - bags + weighted) * table.shape[-1]
     reads = (_rows(call.read(table)[0], indices), *call.read_without(table))
     bag = replace(call, name="embedding_bag")
-    return bag.for_each("embedding", flops, reads=reads, writes=call.writes[:1], note=_ROWS_NOTE)
+    return bag.for_each("embedding", flops, reads=reads, writes=call.writes, note=_ROWS_NOTE)
 
 
 # Every gradient is added to its row; the dense gradient is written whole.
