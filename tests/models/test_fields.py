@@ -8,6 +8,7 @@ import pytest
 
 from roofline.errors import InputError
 from roofline.models import load
+from tests.models.small import small
 from tests.models.tiny import TINY
 from tests.strategies import for_each, some
 
@@ -143,6 +144,11 @@ def test_what_changes_nothing_is_no_gap() -> None:
     assert load({**TINY["gemma4_text"], **experts}).gaps == ()
     assert load({**TINY["jamba"], "num_experts": 1}).gaps == ()
     assert load({**TINY["cohere2"], "layer_types": ["full_attention"] * 3}).gaps == ()
+    published = {"activation_function": "gelu", "attention_softmax_in_fp32": True, "hidden_act": "gelu_pytorch_tanh"}
+    assert load({**TINY["starcoder2"], **published}).gaps == ()
+    ling = small("bailing_moe", num_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, intermediate_size=96)
+    off = {"sliding_window": 4096, "use_sliding_window": False, "transformers.js_config": {"dtype": "q4"}}
+    assert load({**ling, **off}).gaps == ()
     biased = load({**TINY["deepseek_v3"], "mlp_bias": True})
     assert (biased.parameters, biased.gaps) == (load(TINY["deepseek_v3"]).parameters, ())
     first = load({**TINY["deepseek_v2"], "mlp_bias": True}).parameters - load(TINY["deepseek_v2"]).parameters

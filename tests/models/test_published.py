@@ -167,6 +167,11 @@ def test_counts_of_encoders_and_of_models_with_code_of_their_own(name: str) -> N
     assert model.context == (512 if not kept else 32768)
 
 
+def test_the_class_that_files_of_chatglm_name_is_inside_one_that_generates() -> None:
+    parameters, _, fields = _CODE["chatglm3-6b"]
+    assert load({**fields, "architectures": ["ChatGLMModel"]}).parameters == parameters
+
+
 def test_a_chatglm_of_another_form_is_not_read() -> None:
     with pytest.raises(InputError, match="has layer norms or biases everywhere"):
         load({**_CODE["chatglm3-6b"][2], "add_bias_linear": True})

@@ -138,8 +138,9 @@ def test_a_model_that_judges_or_embeds_has_no_head_and_generates_nothing() -> No
     read = prefill(found, batch=1, prompt=9)
     pairs = next(op.dims["pairs"] for op in read if op.kind == "attention")
     assert (pairs, found.cache_bytes(9)) == (45, 0)
-    by_code = {"architectures": ["MistralModel"], "auto_map": {"AutoModelForCausalLM": "its.code"}}
-    assert load({**mistral, **by_code, "tie_word_embeddings": False}).head
+    for code in ({"AutoModelForCausalLM": "its.code"}, {"AutoModel": "code.ChatGLMForConditionalGeneration"}):
+        by_code = {"architectures": ["MistralModel"], "auto_map": code}
+        assert load({**mistral, **by_code, "tie_word_embeddings": False}).head
 
 
 def test_no_shipped_name_promises_a_format_it_does_not_have() -> None:

@@ -201,6 +201,7 @@ class Fields:
             and not field.startswith("_")
             and not field.endswith(("_token_id", "_token_ids", "_token_index"))
             and value not in (None, False, {}, [], "")
+            and not (field == "sliding_window" and self._data.get("use_sliding_window") is False)
             and not self._repeats(field, value)
         ]
 
