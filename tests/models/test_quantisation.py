@@ -171,6 +171,7 @@ def test_activations_decide_the_arithmetic() -> None:
     assert read_quantisation({"quant_algo": "NVFP4"}).default.compute == "fp4"  # type: ignore[union-attr]
     assert read_quantisation({"quant_algo": "W4A16_NVFP4"}).default.compute == ""  # type: ignore[union-attr]
     assert read_quantisation({"quant_method": "fp8"}).default.compute == "fp8"  # type: ignore[union-attr]
+    assert read_quantisation({"quant_method": "fp8", "kv_cache_scheme": "static"}).kv == "fp8_e4m3"
 
 
 @pytest.mark.parametrize(

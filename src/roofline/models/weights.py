@@ -446,8 +446,10 @@ def _kv(section: Section) -> str | None:
     scheme = section.get("kv_cache_scheme") or section.get("kv_cache_quant_algo")
     if not scheme or (isinstance(scheme, str) and scheme.upper() in ("AUTO", "NONE", "{}")):
         return None
+    # files that say no more than that scales are in the checkpoint are those of fp8 caches (AutoFP8, Hy3)
     known: dict[Any, str] = {
         (8, "float"): "fp8_e4m3", (4, "float"): "nvfp4", (8, "int"): "int8", (4, "int"): "int4", **KV_FORMATS,
+        "STATIC": "fp8_e4m3",
     }  # fmt: skip
     asked = scheme.upper() if isinstance(scheme, str) else (scheme.get("num_bits"), scheme.get("type"))
     if asked not in known:
