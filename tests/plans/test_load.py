@@ -79,6 +79,32 @@ def test_bursts_lengthen_the_time_per_token_as_simulated() -> None:
     assert np.median(off, axis=0) == pytest.approx(0.0, abs=0.05)
 
 
+@pytest.mark.parametrize(("lengths", "times"), [("geometric", 2.5), ("fixed", 4.0)])
+def test_the_number_at_work_varies_as_arrivals_do_over_a_life(lengths: str, times: float) -> None:
+    """Of infinitely many servers: over lives of one length as the count of arrivals, over exponential ones half so."""
+    server = ServerTimes.of(step=np.full(400, 0.02), prompt=0.0, output=51, apart=True, lengths=lengths)
+    state = replace(server, arrival_variation=4.0).chain(30.0).in_flight
+    n = np.arange(len(state))
+    mean = float(state @ n)
+    assert float(state @ (n - mean) ** 2) == pytest.approx(times * mean, rel=0.01)
+
+
+def test_prompts_of_one_time_start_fixed_answers_together_as_simulated() -> None:
+    server = ServerTimes.of(step=0.02 + 0.0005 * np.arange(65), prompt=0.05, output=33, lengths="fixed")
+    found = server.under(0.85 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=12_000, seed=1).time_per_token
+    # were their lives exponential, the mean would be 7% less and the percentile 11%
+    assert found.time_per_token.mean == pytest.approx(seen.mean, rel=0.04)
+    assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.05)
+
+
+def test_a_rare_step_at_work_is_in_the_percentile_of_the_first_token() -> None:
+    """One request in twenty meets a step of 10 ms: one in a hundred waits for at least four fifths of it."""
+    step = np.full(65, 0.01)
+    server = ServerTimes.of(step=step, prompt=0.01, output=6, mixed=step)
+    assert server.under(1.0, 0.99).time_to_first_token.percentile == pytest.approx(0.018, abs=0.0005)
+
+
 def test_a_burst_stops_a_first_step_until_all_places_are_taken() -> None:
     server = ServerTimes.of(step=0.02 + 0.0005 * np.arange(17), prompt=0.05, output=33)
     server = replace(server, arrival_variation=4.0)

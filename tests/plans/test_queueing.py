@@ -23,6 +23,19 @@ def mean_in_flight(chain: BirthDeathChain) -> float:
     return float(chain.in_flight @ np.arange(chain.capacity + 1))
 
 
+@pytest.mark.parametrize("variation", [0.25, 4.0])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
+def test_waits_between_arrivals_of_gamma_gaps_are_those_counted_one_by_one(variation: float, rate: float) -> None:
+    """Lindley: a wait is that before it, with a service more and a gap less, and never below 0."""
+    gaps = np.random.default_rng(1).gamma(1 / variation, variation, 400_000) / rate
+    moved = np.cumsum(1 - gaps)
+    waits = (moved - np.minimum.accumulate(np.minimum(moved, 0.0)))[20_000:]
+    queue = SingleServerQueue(rate, Mixture.point(1.0), arrival_variation=variation)
+    assert queue.mean_wait == pytest.approx(waits.mean(), rel=0.04, abs=0.01)
+    for share in (0.5, 0.95, 0.99):
+        assert queue.wait().percentile(share) == pytest.approx(np.quantile(waits, share), rel=0.08, abs=0.05)
+
+
 def test_a_percentile_of_shared_steps_is_over_all_of_a_group() -> None:
     # alone, the place of one of a group is geometric too: one in twenty is the sixth or later, two steps of 1.5 behind
     times = np.array([0.0, 1.0, 1.5])

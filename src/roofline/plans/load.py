@@ -374,15 +374,28 @@ class ServerTimes:
         step = self.step / (1 - self.stalled(rate))
         return np.minimum(step, self.step + self.stall / self.chunks) if self.chunks else step
 
+    def _groups(self, stopped: float = 0.0) -> float:
+        """Mean size of groups by which the number that decodes varies as it does, the chain's lives being exponential.
+
+        In groups of X the number of infinitely many servers has ``1 + (E[X²]/E[X] − 1)·∫P(L > t)²dt / E[L]`` times the
+        variance of one by one: half of the excess for exponential lives L, all of it for fixed ones. Those that come
+        while a share ``stopped`` of time stops the chain begin together: E[X²]/E[X] = (2b − 1)/(1 − stopped)².
+        """
+        alike = (1 - LENGTHS[self.lengths]) * min(1.0, self.arrival_variation)
+        return self.burst + alike * (self.burst - (1 + (1 - stopped) ** 2) / 2)
+
     def chain(self, rate: float) -> BirthDeathChain:
         """The chain of sequences that decode, in the time that prompts leave to decode where they stop it."""
         n = np.arange(1, self.most + 1)
         if self.chunks or self.apart:
             steps = self.prolonged(rate)[1:].copy()
             steps[-1] = self.step[-1]  # with all places taken and none waiting no prompt comes in
-            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), float(self.rates(self.most)), self.burst)
+            most = float(self.rates(self.most))
+            return BirthDeathChain.of(rate, n / (self.decode_steps * steps), most, self._groups())
         # a prompt that comes stops the steps until none waits for prefill: these begin to decode together
-        return BirthDeathChain.stopped(rate, n / (self.decode_steps * self.step[1:]), float(self.stall[0]), self.burst)
+        stop = float(self.stall[0])
+        service = n / (self.decode_steps * self.step[1:])
+        return BirthDeathChain.stopped(rate, service, stop, self._groups(min(rate * stop, 1.0)))
 
     def under(self, rate: float, percentile: float = 0.95, handover: float | None = None) -> LoadedServer:
         """Times at a rate of requests a second; ``handover`` as :class:`LoadedServer` has it."""
@@ -606,8 +619,8 @@ class LoadedServer:
         return LatencyUnderLoad(mean / several, weighted_percentile(values, weights, self.share))
 
     @cached_property
-    def _prefill_queues(self) -> list[SingleServerQueue]:
-        """The queue for prefill. Where chunks go beside steps, one for each of some states of equal shares.
+    def _prefill_queues(self) -> list[tuple[float, SingleServerQueue]]:
+        """The queue for prefill, and its weight: where chunks go beside steps, of none that decode and of some states.
 
         A state lasts long against the wait of a prompt, so the queue is taken as settled in each.
         """
@@ -619,12 +632,14 @@ class LoadedServer:
             return SingleServerQueue(self.rate, times, rest, server.arrival_variation)
 
         if self.chain is None:
-            return [queue(0, None)]
+            return [(1.0, queue(0, None))]
         rest = self._step_at_work
         if not server.chunks:
-            return [queue(0, rest)]
-        states, steps = equal_shares(rest.weights, STATES), rest.values
-        return [queue(n, Mixture(steps[n : n + 1], np.ones(1), uniform=True)) for n in states]
+            return [(1.0, queue(0, rest))]
+        idle, steps = float(rest.weights[0]), rest.values
+        states = equal_shares(np.append(0.0, rest.weights[1:]), STATES)
+        likely = [(idle, 0), *(((1 - idle) / STATES, int(n)) for n in states)]
+        return [(share, queue(n, Mixture(steps[n : n + 1], np.ones(1), uniform=True))) for share, n in likely]
 
     @property
     def _step_at_work(self) -> Mixture:
@@ -645,10 +660,10 @@ class LoadedServer:
         chance, wait = self._place()
         if self.server.apart and self.chain is not None:
             return TimeDistribution((1e-9 + 8 * wait) / POINTS, np.eye(1, POINTS)[0])
-        queues = self._prefill_queues
+        shares, queues = zip(*self._prefill_queues, strict=True)
         span = max(queue.horizon() for queue in queues) + (8 * wait if chance > 1e-4 else 0.0)
         found = [queue.wait(span, served=True) for queue in queues]
-        return TimeDistribution(found[0].step, np.mean([each.probability for each in found], axis=0))
+        return TimeDistribution(found[0].step, np.array(shares) @ np.array([each.probability for each in found]))
 
     @cached_property
     def _filled(self) -> LatencyUnderLoad:
@@ -691,8 +706,8 @@ class LoadedServer:
         chance, wait = self._place()
         if self.server.apart and self.chain is not None:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
-        means = [queue.mean_wait + queue.service.mean for queue in self._prefill_queues]
-        found = LatencyUnderLoad(float(np.mean(means)) + chance * wait, self.first_token().percentile(self.share))
+        mean = sum(share * (queue.mean_wait + queue.service.mean) for share, queue in self._prefill_queues)
+        found = LatencyUnderLoad(mean + chance * wait, self.first_token().percentile(self.share))
         if self.server.together == 1:
             return found
         return found + self._shared_step
