@@ -88,7 +88,6 @@ def bars_chart(
     subtitle: str = "",
     notes: Sequence[str] = (),
     texts: Mapping[str, str] | None = None,
-    theme: str = "light",
 ) -> Chart:
     """Draw the ``rows`` from the top; each bar is as long as its parts together. Its size, or its text, is beside it.
 
@@ -123,7 +122,6 @@ def bars_chart(
         y=Axis(of, "", "linear", (float(len(rows)), 0.0), tuple(name for name, _ in rows)),
         marks=tuple(marks),
         notes=tuple(notes),
-        theme=theme,
         height=max(260, AROUND + ROW * len(rows)),
     )
 
@@ -165,13 +163,7 @@ def colors_of_resources(bound: Bound) -> dict[str, int]:
     return found
 
 
-def split_chart(
-    points: Sequence[MeasuredPoint],
-    *,
-    unpriced: Mapping[str, float] | None = None,
-    title: str = "",
-    theme: str = "light",
-) -> Chart:
+def split_chart(points: Sequence[MeasuredPoint], *, unpriced: Mapping[str, float] | None = None) -> Chart:
     """Draw the time every operation took, longest first, and in each bar the part that its roof cannot do without.
 
     Operations of one name count together, those beyond the first :data:`MOST_OPERATIONS` names as one.
@@ -200,11 +192,10 @@ def split_chart(
     return bars_chart(
         shown,
         notes=[f"{which} took less than the roof allows"] if within else [],
-        title=title or "Time by operation",
+        title="Time by operation",
         subtitle=f"{format_quantity(total, 's')} in all, under the roof of {points[0].bound.machine.name}",
         label="time",
         unit="s",
-        theme=theme,
     )
 
 

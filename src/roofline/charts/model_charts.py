@@ -46,7 +46,7 @@ MOST_NAMED = 7
 
 
 @draws("model", "roofline")
-def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
+def serving_roofline(found: Serving, *, phase: str | None = None) -> Chart:
     """Each operation of prefill and decode (or of one ``phase``) under the roof of the chip it runs on.
 
     Operations in nearly one place share a point.
@@ -63,7 +63,7 @@ def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "
 
     answers = [replace(_single(phase), machine=first) for _, phase in phases]
     title = f"{found.model.name} on {first.name}"
-    chart, left = gathered_roofline(answers, MOST_POINTS, renamed, title=title, theme=theme)
+    chart, left = gathered_roofline(answers, MOST_POINTS, renamed, title)
     rest = [
         f"{count} shorter or byte-free operations of {name} left out"
         for (name, _), count in zip(phases, left, strict=True)
@@ -76,7 +76,7 @@ def serving_roofline(found: Serving, *, phase: str | None = None, theme: str = "
 
 
 @draws("model", "time")
-def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
+def time_by_operation(found: Serving, *, phase: str | None = None) -> Chart:
     """How long each operation of a phase takes at best, the longest first, in the colour of what binds it."""
     name, bound = _phases(found, phase)[-1]
     _single(bound)
@@ -93,12 +93,11 @@ def time_by_operation(found: Serving, *, phase: str | None = None, theme: str = 
         of="operation",
         colors=colors_of_resources(bound),
         notes=("colours: what binds each operation", *bound.assumptions),
-        theme=theme,
     )
 
 
 @draws("model", "memory")
-def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "light") -> Chart:
+def memory_by_part(found: Serving, *, phase: str | None = None) -> Chart:
     """Weights, keys and values and activations against what the chip holds, for each configuration asked for."""
     phases = _phases(found, phase)
     needed = found.memory
@@ -122,7 +121,6 @@ def memory_by_part(found: Serving, *, phase: str | None = None, theme: str = "li
         unit="B",
         limit=None if capacity is None else (needed.level, float(capacity)),
         notes=(*left_out(asked, "configurations"), *phases[-1][1].assumptions),
-        theme=theme,
     )
 
 
@@ -173,7 +171,7 @@ def _last_words(members: Sequence[OpBound]) -> str:
 
 
 @draws("model", "front")
-def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") -> Chart:
+def front_chart(found: ParetoFront) -> Chart:
     """Tokens a second of each chip over those of each user: a line for each number of chips, the front as a pale band.
 
     >>> from roofline.models.serving.pareto import latency_throughput
@@ -207,13 +205,12 @@ def front_chart(found: ParetoFront, *, title: str = "", theme: str = "light") ->
     after = f"after {next(iter(curves))[1]:,} tokens, " if not several["context"] else ""
     return Chart(
         kind="front",
-        title=title or f"Latency and throughput of {found.model.name}",
+        title=f"Latency and throughput of {found.model.name}",
         subtitle=f"{found.where} · a decode step {after}{FORM_TEXT[found.form]}",
         x=log_axis("tokens a second of each user", "", users, BEYOND_CHOICES),
         y=log_axis("tokens a second of each chip", "", made, BEYOND_CHOICES),
         marks=tuple(marks),
         notes=(*map(LeftOut, found.said), "band: what no other choice beats; numbers: batch", *found.assumptions),
-        theme=theme,
     )
 
 

@@ -38,21 +38,21 @@ OTHER = {"per_token": "first_token", "first_token": "per_token"}
 
 
 @draws("plan", "frontier")
-def plan_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
+def plan_chart(found: DeploymentPlan) -> Chart:
     """Output tokens a second a chip over the time per token: a curve a chip, under loads up to its largest rate.
 
     Times over the limit are shaded; where a curve misses the limit of the time to first token it is dotted.
     """
-    return _chart(found, "per_token", "time per token", theme)
+    return _chart(found, "per_token", "time per token")
 
 
 @draws("plan", "first-token")
-def first_token_chart(found: DeploymentPlan, *, theme: str = "light") -> Chart:
+def first_token_chart(found: DeploymentPlan) -> Chart:
     """The same over the time to first token; where a curve misses the limit of the time per token it is dotted."""
-    return _chart(found, "first_token", "time to first token", theme)
+    return _chart(found, "first_token", "time to first token")
 
 
-def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
+def training_plan_chart(found: TrainingPlan) -> Chart:
     """The time of a step over the memory of a chip: a point a layout, what does not fit as a cross in the shaded part.
 
     >>> from roofline.plans.training import search_training
@@ -82,11 +82,10 @@ def training_plan_chart(found: TrainingPlan, *, theme: str = "light") -> Chart:
         y=log_axis("time of a step", "s", took, BEYOND_CURVES),
         marks=tuple(marks),
         notes=("each layout with the checkpointing and the number of microbatches that are its fastest; floors",),
-        theme=theme,
     )
 
 
-def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
+def _chart(found: DeploymentPlan, name: str, label: str) -> Chart:
     curves = found.loaded_curves()
     if not curves:
         raise InputError("no replica fits, so there is nothing to draw", hint="more chips, or narrower formats")
@@ -124,7 +123,6 @@ def _chart(found: DeploymentPlan, name: str, label: str, theme: str) -> Chart:
         y=log_axis("output tokens a second a chip", "", y, BEYOND_CURVES),
         marks=tuple(marks),
         notes=("; ".join(filter(None, (drawn, ends))), *found.assumptions),
-        theme=theme,
     )
 
 

@@ -168,11 +168,12 @@ def roofline_chart(
     left_out += [*without_slope(roofs, levels), *columns_left_out(run.unread for run in measured)]
     left_out += [SIZES_SAY] if len({point.size for point in (*sized, *ran)}) > 1 else []
     notes = (*unnumbered_ridges(ridges), *left_out, *_notes([*bounds, *priced], roofs, drawn, skipped))
-    return _under_roofs(roofs, drawn, title or f"Roofline of {machines_said(machines)}", notes, zones, theme)
+    title = title or f"Roofline of {machines_said(machines)}"
+    return _under_roofs(roofs, drawn, title, notes, zones).with_theme(theme)
 
 
 def _under_roofs(
-    roofs: Sequence[Roof], drawn: Sequence[Point], title: str, notes: tuple[str, ...], zones: Zones | None, theme: str
+    roofs: Sequence[Roof], drawn: Sequence[Point], title: str, notes: tuple[str, ...], zones: Zones | None
 ) -> Chart:
     """Points under the roofs of a chart, as wide and high as they need."""
     ridges = [point for roof in roofs for point in roof.ridge_points()]
@@ -190,14 +191,13 @@ def _under_roofs(
         y=y,
         marks=tuple(marks),
         notes=notes,
-        theme=theme,
         height=HEIGHT
         + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
         + HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM),
     )
 
 
-def rows_roofline(answer: Bound, *, theme: str = "light") -> Chart:
+def rows_roofline(answer: Bound) -> Chart:
     """Draw each row of an answer over arrays under the roof; of rows in nearly one place the one that takes longest.
 
     >>> from roofline.bounds.api import bound
@@ -229,7 +229,7 @@ def rows_roofline(answer: Bound, *, theme: str = "light") -> Chart:
     said = [*said * (len(shown) < times.size), *[SIZES_SAY] * (len(shown) > 1)]
     ridges = [each for roof in roofs for each in roof.ridge_points()]
     notes = (*unnumbered_ridges(ridges), *said, *_notes([answer], roofs, drawn, ()))
-    return _under_roofs(roofs, drawn, f"{answer.expression} on {answer.target}", notes, None, theme)
+    return _under_roofs(roofs, drawn, f"{answer.expression} on {answer.target}", notes, None)
 
 
 def _roofs(
@@ -479,7 +479,7 @@ def _check_numbers(answer: Bound) -> None:
             raise SizeError("a point needs single sizes, not arrays", hint="say which size to draw over: vary='B'")
 
 
-def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
+def program_roofline(answer: Bound) -> Chart:
     """The operations of a traced program under the roof of its machine, those in nearly one place together."""
 
     def renamed(_: int, members: Sequence[OpBound]) -> dict[str, Any]:
@@ -489,7 +489,7 @@ def program_roofline(answer: Bound, *, theme: str = "light") -> Chart:
     if not gather_operations(answer, 1)[0]:
         raise InputError("no operation of the program has both FLOPs and bytes", hint="there is nothing to draw")
     title = f"{answer.expression} on {answer.target}"
-    chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title=title, theme=theme)
+    chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title)
     notes = (f"{left} shorter, byte-free or FLOP-free operations left out",) if left else ()
     return replace(
         chart, notes=(*notes, *without_place(answer, lambda part: without_output(part.op.name)), *chart.notes)
@@ -520,12 +520,7 @@ def without_place(answer: Bound, named: Callable[[OpBound], str]) -> list[str]:
 
 
 def gathered_roofline(
-    answers: Sequence[Bound],
-    most: int,
-    changes: Callable[[int, Sequence[OpBound]], dict[str, Any]],
-    *,
-    title: str,
-    theme: str,
+    answers: Sequence[Bound], most: int, changes: Callable[[int, Sequence[OpBound]], dict[str, Any]], title: str
 ) -> tuple[Chart, list[int]]:
     """Draw the longest operations of some answers, those in nearly one place as one point.
 
@@ -537,7 +532,7 @@ def gathered_roofline(
         only_operations(answer, [members[0] for members in groups])
         for answer, (groups, _) in zip(answers, found, strict=True)
     ]
-    chart = roofline_chart([answers[0].machine], kept, title=title, theme=theme)
+    chart = roofline_chart([answers[0].machine], kept, title=title)
     gathered = [(number, members) for number, (groups, _) in enumerate(found) for members in groups]
     times = [sum(float(member.lower) for member in members) for _, members in gathered]
     longest = [
@@ -623,8 +618,6 @@ def measured_chart(
     dtypes: Sequence[str] = (),
     sheet: Machine | None = None,
     points: Sequence[measured_points.MeasuredPoint] = (),
-    title: str = "",
-    theme: str = "light",
 ) -> Chart:
     """Draw a measurement on the most threads, or on ``threads``.
 
@@ -660,7 +653,7 @@ def measured_chart(
     told = measured.conditions
     return Chart(
         kind="roofline",
-        title=title or f"Measured roofline, {count} thread{'s' * (count > 1)}",
+        title=f"Measured roofline, {count} thread{'s' * (count > 1)}",
         subtitle=f"{told.processor}, {told.date}" + (f"; beside it {sheet.name}" if sheet is not None else ""),
         x=Axis("arithmetic intensity", "FLOP/B", "log", (low, high)),
         y=Axis("FLOP/s", "FLOP/s", "log", (floor, highest * 4)),
@@ -670,7 +663,6 @@ def measured_chart(
             "registers, tiles: without data; library: its best product; levels: the best bandwidth of any kernel",
             *measured.warnings(brief=True)[:3],
         ),
-        theme=theme,
     )
 
 
@@ -729,9 +721,7 @@ def _points(points: Sequence[measured_points.MeasuredPoint]) -> Iterator[Point]:
         yield run_point(point.run, point.bound, roof, NEUTRAL, number, point.run.name)
 
 
-def bandwidth_chart(
-    measured: Measurement, *, threads: int | None = None, title: str = "", theme: str = "light"
-) -> Chart:
+def bandwidth_chart(measured: Measurement, *, threads: int | None = None) -> Chart:
     """Draw the curves of a measurement on the most threads, or on ``threads``.
 
     Raises :class:`~roofline.errors.InputError` where nothing was measured on so many threads.
@@ -754,13 +744,12 @@ def bandwidth_chart(
     said = [f"{level.name}: {format_quantity(level.bandwidth, 'B/s')}" for level in levels]
     return Chart(
         kind="bandwidth",
-        title=title or f"Bandwidth over the working set, {count} thread{'s' * (count > 1)}",
+        title=f"Bandwidth over the working set, {count} thread{'s' * (count > 1)}",
         subtitle=f"{told.processor}, {told.date}",
         x=log_axis("working set", "B", sizes),
         y=log_axis("bandwidth", "B/s", speeds, margin=1.6),
         marks=tuple(marks),
         notes=("best of any kernel: " + ", ".join(said), *measured.warnings(brief=True)[:3]),
-        theme=theme,
     )
 
 

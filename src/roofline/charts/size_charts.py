@@ -394,7 +394,7 @@ def throughput_chart(curves: Mapping[str, Series], *, title: str = "", theme: st
         for knee in curve.knees
     ]
     quantity = ("Attainable throughput", "attainable FLOP/s", "FLOP/s")
-    return _over_size("throughput", quantity, curves, [*lines, *knees], scale="linear", title=title, theme=theme)
+    return _over_size("throughput", quantity, curves, [*lines, *knees], scale="linear", title=title).with_theme(theme)
 
 
 @draws("size", "time")
@@ -404,7 +404,7 @@ def time_chart(curves: Mapping[str, Series], *, title: str = "", theme: str = "l
     marks = _one_in_detail(*curves.values()) if len(curves) == 1 else _side_by_side(curves)
     bounds = ("lower", "upper") if len(curves) == 1 else ("solid", "dotted")
     said = f"{bounds[0]}: everything overlaps; {bounds[1]}: nothing does"
-    return _over_size("time", ("Time", "time", "s"), curves, marks, said, title=title, theme=theme)
+    return _over_size("time", ("Time", "time", "s"), curves, marks, said, title=title).with_theme(theme)
 
 
 def _some(curves: Mapping[str, Series]) -> list[Series]:
@@ -421,7 +421,6 @@ def _over_size(
     *notes: str,
     scale: Scale | None = None,
     title: str,
-    theme: str,
 ) -> Chart:
     """The chart of a ``quantity`` (its name, its axis, its unit) over the size all curves share.
 
@@ -442,7 +441,6 @@ def _over_size(
         y=rising_axis(values, scale or x.scale, label, unit),
         marks=tuple(marks),
         notes=(*notes, *ordered_notes(conventions, machines)),
-        theme=theme,
     )
 
 
@@ -454,7 +452,7 @@ _OF_STEPS = {
 }
 
 
-def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light") -> Chart:
+def step_chart(table: StepSweep, column: str = "lower") -> Chart:
     """Draw the steps of a sweep over the size with the most values, a curve for each of the rest.
 
     The height is the time at best, or a rate of tokens: a ``column`` of the table. Curves end where memory does.
@@ -492,7 +490,7 @@ def step_chart(table: StepSweep, column: str = "lower", *, theme: str = "light")
     found = _curves_of_points(
         curves, over, axis, UNITS[column], f"{shown} of {table.subject} over {over}",
         ", ".join(filter(None, [table.same_in_all, *same])),
-        ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)), theme,
+        ("steps", len(table), _left_out(0 if drawn_all else unfit, lacks)),
     )  # fmt: skip
     said = [f"no step {_does(lacks)}"] if unfit and drawn_all else []
     kind = "time" if column == "lower" else "throughput"
@@ -512,7 +510,7 @@ def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[flo
     return replace(chart, marks=(*chart.marks, *more), y=y_axis)
 
 
-def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Chart:
+def resources_chart(table: Evaluated, over: str) -> Chart:
     """Draw the time of each resource in a table of a formula's columns over one of its sizes: the highest binds.
 
     >>> from roofline import formula
@@ -540,7 +538,6 @@ def resources_chart(table: Evaluated, over: str, *, theme: str = "light") -> Cha
         y=rising_axis([value for line in marks for value in line.y], "log", "time on a resource", "s"),
         marks=tuple(marks),
         notes=(*table.incomplete, *sorted(said, key=lambda each: getattr(each, "kind", "") != "collective")),
-        theme=theme,
     )
 
 
@@ -577,7 +574,7 @@ def _with_steps(table: Evaluated, over: str, column: str) -> list[tuple[float, f
     return [(float(size), time) for size, time in sorted(points.items())]
 
 
-def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
+def beside_chart(found: SideBySideBySize) -> Chart:
     """Draw the first figure of answers side by side over the size with the most values, a curve for each answer.
 
     >>> from roofline import llm
@@ -607,7 +604,7 @@ def beside_chart(found: SideBySideBySize, *, theme: str = "light") -> Chart:
     title = f"{found.subject}: {headline} over {over.replace('_', ' ')}"
     reasons = _left_out(out, lacks) + [f"{partial:,} {'is' if partial == 1 else 'are'} timed in part"] * bool(partial)
     of = ("answers", every, reasons)
-    return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), of, theme)
+    return _curves_of_points(curves, over, headline, unit, title, ", ".join(same), of)
 
 
 def _curves_of_points(
@@ -618,7 +615,6 @@ def _curves_of_points(
     title: str,
     subtitle: str,
     of: tuple[str, int, list[str]],
-    theme: str,
 ) -> Chart:
     """A curve through the points of each label; ``of`` says what points are, how many, and why others are left out."""
     shown = list(curves.items())[:MOST_CURVES]
@@ -637,7 +633,6 @@ def _curves_of_points(
         y=rising_axis([value for line in marks for value in line.y], across.scale, label, unit),
         marks=tuple(marks),
         notes=(LeftOut(f"{drawn:,} of {every:,} {are_drawn}: {', '.join(reasons)}"),) if reasons else (),
-        theme=theme,
     )
 
 
