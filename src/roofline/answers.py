@@ -36,7 +36,7 @@ from roofline.sections import (
     joined,
 )
 from roofline.signatures import check_methods, described, spelled, with_named, wrong_kind
-from roofline.sizes import check_itself, check_listed, is_array, is_number, is_symbol, of_python
+from roofline.sizes import check_itself, check_listed, grouped, is_array, is_number, is_symbol, of_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -495,9 +495,7 @@ class Part(Answer):
 
         ``more`` are the names of other tables, which an error names too.
         """
-        found: dict[str, list[Table]] = {}
-        for each in self.tables():
-            found.setdefault(each.name, []).append(each)
+        found = grouped((each.name, each) for each in self.tables())
         return joined(found[chosen_table(name, [*found, *more])])
 
 

@@ -33,6 +33,7 @@ from roofline.lazy import np, sympy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Name = TypeVar("Name")
+Member = TypeVar("Member")
 
 #: An int or float, a float64 array, or a sympy expression.
 Size: TypeAlias = Any
@@ -565,6 +566,18 @@ def sums_by_name(pairs: Iterable[tuple[Name, Any]]) -> dict[Name, Any]:
     found: dict[Name, Any] = {}
     for name, amount in pairs:
         found[name] = found[name] + amount if name in found else amount
+    return found
+
+
+def grouped(pairs: Iterable[tuple[Name, Member]]) -> dict[Name, list[Member]]:
+    """What there is of each name, in order.
+
+    >>> grouped([("hbm", 1), ("nvlink", 2), ("hbm", 3)])
+    {'hbm': [1, 3], 'nvlink': [2]}
+    """
+    found: dict[Name, list[Member]] = {}
+    for name, member in pairs:
+        found.setdefault(name, []).append(member)
     return found
 
 

@@ -99,7 +99,7 @@ from roofline.sections import (
     incomplete,
 )
 from roofline.signatures import call, either, spelled, takes
-from roofline.sizes import is_array, is_number, sums_by_name
+from roofline.sizes import grouped, is_array, is_number, sums_by_name
 from roofline.statements import LEAST, MOST, untimed_apart, untimed_parts, without
 
 #: Marks the best of a row.
@@ -1762,9 +1762,7 @@ class SideBySideByWork(SideBySide):
         The rate of a format is so too where works of other formats lack it.
         """
         is_rate = any(fact is not None and fact.unit in ("FLOP/s", "B/s") for fact in self.facts.get(name, ()))
-        said: dict[str, list[str]] = {}
-        for place, cell in zip(self.places, cells, strict=True):
-            said.setdefault(place, []).append(str(cell))
+        said = grouped((place, str(cell)) for place, cell in zip(self.places, cells, strict=True))
         return all(len(each) > 1 and len({*each} - ({""} if is_rate else set())) <= 1 for each in said.values())
 
     def _there(self, place: str, cells: Sequence[Cell]) -> Cell:

@@ -48,6 +48,7 @@ from roofline.sizes import (
     Size,
     ceil_div,
     check,
+    grouped,
     is_array,
     is_number,
     is_surely,
@@ -609,9 +610,7 @@ def with_scores_on_chip(ops: Sequence[Op]) -> tuple[Op, ...]:
 
 
 def _moved(tensors: Sequence[tuple[Tensor, Size]]) -> Work:
-    amounts: dict[str, list[Size]] = {}
-    for tensor, amount in tensors:
-        amounts.setdefault(tensor.level, []).append(amount)
+    amounts = grouped((tensor.level, amount) for tensor, amount in tensors)
     return Work({Key("bytes", level): sum(each[1:], each[0]) for level, each in amounts.items()})
 
 

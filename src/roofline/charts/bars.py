@@ -20,6 +20,7 @@ from roofline.errors import InputError
 from roofline.hardware.rate import main_level
 from roofline.measurement.points import MeasuredPoint, time_by_operation
 from roofline.quantity import format_percent, format_quantity
+from roofline.sizes import sums_by_name
 
 #: A row: its name, and its parts with their sizes.
 Row = tuple[str, Sequence[tuple[str, float]]]
@@ -68,10 +69,7 @@ def with_the_rest(rows: Sequence[Row]) -> list[Row]:
     """
     shown = list(rows if len(rows) <= MOST_ROWS else rows[: MOST_ROWS - 1])
     left = rows[len(shown) :]
-    sizes: dict[str, float] = {}
-    for _, parts in left:
-        for part, size in parts:
-            sizes[part] = sizes.get(part, 0.0) + size
+    sizes = sums_by_name((part, size) for _, parts in left for part, size in parts)
     together = sorted(sizes.items(), key=lambda each: -each[1])
     return [*shown, (f"{len(left):,} more", together)] if left else shown
 

@@ -30,7 +30,7 @@ from roofline.models.serving.pareto import ParetoFront, ServingChoice
 from roofline.quantity import format_quantity
 from roofline.sections import spread
 from roofline.signatures import spelled
-from roofline.sizes import is_array
+from roofline.sizes import grouped, is_array
 
 #: Points of a phase on a roofline, the longest first; the rest are said to be left out.
 MOST_POINTS = 7
@@ -184,9 +184,7 @@ def front_chart(found: ParetoFront) -> Chart:
     """
     if not found.fitting:
         raise InputError("no choice fits, so there is nothing to draw", hint="; ".join(found.said))
-    curves: dict[tuple[int, int, int], list[ServingChoice]] = {}
-    for choice in found.fitting:
-        curves.setdefault((choice.chips, choice.context, choice.tensor), []).append(choice)
+    curves = grouped(((choice.chips, choice.context, choice.tensor), choice) for choice in found.fitting)
     if len(curves) > MOST_CURVES:
         hint = "ask for fewer chips or contexts"
         raise InputError(f"{len(curves)} curves are more than a chart can tell apart ({MOST_CURVES})", hint=hint)

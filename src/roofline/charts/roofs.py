@@ -21,6 +21,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import WARM, find_level, level, rate, ridge
 from roofline.quantity import format_number, format_quantity
+from roofline.sizes import grouped
 from roofline.work import Key
 
 #: The most ridges whose unit is written beside them.
@@ -206,9 +207,7 @@ def roof_ridges(points: Sequence[RidgePoint], roofs: Sequence[Roof]) -> Iterator
     """A mark for every ridge point; of ceilings that are equally high, one for all."""
     unit = " FLOP/B" if len(points) <= MOST_WITH_UNIT else ""
     first = {id(roof.slopes[0]) for roof in roofs if roof.slopes}
-    meeting: dict[tuple[int, float], list[RidgePoint]] = {}
-    for point in points:
-        meeting.setdefault((id(point.slope), point.ceiling.peak), []).append(point)
+    meeting = grouped(((id(point.slope), point.ceiling.peak), point) for point in points)
     for together in meeting.values():
         point = together[0]
         slope, ceiling = point.slope, point.ceiling

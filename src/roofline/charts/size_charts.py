@@ -42,7 +42,7 @@ from roofline.frozen import dataclass, replace
 from roofline.lazy import np
 from roofline.quantity import agree, format_number, format_quantity
 from roofline.signatures import takes
-from roofline.sizes import is_number
+from roofline.sizes import grouped, is_number
 from roofline.statements import BY_WHAT_IS_TIMED, Assumption
 
 if TYPE_CHECKING:
@@ -142,9 +142,7 @@ class Series:
     @property
     def label(self) -> str:
         """The sizes that tell this curve from its neighbours: ``D = F = 1024``."""
-        by_value: dict[int, list[str]] = {}
-        for name, value in self.sizes.items():
-            by_value.setdefault(value, []).append(name)
+        by_value = grouped((value, name) for name, value in self.sizes.items())
         return ", ".join(" = ".join([*names, str(value)]) for value, names in by_value.items())
 
 

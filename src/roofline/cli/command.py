@@ -28,6 +28,7 @@ from click.core import ParameterSource
 
 from roofline.frozen import NamedTuple
 from roofline.meanings import MEANINGS_OF
+from roofline.sizes import grouped
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -180,9 +181,7 @@ class Command(click.Command):
             unknown = set(self.common) - {each.word for each in shown}
             assert not unknown, f"{self.name} has no {unknown}"
             shown = sorted((each for each in shown if each.word in self.common), key=self._order)
-        found: dict[str, list[Option]] = {}
-        for each in sorted(shown, key=lambda option: option.rank):
-            found.setdefault(each.group, []).append(each)
+        found = grouped((each.group, each) for each in sorted(shown, key=lambda option: option.rank))
         return found
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

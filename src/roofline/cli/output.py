@@ -42,6 +42,7 @@ from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
 from roofline.progress import watched
 from roofline.quantity import format_quantity
+from roofline.sizes import grouped
 
 
 class KeptAnswers(NamedTuple):
@@ -183,9 +184,7 @@ def wrote(path: str, units: Mapping[str, str] | None = None, what: str = "", sai
     >>> wrote("a.csv", {"lower": "s", "upper": "s", "memory": "B"}, "3 rows to ")
     wrote 3 rows to a.csv: lower, upper in s; memory in B
     """
-    named: dict[str, list[str]] = {}
-    for name, unit in (units or {}).items():
-        named.setdefault(unit, []).append(name)
+    named = grouped((unit, name) for name, unit in (units or {}).items())
     said = said or "; ".join(f"{', '.join(names)} in {unit}" for unit, names in named.items())
     context = click.get_current_context(silent=True)
     click.echo(f"wrote {what}{path}{': ' * bool(said)}{said}", err=bool(context and context.params.get("as_json")))

@@ -25,6 +25,7 @@ from roofline.measurement.levels import Level, SampleSummary
 from roofline.measurement.result import VERSION, Ceiling, Conditions, Curve, Measurement, ShapeTable, threads_text
 from roofline.quantity import format_percent, format_quantity
 from roofline.signatures import either, spelled, takes
+from roofline.sizes import grouped
 
 #: The chip that stands for all threads, the one for a single thread, and the one for an accelerator.
 ALL, ONE, DEVICE = "this", "this-core", "this-device"
@@ -310,17 +311,13 @@ def _measurement(data: dict[str, Any]) -> Measurement:
 
 
 def _curve(data: dict[str, Any]) -> Curve:
-    doubts: dict[float, list[str]] = {}
-    for size, doubt in data.get("doubts", []):
-        doubts.setdefault(float(size), []).append(doubt)
+    doubts = grouped((float(size), doubt) for size, doubt in data.get("doubts", []))
     points = tuple((float(size), _summary(figures, doubts.get(float(size), ()))) for size, *figures in _rows(data))
     return _checked(Curve(data["name"], data["kernel"], data["threads"], points))
 
 
 def _shapes(data: dict[str, Any]) -> ShapeTable:
-    doubts: dict[int, list[str]] = {}
-    for place, doubt in data.get("doubts", []):
-        doubts.setdefault(place, []).append(doubt)
+    doubts = grouped((place, doubt) for place, doubt in data.get("doubts", []))
     points = tuple(
         (float(rows), float(side), _summary(figures, doubts.get(place, ())))
         for place, (rows, side, *figures) in enumerate(_rows(data))

@@ -33,6 +33,7 @@ from roofline.measurement.result import Ceiling, Conditions, Curve, Measurement,
 from roofline.measurement.threads import LARGE_PAGE, STAGGER, Buffer, Job, ThreadTeam, core_watch, samples_of
 from roofline.progress import stopped
 from roofline.signatures import spelled
+from roofline.sizes import grouped
 
 #: Length of a window in seconds: long against reading a clock, short against a turn of the scheduler.
 WINDOW = 2e-4
@@ -246,10 +247,7 @@ def reason(error: BaseException) -> str:
 
 def failures(probes: Iterable[Probe]) -> list[str]:
     """Say what could not be run and why: the reason of the first of each name."""
-    found: dict[str, list[str]] = {}
-    for probe in probes:
-        if probe.failed:
-            found.setdefault(f"{probe.name} {probe.dtype}".strip(), []).append(probe.failed)
+    found = grouped((f"{probe.name} {probe.dtype}".strip(), probe.failed) for probe in probes if probe.failed)
     return [f"{name} ({len(why)} of its kernels and sizes): {why[0]}" for name, why in found.items()]
 
 

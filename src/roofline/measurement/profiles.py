@@ -50,6 +50,7 @@ from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, pric
 from roofline.progress import counted
 from roofline.quantity import whole_number
 from roofline.signatures import takes
+from roofline.sizes import grouped, sums_by_name
 from roofline.work import Key, Op, Tensor, Work
 
 TIME = "gpu__time_duration.sum"
@@ -122,10 +123,7 @@ def read_nsight(path: str | os.PathLike[str]) -> Profile:
     given, kernels = kernels, [(title, _amounts(metrics, name)) for title, metrics in kernels]
     notes = ["where the report holds rates alone, amounts are rate x time"] if given != kernels else []
     runs = [_nsight_run(title, metrics, name) for title, metrics in kernels]
-    idle: dict[str, float] = {}
-    for run in runs:
-        if not run.flops and not run.bytes:
-            idle[run.name] = idle.get(run.name, 0.0) + run.seconds
+    idle = sums_by_name((run.name, run.seconds) for run in runs if not run.flops and not run.bytes)
     return Profile(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
 
 
@@ -570,9 +568,7 @@ def _outermost(calls: Sequence[dict[str, Any]], prices: Prices) -> tuple[list[Tr
     """
     picked: list[TraceCall] = []
     passed: list[TraceCall] = []
-    threads: dict[Any, list[dict[str, Any]]] = {}
-    for call in calls:
-        threads.setdefault((str(call.get("pid")), str(call.get("tid"))), []).append(call)
+    threads = grouped(((str(call.get("pid")), str(call.get("tid"))), call) for call in calls)
     for listed in threads.values():
         listed.sort(key=_order)
         position = 0

@@ -48,7 +48,7 @@ from roofline.models.weights import Weight
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.quantity import format_count
 from roofline.signatures import call, spelled, takes
-from roofline.sizes import Size, check, is_zero
+from roofline.sizes import Size, check, grouped, is_zero
 from roofline.statements import Gap
 from roofline.work import Op, Tensor, Work
 
@@ -255,10 +255,7 @@ def names() -> list[str]:
 
 def shipped_names() -> list[list[str]]:
     """The shipped models, each with all its names, shortest first; a name with its owner is left out."""
-    of: dict[str, list[str]] = {}
-    for name, file in _index().items():
-        if "--" not in name:
-            of.setdefault(file, []).append(name)
+    of = grouped((file, name) for name, file in _index().items() if "--" not in name)
     return sorted(sorted(names, key=lambda name: (len(name), name)) for names in of.values())
 
 
@@ -412,9 +409,7 @@ def refuse_unknown(asked: Sequence[Any]) -> None:
     names = dict.fromkeys(each for each in asked if isinstance(each, str) and not _is_line(each))
     unknown = list(islice((each for each in names if _stands_for(each) is None), MOST_NAMED))
     if len(unknown) > 1:
-        of_hint: dict[str, list[str]] = {}
-        for each in unknown:
-            of_hint.setdefault(_missing(each, listed="").hint, []).append(each)
+        of_hint = grouped((_missing(each, listed="").hint, each) for each in unknown)
         hint = "; ".join(f"{', '.join(of)}: {each}" for each, of in of_hint.items())
         listed = "" if _NOT_SHIPPED in of_hint else _LISTED
         raise InputError(f"no models {', '.join(map(repr, unknown))}", hint=f"{hint}{listed}")

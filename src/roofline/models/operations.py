@@ -35,7 +35,7 @@ from roofline.ops.basic import embedding
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import Amount, Column, Row, Table
 from roofline.signatures import spelled, takes
-from roofline.sizes import Size, check, is_array, is_symbol, is_zero, maximum, minimum, sums_by_name
+from roofline.sizes import Size, check, grouped, is_array, is_symbol, is_zero, maximum, minimum, sums_by_name
 from roofline.work import Key, Op, Tensor, with_tensors
 
 
@@ -306,9 +306,7 @@ def _check_room(model: Model, step: ForwardPass, images: Size, tokens: int) -> N
 def activation_bytes(ops: Sequence[Op]) -> Size:
     """The most bytes of intermediates alive at once while operations run in this order; the last one's result stays."""
     last = {tensor.ident: index for index, op in enumerate(ops) for tensor in (*op.writes, *op.reads)}
-    gone: dict[int, list[str]] = {}
-    for ident, index in last.items():
-        gone.setdefault(index, []).append(ident)
+    gone = grouped((index, ident) for ident, index in last.items())
     alive: dict[str, Size] = {}
     peaks: list[Size] = [0]
     now: Size = 0

@@ -37,6 +37,7 @@ from roofline.notation.calls import FUNCTIONS, usual_over
 from roofline.notation.scope import is_unnamed, show_axes
 from roofline.notation.structure import Program, Shape, Step
 from roofline.signatures import takes
+from roofline.sizes import sums_by_name
 
 _OPERATORS = {"contract": "*", "multiply": "*", "add": "+", "subtract": "-", "divide": "/"}
 _NUMBER = re.compile(r"[\[ ][0-9]")
@@ -49,10 +50,7 @@ def canonical(program: Program, sizes: Mapping[str, Any] | None = None) -> str:
     """Write a program as one line; named sizes that are whole numbers in ``sizes`` are put in."""
     numbers = {name: size for name, size in (sizes or {}).items() if isinstance(size, int)}
     writer = _Writer({**program.sizes, **numbers}, frozenset(numbers), exact=sizes is None, sharded=bool(program.axes))
-    uses: dict[str, int] = {}
-    for step in program.steps:
-        for shape in step.inputs:
-            uses[shape.ident] = uses.get(shape.ident, 0) + 1
+    uses = sums_by_name((shape.ident, 1) for step in program.steps for shape in step.inputs)
     lines = []
     for position, step in enumerate(program.steps):
         ident = step.output.ident

@@ -93,7 +93,7 @@ from roofline.sections import (
     spread,
 )
 from roofline.signatures import listed_names, spelled, takes
-from roofline.sizes import Size, array_of, check
+from roofline.sizes import Size, array_of, check, grouped
 from roofline.statements import kind_of, without
 
 SCHEMA = "roofline/plan/1"
@@ -1054,9 +1054,7 @@ def answer(asked: PlanQuestion, search: Search | None = None, cluster: Cluster |
     Ctrl-C keeps what is done by then.
     """
     search = search or Search(asked)
-    groups: dict[tuple[str, str, int], list[Replica]] = {}
-    for replica in search.replicas:
-        groups.setdefault((replica.chip, replica.formats, replica.draft), []).append(replica)
+    groups = grouped(((replica.chip, replica.formats, replica.draft), replica) for replica in search.replicas)
     work = GroupSearch(asked, tuple(map(tuple, groups.values())))
     bests: dict[int, Assessment | None] = {}
     said = ""

@@ -26,7 +26,7 @@ from roofline.ops.pricing import UNKNOWN
 from roofline.quantity import format_amount, format_percent
 from roofline.sections import BLANK, Amount, Cell, Column, Row, Section, Sentences, Table, Wrap, figures
 from roofline.signatures import either
-from roofline.sizes import Size, is_number, is_symbol
+from roofline.sizes import Size, grouped, is_number, is_symbol
 from roofline.work import Op
 
 #: Characters between columns.
@@ -167,9 +167,7 @@ def under_the_roof(answer: Bound, most: int | None = 15, advice: Sequence[Sectio
     if answer.footprint is not None and answer.footprint.fits:
         yield BLANK
         yield Sentences([answer.footprint.in_words()])
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for part in answer.ops:
-        groups.setdefault((part.op.name, str(part.bound_by or "")), []).append(part)
+    groups = grouped(((part.op.name, str(part.bound_by or "")), part) for part in answer.ops)
     longest = sorted(groups.items(), key=lambda item: -sum(float(part.lower) for part in item[1]))
     rows, whole = [], sum(part.lower for part in answer.ops)
     for (name, resource), parts in longest[:most]:

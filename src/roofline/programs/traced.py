@@ -71,7 +71,7 @@ from roofline.sections import (
     figures,
     incomplete,
 )
-from roofline.sizes import Size, is_symbol, is_zero, product
+from roofline.sizes import Size, is_symbol, is_zero, product, sums_by_name
 from roofline.statements import Gap, assume
 from roofline.work import Op, Tensor
 
@@ -410,10 +410,7 @@ def _time_under(roofs: Mapping[str, Bound]) -> Iterator[Section]:
 
 def _sums_by(key: str, ops: Iterable[Op], convention: str) -> dict[str, Size]:
     """Counts by kind or by module path."""
-    found: dict[str, Size] = {}
-    for op in ops:
-        if name := getattr(op, key):
-            found[name] = found.get(name, 0) + count_operation(op, convention)
+    found = sums_by_name((name, count_operation(op, convention)) for op in ops if (name := getattr(op, key)))
     return found
 
 

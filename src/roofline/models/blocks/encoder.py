@@ -31,7 +31,7 @@ from roofline.models.weights import Weight, join_path
 from roofline.ops.basic import embedding
 from roofline.ops.contraction import contraction
 from roofline.signatures import spelled
-from roofline.sizes import Size, check, exact_div, floor_div, is_array, is_symbol, is_zero, minimum
+from roofline.sizes import Size, check, exact_div, floor_div, grouped, is_array, is_symbol, is_zero, minimum
 from roofline.work import Tensor, Work
 
 _SOURCE = "what the encoder made of its source"
@@ -324,9 +324,7 @@ class Encoder(Block):
     def _groups(self) -> list[tuple[str, int, tuple[Block, ...]]]:
         """Blocks by where they stand: before the layers, in equal layers, behind them."""
         found: list[tuple[str, int, tuple[Block, ...]]] = [("", 1, self.before)]
-        numbers: dict[Layer, list[int]] = {}
-        for number, layer in enumerate(self.layers):
-            numbers.setdefault(layer, []).append(number)
+        numbers = grouped((layer, number) for number, layer in enumerate(self.layers))
         for layer, held in numbers.items():
             label = str(held[0]) if len(held) == 1 else f"{held[0]}-{held[-1]}"
             found.append((f"layers.{label}", len(held), layer.blocks))

@@ -34,7 +34,7 @@ from roofline.models.serving.step import asked_model
 from roofline.quantity import agree, format_amount, format_number, format_quantity, parse
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, assumes, figures, incomplete
 from roofline.signatures import takes
-from roofline.sizes import Size, array_of, check, is_symbol
+from roofline.sizes import Size, array_of, check, grouped, is_symbol
 from roofline.statements import without
 
 #: Rows of choices that are shown, and kinds of choices whose largest batch is said.
@@ -266,9 +266,7 @@ class ParetoFront(Answer):
 
     def _ends(self) -> dict[int, tuple[ServingChoice, ServingChoice]]:
         """After each number of tokens the two ends of the front: the fastest, and what makes the most of a chip."""
-        each: dict[int, list[ServingChoice]] = {}
-        for choice in self.best:
-            each.setdefault(choice.context, []).append(choice)
+        each = grouped((choice.context, choice) for choice in self.best)
         return {context: (each[context][0], each[context][-1]) for context in sorted(each)[:MOST_HELD]}
 
     @property

@@ -26,7 +26,19 @@ from roofline.models.training.stage import SHARED_FROM, Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
-from roofline.sizes import Codes, Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, maximum, of_largest
+from roofline.sizes import (
+    Codes,
+    Size,
+    ceil_div,
+    exact_div,
+    grouped,
+    is_array,
+    is_number,
+    is_one,
+    is_symbol,
+    maximum,
+    of_largest,
+)
 from roofline.statements import HEADLINE_GAPS, untimed_parts, without
 
 SCHEMA = "roofline/train/1"
@@ -612,9 +624,7 @@ def _folded(advice: Sequence[Any]) -> list[str]:
     >>> _folded([line("h100 chips", "2x"), line("fp8", "1.5x"), line("b200 chips", "2x"), line("zb-h1", "1.5x")])
     ['h100 or b200 chips: 2x', 'fp8 or zb-h1: 1.5x']
     """
-    alike: dict[str, list[str]] = {}
-    for line in advice:
-        alike.setdefault(line.effect, []).append(line.change)
+    alike = grouped((line.effect, line.change) for line in advice)
     return [f"{_one_of(changes)}: {effect}" for effect, changes in alike.items()]
 
 

@@ -48,7 +48,7 @@ from roofline.models.training.passes import (
 )
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, exact_div, is_one, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, maximum, minimum, product
 from roofline.work import Op, Tensor, Work, with_tensors
 
 
@@ -189,10 +189,7 @@ def _narrower(tensor: Tensor, dtype: str | None) -> Tensor:
 
 def at_work(ops: Sequence[Op], trained: frozenset[str] | None = None) -> Size:
     """Bytes of activations alive while one layer that was not kept is run again: the largest group's."""
-    groups: dict[str, list[Op]] = {}
-    for op in ops:
-        if op.group:
-            groups.setdefault(op.group, []).append(op)
+    groups = grouped((op.group, op) for op in ops if op.group)
     whole = _written(ops)
     return maximum(*(_once(_saved(found, ops, trained), whole, once=True) for found in groups.values()))
 

@@ -45,7 +45,7 @@ from roofline.programs.traced import Traced, enter
 from roofline.progress import counted, stopped
 from roofline.quantity import format_amount as show
 from roofline.signatures import either
-from roofline.sizes import Size, is_symbol
+from roofline.sizes import Size, grouped, is_symbol
 from roofline.work import Op, Tensor
 
 #: Operators whose result is their first input in another form, or under another name.
@@ -697,10 +697,7 @@ _THROUGH = ("Cast", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity", 
 def masked(nodes: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the softmaxes of scores that may be masked, and the products that make the scores and use the weights."""
     makers = {word: node for node in nodes for word in node.output}
-    users: dict[str, list[Any]] = {}
-    for node in nodes:
-        for word in node.input:
-            users.setdefault(word, []).append(node)
+    users = grouped((word, node) for node in nodes for word in node.input)
     softmaxes: list[str] = []
     products: dict[str, None] = {}
     for node in nodes:
