@@ -180,10 +180,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "library": "What ran, where rows do not say so.",
         "tensor": "Chips that split each layer.",
     },
-    "chips": {
-        "top": "Only so many: the first in the order.",
-        "dtype": "Which peak the list shows.",
-    },
+    "chips": {"top": "Only so many: the first in the order.", "dtype": "Which peak the list shows."},
     "comm": {
         "bytes": "With a collective's name: bytes of the array, all shards together.",
         "bytes_per_chip": (
@@ -195,7 +192,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
     "expected_roof": {"dtype": "Format of the products."},
     "explore": {"workers": "Questions at once."},
     "held_accuracy": {
-        "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
+        "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too."
     },
     "load": {"source": _MODELS},
     "read_measured": {"source": "A CSV file, or rows: tuples, dicts or Measured values."},
@@ -224,10 +221,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "context": "Tokens of a sequence whose keys and values are shown.",
     },
     "nearest": {"machine": "The target."},
-    "network_limit": {
-        "machine": "The target.",
-        "phase": "prefill or decode.",
-    },
+    "network_limit": {"machine": "The target.", "phase": "prefill or decode."},
     "outline": {"dtype": "Format of weights, activations, keys and values."},
     "plan": {
         "on": "Chips to choose from: h100,h200,b200 (default: those with a price).",
@@ -238,10 +232,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "explain": "What binds where, what figures are worth, and break-even prices.",
         "view": "frontier, first-token.",
     },
-    "plot": {
-        "machines": "A machine, or several.",
-        "bandwidths": "Roofline: coloured regions between two.",
-    },
+    "plot": {"machines": "A machine, or several.", "bandwidths": "Roofline: coloured regions between two."},
     "pool": {"machine": "The target."},
     "rows": {"most": "How many rows."},
     "run": {
@@ -293,10 +284,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "algorithm": "Of the collectives (default: the fastest at each size).",
         "checkpoint": "none, selective, matmuls, full, hidden states kept a layer, or modules; a list compares.",
     },
-    "training_memory": {
-        "tokens": "Tokens whose hidden states layers keep.",
-        "optimizer": _OPTIMIZERS,
-    },
+    "training_memory": {"tokens": "Tokens whose hidden states layers keep.", "optimizer": _OPTIMIZERS},
     "zones": {"dtype": "Format of the arithmetic."},
 }
 for _asked in ("bound", "comm", "llm", "scaling", "solve", "solve_dtypes", "solve_equal", "sweep", "trace", "train"):

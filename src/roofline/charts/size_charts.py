@@ -294,10 +294,7 @@ def _flip(points: Sequence[Knee]) -> int:
 
 
 def _narrowed(
-    low: Knee,
-    high: Knee,
-    between: Callable[[tuple[int, int]], list[Knee]],
-    change: Callable[[Sequence[Knee]], int],
+    low: Knee, high: Knee, between: Callable[[tuple[int, int]], list[Knee]], change: Callable[[Sequence[Knee]], int]
 ) -> tuple[Knee, Knee]:
     """The two sizes next to each other that a change lies between, or the nearest that can be run."""
     while high.x - low.x > 1:

@@ -429,13 +429,7 @@ _BESIDE = dict.fromkeys(("dark", "width"), ("output",))
     output_option("Write .svg, .png or .pdf (default: draw in the terminal); .json, .txt.", callback=data_or_picture),
     *options("width json"),
 )
-def plot_command(
-    words: tuple[str, ...],
-    vary: str | None,
-    output: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def plot_command(words: tuple[str, ...], vary: str | None, output: str | None, as_json: bool, **options: Any) -> None:
     """Roofline of machines with operations as points; or throughput or time over a size.
 
     \b

@@ -30,14 +30,7 @@ from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.bandwidth import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
-from roofline.estimates.estimator import (
-    PRODUCT_FORMATS,
-    Estimator,
-    KernelRun,
-    chip_figures,
-    kernels_of,
-    product_kind,
-)
+from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of, product_kind
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
 from roofline.frozen import NamedTuple

@@ -26,16 +26,7 @@ from roofline.errors import InputError, SizeError, load_extra
 from roofline.files import is_left_over, read_json, replaced, write_text
 from roofline.formulas.tables import ANSWERS, REMARKS, UNITS, YES_NO, Columns, choices_not_ranked
 from roofline.frozen import dataclass
-from roofline.grids.blocks import (
-    BLOCK_ROWS,
-    BlockTable,
-    Reduced,
-    Reducing,
-    RowBlock,
-    kept_as,
-    row_parts,
-    untimed_of,
-)
+from roofline.grids.blocks import BLOCK_ROWS, BlockTable, Reduced, Reducing, RowBlock, kept_as, row_parts, untimed_of
 from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bin_edges
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.lazy import np

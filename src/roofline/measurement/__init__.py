@@ -20,13 +20,7 @@ if TYPE_CHECKING:
         to_toml,
         write_machine_file,
     )
-    from roofline.measurement.points import (
-        MeasuredPoint,
-        MeasuredPoints,
-        measured_kernels,
-        points_of,
-        profile,
-    )
+    from roofline.measurement.points import MeasuredPoint, MeasuredPoints, measured_kernels, points_of, profile
     from roofline.measurement.profiles import read_profile
     from roofline.measurement.result import Ceiling, Curve, Measurement
     from roofline.measurement.runs import Measured, read_measured

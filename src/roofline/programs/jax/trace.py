@@ -43,15 +43,7 @@ from roofline.programs.jax.indices import held_numbers, number_of
 from roofline.programs.jax.needs import LEAST, MaskFinder, constant, needed_of
 from roofline.programs.jax.registry import Value, automatic, mesh_axes, scanned, size_of, untyped, value_of
 from roofline.programs.jax.rules import without_a_device
-from roofline.programs.jax.walker import (
-    PICKING,
-    JaxprContext,
-    JaxprWalker,
-    Operand,
-    Region,
-    is_user,
-    open_jaxpr,
-)
+from roofline.programs.jax.walker import PICKING, JaxprContext, JaxprWalker, Operand, Region, is_user, open_jaxpr
 from roofline.programs.regions import WHOLE, as_named, counted_from, elements_of, needed_at_most, picked_together
 from roofline.programs.rule_table import RuleTable, branch_cost, stated
 from roofline.programs.tensor_parts import LoopSteps, first_part
