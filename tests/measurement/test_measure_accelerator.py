@@ -177,9 +177,9 @@ def test_no_line_is_a_clear_error(points):
 
 
 def test_several_devices_reduce_over_gloo():
-    """Two processes of this machine: the real code, with the backend for processors; how fast they are is theirs."""
+    """Processes of this machine: the real code, with the backend for processors; how fast they are is theirs."""
     pytest.importorskip("torch")
-    taken = all_reduce_times(2, "gloo", (2**10, 2**16))
+    taken = all_reduce_times(2 if LONG else 1, "gloo", (2**10, 2**16))
     assert [[len(one) for one in rounds] for rounds in taken] == [[WINDOWS] * ROUNDS] * 2
     assert min(seconds for rounds in taken for one in rounds for seconds in one) > 0
 

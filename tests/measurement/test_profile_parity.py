@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.strategies import for_each
+from tests.strategies import for_each, some
 
 from roofline.bounds.memory import traffic
 from roofline.measurement import read_profile
@@ -291,7 +291,7 @@ KEEPING = frozenset(("native_dropout", "native_layer_norm", "native_group_norm",
 BAGS = ("_embedding_bag", "_embedding_bag_forward_only")
 
 
-@for_each(("name", "kept"), [*((name, False) for name in CASES), *((name, True) for name in sorted(KEEPING))])
+@for_each(("name", "kept"), some([*((name, False) for name in CASES), *((name, True) for name in sorted(KEEPING))], 2))
 def test_a_profiled_call_is_priced_as_the_traced_one(name, kept):
     args = CASES[name]
     called = overload(name, args)
@@ -311,7 +311,7 @@ def test_a_profiled_call_is_priced_as_the_traced_one(name, kept):
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
-@pytest.mark.parametrize("name", AS_CALLED)
+@pytest.mark.parametrize("name", some(list(AS_CALLED), 2, 1))
 def test_a_real_profile_says_what_the_traced_program_says(name, tmp_path):
     called, *inputs = AS_CALLED[name]
     with torch.no_grad():

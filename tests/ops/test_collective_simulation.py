@@ -255,7 +255,7 @@ def chosen(whole: bool) -> Iterator[tuple[Network, str, str]]:
     """List networks with a collective and an algorithm that each can run: all of them if ``whole``.
 
     Else each collective by each algorithm on the smallest network of each kind of tiers, and one collective by each
-    algorithm on each network of up to 18 chips.
+    algorithm on each network of up to 12 chips.
     """
     seen: set[Any] = set()
     for number, network in enumerate(sorted(NETWORKS, key=lambda each: each.chips)):
@@ -263,7 +263,7 @@ def chosen(whole: bool) -> Iterator[tuple[Network, str, str]]:
         for name, able in kinds.items():
             for place, kind in enumerate(able):
                 stratum = shape(network.axes), kind, name
-                if whole or stratum not in seen or (place == number % len(able) and network.chips <= 18):
+                if whole or stratum not in seen or (place == number % len(able) and network.chips <= 12):
                     seen.add(stratum)
                     yield network, kind, name
 

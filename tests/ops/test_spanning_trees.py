@@ -67,7 +67,7 @@ def most_trees(network: Network) -> float:
     raise AssertionError("no end")
 
 
-@pytest.mark.parametrize("network", some(GRIDS, 2), ids=lambda network: network.name)
+@pytest.mark.parametrize("network", some(GRIDS, 4, 1), ids=lambda network: network.name)
 def test_an_all_reduce_takes_all_links(network: Network) -> None:
     work = cost("AllReduce", network.axes, V, algorithm="spanning trees").work
     wires = {float(amount) for key, amount in work.items() if key.quantity == "wire"}
