@@ -407,9 +407,11 @@ def simplified(form: Any, known: dict[Any, Any]) -> Any:
     def made(part: Any, args: list[Any]) -> Any:
         if not isinstance(part, sympy.Max | sympy.Min):
             return part if all(a is b for a, b in zip(args, part.args, strict=True)) else _rebuilt(part, args)
-        kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=isinstance(part, sympy.Max))
-        name = sympy.Function("maximum" if isinstance(part, sympy.Max) else "minimum", nonnegative=True)
-        return reduce(name, kept)
+        is_most = isinstance(part, sympy.Max)
+        kept = undominated([_flat(each) for each in sorted(args, key=str)], largest=is_most)
+        never_below_0 = (any if is_most else all)(each.is_nonnegative for each in kept)
+        facts = {"nonnegative": True} if never_below_0 else {"real": True}
+        return reduce(sympy.Function("maximum" if is_most else "minimum", **facts), kept)
 
     whole = ("whole", form)
     if whole not in known:
