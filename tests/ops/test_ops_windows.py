@@ -333,13 +333,13 @@ def test_a_formula_reads_what_windows_of_a_stride_meet_in_numbers(stride: int, d
 
 @pytest.mark.parametrize(
     ("k", "stride", "dilation", "pad"),
-    [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2), (1, 3, 3, "same"), (7, 3, 2, 6)],
+    [(3, 1, 2, 0), (2, 1, 3, 1), (2, 3, 2, 0), (3, 2, 3, 2), (1, 3, 3, "same"), (3, 2, 2, "same"), (7, 3, 2, 6)],
 )
 def test_what_dilated_windows_read_is_one_number_in_arrays_and_in_formulas(
     k: int, stride: int, dilation: int, pad: int | str
 ) -> None:
     line = f"conv(bf16[1, X, 1], bf16[{k}, 1, 1], stride={stride}, pad={pad}, dilation={dilation})"
-    X = np.arange(1 if pad == 6 else dilation * (k - 1) + 1, 24)
+    X = np.arange(1 if pad in ("same", 6) else dilation * (k - 1) + 1, 24)
     numbers = [bound(line, on="h100", X=int(x)).bytes["hbm"] for x in X]
     assert formula(line, on="h100")(X=X, W_hbm=1.0)["time.hbm"].tolist() == numbers
     for x, moved in zip(X, numbers, strict=True):

@@ -252,6 +252,8 @@ _SAME: Padding = "same"
 
 #: With open sizes the count of taps has a term for each: a longer one takes seconds, and nobody reads it.
 MOST_TAPS = 100
+#: Strides of a dilated window with padding ``same`` up to which an open size has a term for each rest.
+MOST_RESTS = 8
 #: Strides of a dilated window whose elements are looked at one by one.
 MOST_STEPS = 1_000
 
@@ -469,6 +471,8 @@ class Reach(NamedTuple):
         """
         if self.dilation == 1 and (self.stride == 1 or not isinstance(self.taps, int) or self.taps >= self.stride):
             return self.length
+        if is_symbol(self.low):
+            return self._of_each_rest()
         valid = valid_taps_of([self])
         covered = None if valid is None else self.covered(valid)
         if covered is None:
@@ -479,6 +483,18 @@ class Reach(NamedTuple):
             return self.length
         keys = (self.results, self.dilation) if self.stride == 1 else (covered, self.stretch)
         return of_largest(keys, (self.length, covered))  # those past the last window count where none is left out
+
+    def _of_each_rest(self) -> Size:
+        """Elements that are read with padding ``same`` of an open size, by what is left of its last stride."""
+        if not isinstance(self.taps, int) or self.stride > MOST_RESTS:
+            return self.length
+        from sympy import Le, Piecewise
+
+        rest = self.results * self.stride - self.length
+        least = self.dilation * (self.taps - 1) + 1 - self.stride
+        known = [self._replace(low=max(0, least + own) // 2).read() for own in range(self.stride)]
+        cases = [(read, Le(rest, own, evaluate=False)) for own, read in enumerate(known[:-1])]
+        return Piecewise(*cases, (known[-1], True), evaluate=False)
 
     def _of_one_remainder(self) -> Reach | None:
         """The elements that taps meet, without those between, where all lie a stride apart and none is left out.
