@@ -440,7 +440,7 @@ def wait_between_gamma(rate: float, variation: float, service: Any) -> Any:
         1 − E[z^U] = F₊(z) · F₋(z),    E[z^W] = F₊(1) / F₊(z),
 
     and the logarithm of F₊ has the positive powers of that of both. F₋ has the zero next to 1, which is divided out
-    first. On a lattice the gamma distribution is the negative binomial one. A time longer than any W + S ends all waits.
+    first. On a lattice the gamma distribution is the negative binomial one. A gap longer than any W + S ends all waits.
 
     >>> service = np.eye(1, 2048, 20)[0]                                     # M/D/1 at 0.6: ρ / (2·(1 − ρ)) = 0.75
     >>> waits = [wait_between_gamma(0.6 / 20, each, service) for each in (0.25, 1.0, 4.0)]
