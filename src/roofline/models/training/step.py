@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from roofline import dtypes, sizes
@@ -511,23 +511,24 @@ def _times(
 def _of_microbatch(
     bound: Bound, found: Passes, many: Size, shorten: Callable[[str, Size], Size]
 ) -> list[tuple[tuple[Size, Size, Size], Size]]:
-    """For each of the three times: those of a microbatch's passes, by their operations, and the rest of a step."""
-    lengths = (len(found.forward), len(found.inputs), len(found.weights))
-    each = bound.ops[: sum(lengths)]
-    ends = (0, lengths[0], lengths[0] + lengths[1], sum(lengths))
-    parts = [shorten("passes", sum([0, *(op.lower for op in each[a:b])])) for a, b in pairwise(ends)]
-    whole = sum(parts)
-    slots = [shorten("slots", slot) for slot in _forms(each)]
+    """For each of the three times: those of a microbatch's passes, and the rest of a step.
+
+    Passes that overlap take less than one after the other; each then counts with its share of their times, which is no
+    more than it takes alone: so what waits for it waits no longer than it must.
+    """
+    ends = (0, *accumulate(map(len, (found.forward, found.inputs, found.weights))))
+    alone = [[shorten("passes", time) for time in _forms(bound.ops[a:b])] for a, b in pairwise(ends)]
+    slots = [shorten("slots", slot) for slot in _forms(bound.ops[: ends[-1]])]
     totals = [shorten("stage", total) for total in (bound.lower, bound.op_by_op, bound.upper)]
     return [
-        (tuple(shorten("pass", slot / many * (part / whole)) for part in parts), total - slot)
-        for slot, total in zip(slots, totals, strict=True)
+        (tuple(shorten("pass", slot / many * (part / sum(parts))) for part in parts), total - slot)
+        for slot, total, parts in zip(slots, totals, zip(*alone, strict=True), strict=True)
     ]
 
 
 def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
     times = sums_by_name(each for part in parts for each in part.times.items())
-    return maximum(*times.values()), one_after_another(parts), sum(times.values())
+    return maximum(0, *times.values()), one_after_another(parts), sum(times.values())
 
 
 def _estimate(found: Training, overlap: float | None) -> Size | None:
