@@ -227,7 +227,19 @@ def test_the_language_part_of_deepseek_vl2_and_ocr() -> None:
     assert found.kv_bytes_per_token() == 12 * 2 * 1280 * 2
     latent = {"kv_lora_rank": 512, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
     small_one = {**wide, **routed, **heads, **latent, "model_type": "deepseek_v2", "use_mla": True}
-    assert load({"model_type": "deepseek_vl_v2", "language_config": small_one}).kv_bytes_per_token() == 12 * 576 * 2
+    again = {"model_type": "deepseek_vl_v2", "language_config": small_one, "tile_tag": "2D", "num_attention_heads": 10}
+    assert load(again).kv_bytes_per_token() == 12 * 576 * 2
+    assert load(again).gaps == ()
+
+
+def test_experts_of_aria_have_their_own_width() -> None:
+    """25.3 billion with a tower of 0.4 (arXiv:2410.05993): not as wide as the field of dense layers says."""
+    text = {
+        "model_type": "aria_text", "hidden_size": 2560, "intermediate_size": 13568, "moe_intermediate_size": 1664,
+        "moe_num_experts": 64, "moe_num_shared_experts": 2, "moe_topk": 6, "num_attention_heads": 20,
+        "num_key_value_heads": 20, "num_hidden_layers": 28, "vocab_size": 100352,
+    }  # fmt: skip
+    assert load({"model_type": "aria", "text_config": text}).parameters == 24_869_091_840
 
 
 ERNIE: dict[str, Any] = small(

@@ -518,7 +518,7 @@ add({
     "aria_text": Decoder(
         routing=Routing(
             shared_bias=("mlp_bias", False),
-            experts=("moe_num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",),
+            experts=("moe_num_experts",), top_k=("moe_topk",), hidden=("moe_intermediate_size", "intermediate_size"),
             shared_count=("moe_num_shared_experts", 2), names=("router", "experts", "shared_experts"),
         ),
     ),

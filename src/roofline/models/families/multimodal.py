@@ -277,8 +277,10 @@ def read(fields: Fields) -> Model:
     inner, left = with_defaults(own, sizes=True)
     inner = inner.with_values(model_type=read_as(named))
     inner.ignore_inert()
+    inner.ignore("use_mla")
     model = reader_of(inner.kind)(inner)
-    fields.ignore(*inner.unread(), *inert_fields("vision"))
+    repeated = (name for name, value in text.items() if fields.get(name) == value)
+    fields.ignore(*inner.unread(), *inert_fields("vision"), *repeated)
     seen, gaps = vision(fields, model.width)
     gaps += said
     if seen is not None and text.get("use_bidirectional_attention"):
