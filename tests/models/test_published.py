@@ -13,6 +13,7 @@ from roofline.models import load
 from roofline.models.blocks.attention import Attention
 from tests.models.published import PUBLISHED
 from tests.models.small import small
+from tests.models.tiny import TINY
 
 COUNTS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "published_counts.json").read_text(encoding="utf-8")
@@ -167,9 +168,11 @@ def test_counts_of_encoders_and_of_models_with_code_of_their_own(name: str) -> N
     assert model.context == (512 if not kept else 32768)
 
 
-def test_the_class_that_files_of_chatglm_name_is_inside_one_that_generates() -> None:
+def test_classes_that_files_name_without_more_may_generate() -> None:
     parameters, _, fields = _CODE["chatglm3-6b"]
     assert load({**fields, "architectures": ["ChatGLMModel"]}).parameters == parameters
+    seeing = {"model_type": "internvl_chat", "architectures": ["InternVLChatModel"], "llm_config": TINY["qwen3_moe"]}
+    assert load(seeing).head
 
 
 def test_a_chatglm_of_another_form_is_not_read() -> None:

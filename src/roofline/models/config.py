@@ -58,8 +58,8 @@ _BESIDE = "_hf_quant_config.json"
 _JUDGES = re.compile(r"For(Sequence|Token)Classification$|RewardModel$")
 #: Classes that generate, by which code beside a checkpoint names them.
 _GENERATES = re.compile(r"For(CausalLM|Seq2SeqLM|ConditionalGeneration)")
-#: Types whose files name the class inside the one that generates.
-_NAMED_INSIDE = ("chatglm",)
+#: Types whose files name a class without more in its name for one that generates.
+_PLAINLY_NAMED = ("chatglm", "internvl_chat")
 _NARROW = re.compile(r"(fp8|nvfp4|mxfp4|int4|int8|awq|gptq)", re.IGNORECASE)
 
 
@@ -234,7 +234,7 @@ def _without_head(model: Model, fields: Fields) -> Model:
     """
     code = fields.get("auto_map")
     plain = re.sub(r"[-_]", "", model.family).lower() + "model"
-    generator = model.tied or model.family in _NAMED_INSIDE
+    generator = model.tied or model.family in _PLAINLY_NAMED
     generator = generator or (isinstance(code, Mapping) and _GENERATES.search(str(code)) is not None)
     headless = next((c for c in fields.classes if _JUDGES.search(c) or (not generator and c.lower() == plain)), None)
     if headless is None or not (model.head and model.causal) or any(isinstance(each, Encoder) for each in model.before):
