@@ -168,7 +168,8 @@ def test_no_experts_are_dense_layers(name: str) -> None:
 def test_fields_of_a_kind_of_layer_that_no_layer_is_of_are_no_gaps(name: str) -> None:
     """A model that lists its layers, all of which see everything, has no windows, chunks or states."""
     fields = TINY[name]
-    found = load({**fields, "layer_types": ["full_attention"] * fields["num_hidden_layers"]}, name=name)
+    more = {"mamba_conv_bias": True} if name == "bamba" else {}
+    found = load({**fields, **more, "layer_types": ["full_attention"] * fields["num_hidden_layers"]}, name=name)
     assert found.gaps == ()
     assert not found.cache_bytes(0)
 

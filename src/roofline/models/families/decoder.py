@@ -120,7 +120,7 @@ _OF_KIND = {
     ),
     "recurrent": (
         "mamba_n_heads", "mamba_n_groups", "mamba_d_head", "mamba_d_state", "mamba_d_conv", "mamba_expand",
-        "mamba_dt_rank", "conv_L_cache",
+        "mamba_dt_rank", "mamba_conv_bias", "mamba_proj_bias", "conv_L_cache", "conv_bias",
     ),
 }  # fmt: skip
 
