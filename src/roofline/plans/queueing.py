@@ -440,7 +440,7 @@ def wait_between_gamma(rate: float, variation: float, service: Any) -> Any:
         1 − E[z^U] = F₊(z) · F₋(z),    E[z^W] = F₊(1) / F₊(z),
 
     and the logarithm of F₊ has the positive powers of that of both. F₋ has the zero next to 1, which is divided out
-    first. On a lattice the gamma distribution is the negative binomial one. A gap longer than any W + S ends all waits.
+    first. On a lattice the gamma distribution is the negative binomial one. A gap longer than all W + S ends a wait.
 
     >>> service = np.eye(1, 2048, 20)[0]                                     # M/D/1 at 0.6: ρ / (2·(1 − ρ)) = 0.75
     >>> waits = [wait_between_gamma(0.6 / 20, each, service) for each in (0.25, 1.0, 4.0)]
@@ -449,25 +449,25 @@ def wait_between_gamma(rate: float, variation: float, service: Any) -> Any:
     """
     points, between = len(service), 1 / rate
     shape = 1 / max(variation - rate, 1e-6)  # the lattice itself varies by the rest
-    number, gone = np.arange(1, 2 * points), between / (between + shape)
+    number, gone = np.arange(1, points), between / (between + shape)
     growth = np.concatenate([[0.0], np.cumsum(np.log((number - 1 + shape) / number * gone))])
     gaps = np.exp(shape * np.log1p(-gone) + growth)
-    steps, waits = np.arange(len(gaps)), np.arange(points)
-    low, high = 0.0, 600 / len(gaps)
+    steps, low, high = np.arange(points), 0.0, 600 / points
     for _ in range(60):  # E[z^U] = 1 at z = e^−middle
         middle = (low + high) / 2
-        is_below = float(service @ np.exp(-middle * waits)) * float(gaps @ np.exp(middle * steps)) < 1
+        is_below = float(service @ np.exp(-middle * steps)) * float(gaps @ np.exp(middle * steps)) < 1
         low, high = (middle, high) if is_below else (low, middle)
-    size = 4 * points
+    size = 8 * points
     turned = np.exp(-2j * np.pi * np.arange(size) / size)
     both = 1 - np.fft.fft(service, size).conj() * np.fft.fft(gaps, size)
     both[1:] /= 1 - np.exp(-low) * turned[1:]
-    spare = float(gaps @ steps) - float(gaps.sum()) * float(service @ waits)
+    spare = float(gaps @ steps) - float(gaps.sum()) * float(service @ steps)
     both[0] = max(0.0, 1 - float(gaps.sum())) / -np.expm1(-low) if low * points > 1e-6 else spare
     powers = np.fft.fft(np.log(np.abs(both)) + 1j * np.unwrap(np.angle(both))) / size
     powers[0], powers[size // 2 :] = 0.0, 0.0
     above = np.exp(np.fft.ifft(powers) * size)
-    return np.maximum(np.fft.fft(above[0] / above).real[:points] / size, 0.0)
+    found = np.maximum(np.fft.fft(above[0] / above).real[:points], 0.0)
+    return found / found.sum()
 
 
 class FilledSteps(NamedTuple):
