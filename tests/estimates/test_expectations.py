@@ -558,3 +558,20 @@ def test_products_run_in_the_format_of_their_arithmetic() -> None:
 @pytest.mark.parametrize("on", ["h100", "b200"])
 def test_nothing_is_promised_of_weights_in_a_format_that_was_not_measured(line: str, on: str) -> None:
     assert not bound(line, on=on, estimate=True).expectation.is_known
+
+
+def test_expected_times_follow_what_is_set_of_a_chip() -> None:
+    """Constants of a chip go with the figures they were fitted with: those that are set scale these."""
+    line = "bf16[16, 8192] @ bf16[8192, 28672]"
+    listed = chip("h100").memories[0].bandwidth.value
+    rates = ({"hbm": share * listed} for share in (0.5, 1.0, 1.5))
+    half, same, more = (bound(line, on="h100", set=each, estimate=True).expectation.value for each in rates)
+    assert same == bound(line, on="h100", estimate=True).expectation.value
+    assert half / same == pytest.approx(2.0, rel=0.05)
+    assert same / more == pytest.approx(1.5, rel=0.05)
+
+
+def test_kernels_with_data_elsewhere_were_not_measured() -> None:
+    with pytest.raises(InputError, match="what kernels take with data in l2 was not measured; leave estimate= out"):
+        bound("bf16[16, 512] @ bf16[512, 512]", on="h100", over="l2", estimate=True)
+    assert bound("bf16[16, 512] @ bf16[512, 512]", on="h100", over="hbm", estimate=True).expectation.is_known

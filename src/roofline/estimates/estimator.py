@@ -504,6 +504,10 @@ class Estimator:
         return replace(found, estimator=self)
 
     def _of_operations(self, answer: Bound) -> Expectation:
+        level = data_level(answer.machine)
+        if level.name != answer.machine.memories[0].name:
+            wrong = f"what kernels take with data in {level.name} was not measured"
+            raise InputError(wrong, hint=f"leave {spelled('estimate')} out: the floor holds")
         found = tuple(self._no_less(self.own_kernel(run), answer.machine) for run in kernels_of(answer))
         if not found:
             wrong = f"nothing is expected of {answer.expression}"
@@ -683,12 +687,17 @@ def _ratio(first: float | None, second: float) -> float:
 
 
 @cache
-def _vendor(key: str) -> str | None:
-    """The vendor of a chip; None of one that no catalog knows any more."""
+def _listed(key: str) -> Machine | None:
+    """A chip as it is listed; None of one that no catalog knows any more."""
     try:
-        return chip(key).vendor
+        return chip(key)
     except HardwareError:
         return None
+
+
+def _vendor(key: str) -> str | None:
+    listed = _listed(key)
+    return None if listed is None else listed.vendor
 
 
 def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: bool) -> Parts:
@@ -746,11 +755,21 @@ def _plain(value: Any) -> Any:
 def chip_figures(machine: Machine, record: KernelConstants, run: KernelRun) -> ChipFigures:
     """Figures of the machine; those that constants were fitted with where they are its own.
 
-    Cores and cache of the chip that was measured stand in where the machine's are not known.
+    These follow what a caller sets: ``hbm=+20%`` is a fifth more than they were fitted with. Cores and cache of the
+    chip that was measured stand in where the machine's are not known.
     """
     held = record.figures
-    if record.chip == machine.key and all(name in held for name in ChipFigures._fields):
-        return ChipFigures(*(held[name] for name in ChipFigures._fields))
+    if record.chip != machine.key or not all(name in held for name in ChipFigures._fields):
+        return _data_sheet_figures(machine, held, run)
+    fitted = ChipFigures(*(held[name] for name in ChipFigures._fields))
+    listed = _listed(record.chip) if machine.given else None
+    if listed is None:
+        return fitted
+    each = zip(fitted, *(_data_sheet_figures(one, held, run) for one in (machine, listed)), strict=True)
+    return ChipFigures(*(was * now / before if before else was for was, now, before in each))
+
+
+def _data_sheet_figures(machine: Machine, held: Mapping[str, float], run: KernelRun) -> ChipFigures:
     peak = matrix_peak(machine, run) or held.get("matrix_peak", 0.0)
     main = data_level(machine)
     inner = [m for m in machine.memories if not m.link and m.capacity is not None and m is not main]
