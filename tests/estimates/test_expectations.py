@@ -575,3 +575,12 @@ def test_kernels_with_data_elsewhere_were_not_measured() -> None:
     with pytest.raises(InputError, match="what kernels take with data in l2 was not measured; leave estimate= out"):
         bound("bf16[16, 512] @ bf16[512, 512]", on="h100", over="l2", estimate=True)
     assert bound("bf16[16, 512] @ bf16[512, 512]", on="h100", over="hbm", estimate=True).expectation.is_known
+
+
+@pytest.mark.parametrize("held", ["int8", "int4", "nvfp4", "fp32"])
+def test_nothing_is_promised_of_attention_over_a_cache_in_a_format_that_was_not_measured(held: str) -> None:
+    for queries in (1, 512):
+        line = f"attention(bf16[8, {queries}, 32, 128], {held}[8, 512, 8, 128], {held}[8, 512, 8, 128], causal)"
+        found = bound(line, on="h100", estimate=True).expectation
+        assert not found.is_known
+        assert f"attention in bf16, {held} cache" in found.in_words()

@@ -112,6 +112,9 @@ WIDEST_HEAD, LARGEST_GROUP = 128, 16
 BEYOND = "windows, wide heads or large groups"
 ALONE, GROUPED = "a key head for each head", "shared key heads"
 
+#: Formats of caches that were measured, as constants name them.
+HALF_OR_EIGHT = ("bf16", "fp8")
+
 #: Words of :func:`attention_path`, and what they are.
 WORDS = {
     ALONE: "multi-head attention (MHA)",
@@ -121,21 +124,38 @@ WORDS = {
 
 
 def attention_path(
-    kernel: str, kv_bytes: float, heads: Size, kv_heads: Size, head_size: Size = 128, window: Size = 0
+    kernel: str,
+    kv_bytes: float,
+    heads: Size,
+    kv_heads: Size,
+    head_size: Size = 128,
+    window: Size = 0,
+    cache: str = "",
 ) -> str:
     """What tells kernels of attention apart beside their format: the cache's format, whether heads share keys, width.
 
+    ``cache`` is the format of keys and values, where that is known: one of as many bits as fp8 is read by others.
+
     >>> attention_path("decode_attention", 1, 32, 8), attention_path("prefill_attention", 2, 32, 8)
     ('fp8 cache, shared key heads', '')
+    >>> attention_path("prefill_attention", 1, 32, 8, cache="int8")
+    'int8 cache'
     >>> attention_path("prefill_attention", 2, 32, 8, head_size=256)
     'windows, wide heads or large groups'
     """
-    words = ["fp8 cache"] if kv_bytes == 1 else []
+    words = cache_words(kv_bytes, cache)
     if kernel == "decode_attention":
         words.append(ALONE if decided(heads == kv_heads) else GROUPED)
     if any(map(decided, (window > 0, head_size > WIDEST_HEAD, heads / kv_heads > LARGEST_GROUP))):
         words.append(BEYOND)
     return ", ".join(words)
+
+
+def cache_words(kv_bytes: float, cache: str = "") -> list[str]:
+    """What a path says of the format of keys and values: nothing of half precision."""
+    if cache in ("", *HALF_OR_EIGHT):
+        return ["fp8 cache"] if kv_bytes == 1 else []
+    return [f"{cache} cache"]
 
 
 def _given(shapes: Shapes, **defaults: float) -> list[Any]:

@@ -40,7 +40,7 @@ from roofline.bounds.api import bound
 from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, suggest
-from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path
+from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path, cache_words
 from roofline.estimates.bandwidth import runs_own_all_reduce
 from roofline.estimates.constants import (
     KERNELS,
@@ -898,22 +898,30 @@ def _convolution_run(group: tuple[OpBound, ...]) -> KernelRun:
     return replace(run, shapes={**dims, "a_bytes": read})
 
 
+def cache_format(read: str, held: str) -> str:
+    """The format of keys and values as a path tells it: nothing where it is that of the queries, in over 8 bits."""
+    alike = PRODUCT_FORMATS.get(read, read) == PRODUCT_FORMATS.get(held, held)
+    return "" if alike and dtypes.get(held).bits > 8 else PRODUCT_FORMATS.get(held, held)
+
+
 def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     op = group[0].op
     dims = op.dims
     held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
-    kv_bytes = dtypes.get(held.dtype).bits_per_element / 8
+    kv_bytes, cache = dtypes.get(held.dtype).bits_per_element / 8, cache_format(op.reads[0].dtype, held.dtype)
     dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
     shapes = {name: dims[name] for name in ("batch", "heads", "kv_heads", "head_size")} | {"kv_bytes": kv_bytes}
     one = decided(dims["q_length"] <= 1)
     value_size = dims.get("v_head_size", dims["head_size"])
     if decided(value_size != dims["head_size"]):
-        return _latent_run(group, dtype, shapes, value_size, one)
+        path = ", ".join(cache_words(kv_bytes, cache))
+        return _latent_run(group, dtype, path, shapes, value_size, one)
     past = dims["kv_length"] - dims["q_length"]
     few = decided((past > 0) & (dims["q_length"] * dims["heads"] / dims["kv_heads"] <= DECODE_ROWS))
     kernel = "decode_attention" if one or few else "prefill_attention"
     seen = _mask_shapes(dims)
-    path = attention_path(kernel, kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0))
+    sizes = kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0)
+    path = attention_path(kernel, *sizes, cache)
     shapes |= seen
     if one or few:  # as a draft is checked: cut along its keys, with the rows of a few tokens
         tokens = {} if one else {"queries": dims["q_length"]}
@@ -924,8 +932,9 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
 def _without_past(run: KernelRun) -> KernelRun:
     """Attention of a few tokens as a prompt of them, which a prefill kernel runs."""
     given = {**run.shapes, "length": run.shapes["queries"], "past": 0.0}
-    sizes = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
-    path = attention_path("prefill_attention", *sizes)
+    kv_bytes, heads, kv_heads, size = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
+    cache, told, _ = run.path.partition(" cache")
+    path = attention_path("prefill_attention", kv_bytes, heads, kv_heads, size, cache=cache if told else "")
     shapes = {name: size for name, size in given.items() if name not in ("queries", "window")}
     return replace(run, kernel="prefill_attention", path=path, shapes=shapes)
 
@@ -956,11 +965,10 @@ def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, Size]:
 
 
 def _latent_run(
-    group: tuple[OpBound, ...], dtype: str, shapes: dict[str, Size], value_size: Size, one: bool
+    group: tuple[OpBound, ...], dtype: str, path: str, shapes: dict[str, Size], value_size: Size, one: bool
 ) -> KernelRun:
     """Attention whose keys are wider than its values: over latents that all heads share, or with expanded heads."""
     dims = group[0].op.dims
-    path = "fp8 cache" if shapes["kv_bytes"] == 1 else ""
     past = dims["kv_length"] - dims["q_length"]
     if decided(dims["kv_heads"] == 1) and (one or decided(past > 0)):  # tokens are rows beside the heads
         seen = _mask_shapes(dims).get("window", dims["kv_length"])  # no kernel reads latents that are not chosen

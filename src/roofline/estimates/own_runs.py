@@ -30,7 +30,15 @@ from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.bandwidth import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
-from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, chip_figures, kernels_of, product_kind
+from roofline.estimates.estimator import (
+    PRODUCT_FORMATS,
+    Estimator,
+    KernelRun,
+    cache_format,
+    chip_figures,
+    kernels_of,
+    product_kind,
+)
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
 from roofline.frozen import NamedTuple
@@ -55,7 +63,7 @@ _OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", *_
 _WHOSE = ("gpu", "cuda", "device", "kernel", "execution", "exec", "wall")
 #: What others call our columns.
 _ALSO = {
-    "batch": "batch_size bs b",
+    "batch": "batch_size batch_count num_batches bs b",
     "heads": "num_heads n_heads nheads num_attention_heads num_q_heads q_heads h",
     "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads",
     "head_size": "head_dim headdim head_dimension d",
@@ -65,7 +73,7 @@ _ALSO = {
     "dtype": "type data_type datatype precision format gemm_dtype attn_dtype",
     "a_dtype": "activation_dtype activations_dtype act_dtype input_dtype x_dtype q_dtype dtype_a a_type activations",
     "b_dtype": "weight_dtype weights_dtype w_dtype dtype_b b_type weights",
-    "out_dtype": "output_dtype c_dtype dtype_c dtype_out out_type",
+    "out_dtype": "output_dtype c_dtype dtype_c dtype_out out_type c_type",
     "kv": "kv_dtype kv_cache_dtype cache_dtype",
     "library": "backend framework",
     "chip": "gpu device gpu_name device_name gpu_type accelerator hardware",
@@ -622,7 +630,7 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     if _has_window(row) and (window := row_size(row, "window")) < shapes["length"]:
         shapes["window"] = window
     sizes = shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"], shapes.get("window", 0.0)
-    path = attention_path(kernel, *sizes)
+    path = attention_path(kernel, *sizes, cache_format(read, held))
     if queries > 1:
         shapes |= {"past": shapes["length"] - queries, "length": queries}
     return KernelRun(kernel, dtype, path, shapes, ())
