@@ -215,6 +215,16 @@ def test_a_file_may_name_its_columns_as_others_do(tmp_path: Path, header: str, c
     assert seconds == pytest.approx(51e-6)
 
 
+@pytest.mark.parametrize(("name", "cell"), [("TFLOPS", "168.5"), ("GFLOP/s", "168459"), ("tflops/s", "168.5")])
+def test_the_time_of_a_product_follows_from_its_rate_where_it_has_no_other(name: str, cell: str) -> None:
+    row = {"m": 64, "n": 8192, "k": 8192, "batch_count": 2, name: cell}
+    (read,) = read_kernels([row], chip("h100"))
+    assert read.seconds == pytest.approx(102e-6, rel=1e-3)
+    assert read.unread == ()
+    (read,) = read_kernels([{**row, "us": 51}], chip("h100"))
+    assert (read.seconds, read.unread) == (51e-6, (name.lower(),))
+
+
 def test_columns_say_the_format_of_each_operand() -> None:
     """A plain format is of both operands, as fp8 is; weights in few bits beside bf16 have names of their own."""
     sizes, machine = {"m": 4096, "n": 4096, "k": 4096, "us": 110}, chip("h100")

@@ -6,15 +6,16 @@ A row is one kernel: an ``expression`` of the notation, or the shapes of a kind 
     64,8192,8192,bf16,5.1e-5                           8,32,8,128,4096,bf16,61.2
 
 ``us`` or ``ms`` may stand for ``seconds``, as may ``latency_us``, ``p50_us`` or ``time (ms)``; of several times the
-first counts, a least one after all others. ``library`` and ``q_length`` are optional. ``dtype`` is the format of both
-operands, except that ``int4``, ``int4_wo`` and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and
-``out_dtype`` say each by itself. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells
+first counts, a least one after all others. Where there is none, that of a product follows from its ``TFLOPS``.
+``library`` and ``q_length`` are optional. ``dtype`` is the format of both operands, except that ``int4``, ``int4_wo``
+and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and ``out_dtype`` say each by itself. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells
 may have semicolons between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be,
 or that cannot be read, are left out and counted by their reason; columns that are not read are named.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,6 +62,12 @@ _MIDDLE = ("median", "mean", "avg", "average")
 _OF_TIMES = ("time", "latency", "duration", "measured", "elapsed", "runtime", *_MIDDLE, *_LEAST)
 #: Words beside these that say whose time it is: alone they name no time.
 _WHOSE = ("gpu", "cuda", "device", "kernel", "execution", "exec", "wall")
+#: FLOP/s of the unit that a column of rates has in its name.
+_FLOP_RATES: dict[tuple[str, ...], float] = {
+    words: unit
+    for prefix, unit in {"g": 1e9, "t": 1e12, "p": 1e15}.items()
+    for words in ((f"{prefix}flops",), (f"{prefix}flop", "s"), (f"{prefix}flops", "s"))
+}
 #: What others call our columns.
 _ALSO = {
     "batch": "batch_size batch_count num_batches bs b",
@@ -409,13 +416,28 @@ def _named(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
     held |= {_OURS[word]: held[word] for word in held if word in _OURS and not held.get(_OURS[word])}
     times = ((word, value, unit) for word, value in each if value and (unit := time_unit(word)))
     within = ((word, *found) for word, value in each if _says_time(word) and (found := _with_unit(value)))
-    column, value, unit = next(times, None) or next(within, ("", "", 0.0))
+    column, value, unit = next(times, None) or next(within, None) or _time_at_rate(held) or ("", "", 0.0)
     unread = [word for word, value in each if value and word != column and word not in _TOLD]
     return {
         **held,
         **({_TIME: value, _UNIT: repr(unit)} if value else {}),
         **({_UNREAD: "\n".join(unread)} if unread else {}),
     }
+
+
+def _time_at_rate(held: Mapping[str, str]) -> tuple[str, str, float] | None:
+    """The time of a product that a column of FLOP/s tells: the column's name, the seconds, 1.
+
+    >>> _time_at_rate({"m": "1000", "n": "1000", "k": "500", "tflops": "10"}), _time_at_rate({"tflops": "10"})
+    (('tflops', '0.0001', 1.0), None)
+    """
+    rates = ((name, _FLOP_RATES[_words(name)]) for name, value in held.items() if value and _words(name) in _FLOP_RATES)
+    name, unit = next(rates, ("", 0.0))
+    try:
+        flops = 2 * math.prod(row_size(held, size) for size in _PRODUCT) * row_size(held, "batch", default=1.0)
+        return (name, repr(flops / (unit * row_number(held, name))), 1.0) if name else None
+    except InputError:
+        return None
 
 
 @lru_cache(maxsize=1024)
