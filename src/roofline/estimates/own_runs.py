@@ -8,9 +8,10 @@ A row is one kernel: an ``expression`` of the notation, or the shapes of a kind 
 ``us`` or ``ms`` may stand for ``seconds``, as may ``latency_us``, ``p50_us`` or ``time (ms)``; of several times the
 first counts, a least one after all others. Where there is none, that of a product follows from its ``TFLOPS``.
 ``library`` and ``q_length`` are optional. ``dtype`` is the format of both operands, except that ``int4``, ``int4_wo``
-and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and ``out_dtype`` say each by itself. Columns go by the names that others give them too (``head_dim``, ``seq_len``), cells
-may have semicolons between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be,
-or that cannot be read, are left out and counted by their reason; columns that are not read are named.
+and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and ``out_dtype`` say each by itself. Columns go by
+the names that others give them too (``head_dim``, ``seq_len``), cells may have semicolons between. A file of ``roofline
+run --csv`` has its expressions under ``name``. Rows that cannot be, or that cannot be read, are left out and counted by
+their reason; columns that are not read are named.
 """
 
 from __future__ import annotations
