@@ -211,9 +211,10 @@ def test_the_error_of_steps_in_another_format_is_said_to_be_theirs() -> None:
     said = roofline.llm("llama-3-70b", **options)
     for text in (said.decode.expectation.in_words(), str(said.expectation.time_per_token.in_words("a token"))):
         assert re.search(r"none was measured for bf16; .*median error of fp8 steps [1-9.]+%", text)
-    assert (
-        "none was measured" not in roofline.llm("llama-3-70b", weights="fp8", **options).decode.expectation.in_words()
-    )
+    eight = roofline.llm("llama-3-70b", weights="fp8", compute="fp8", **options).decode.expectation
+    assert "none was measured" not in eight.in_words()
+    half = roofline.llm("llama-3-70b", weights="fp8", **options).decode.expectation  # products of bf16
+    assert "none was measured for fp8 weights only; median error of fp8 steps" in half.in_words()
 
 
 @pytest.mark.parametrize(("phase", "size"), [("decode", "context"), ("prefill", "prompt")])
@@ -420,7 +421,7 @@ def test_an_interval_of_a_format_that_was_not_measured_promises_no_share() -> No
 
 def test_an_interval_that_held_few_runs_is_not_said_to_hold_80_percent() -> None:
     asked: dict[str, Any] = {"on": "b200:8", "tensor": 8, "batch": 32, "library": "vllm", "estimate": True}
-    told: dict[str, Any] = {"context": 4096, "weights": "nvfp4"}
+    told: dict[str, Any] = {"context": 4096, "weights": "nvfp4", "activations": "nvfp4"}
     found = roofline.llm("llama-3-70b", **asked, **told)
     held = found.decode.expectation.framework_errors
     assert f"held {100 * held['coverage']:.0f}% of {held['n_test']:g} runs; steps of b200 vllm" in str(found)
