@@ -554,6 +554,15 @@ def test_products_run_in_the_format_of_their_arithmetic() -> None:
     assert "contraction in fp8, weights only" in half.in_words()
 
 
+def test_experts_run_in_the_format_of_their_arithmetic() -> None:
+    asked = {"on": "h200:8", "tensor": 8, "batch": 64, "context": 128, "weights": "fp8", "estimate": True}
+    each = {"activations": "fp8"}, {"compute": "fp8", "activations": "bf16"}, {}
+    steps = [llm("qwen3-235b-a22b", **asked, **formats).decode.expectation for formats in each]
+    eight, quantised, half = (next(one for one in step.kernels if one.run.kernel == "experts") for step in steps)
+    assert quantised.value == pytest.approx(eight.value, rel=1e-6)
+    assert half.source is None
+
+
 @pytest.mark.parametrize("line", ["bf16[16, 512] @ fp8[512, 512]", "fp8[16, 512] @ int4[512, 512]"])
 @pytest.mark.parametrize("on", ["h100", "b200"])
 def test_nothing_is_promised_of_weights_in_a_format_that_was_not_measured(line: str, on: str) -> None:

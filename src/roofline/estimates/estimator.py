@@ -89,8 +89,6 @@ PRODUCT_FORMATS = {
     "bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "nvfp4": "nvfp4",
     "fp4": "nvfp4",
 }  # fmt: skip
-#: Formats of experts' weights beside which activations may have more bits: kernels read them as ``weights only``.
-_EXPERT_WEIGHTS = ("int4", "mxfp4", "int8")
 #: Paths of the collectives that constants are known of.
 _COLLECTIVE_PATHS = {
     "AllReduce": "all-reduce", "AllGather": "allgather", "ReduceScatter": "reducescatter", "AllToAll": "alltoall",
@@ -637,7 +635,8 @@ class Estimator:
         yield run.path.removesuffix(BEYOND).removesuffix(", ")
         if run.kernel == "experts":
             every = dict.fromkeys(one.path for one in self.records_of(run.kernel, dtype=dtype))
-            yield from (path for path in every if ("no gate" in path) == ("no gate" in run.path))
+            told = ("no gate", "weights only")
+            yield from (path for path in every if all((word in path) == (word in run.path) for word in told))
 
     def step_record(
         self, kernel: str, dtype: str, path: str, machine: Machine, kernels: float = 0.0
@@ -873,11 +872,22 @@ def product_kind(a: str, b: str, computed: str = "") -> tuple[str, str, str]:
     return "contraction", weights, "weights only" if arithmetic == "bf16" else f"beside {arithmetic}"
 
 
+def _operands(op: Op) -> tuple[str, str, str]:
+    """Formats of the activations and weights that a kernel reads, and of its arithmetic.
+
+    Activations in half precision are in the format of the weights, where these are computed in as they are: the kernel
+    before has quantised them.
+    """
+    a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
+    computed = next((key.dtype for key in op.work if key.quantity == "flops"), "")
+    alike = PRODUCT_FORMATS.get(computed, computed) == PRODUCT_FORMATS.get(b, b)
+    return b if alike and a in _HALF else a, b, computed
+
+
 def _product_run(group: tuple[OpBound, ...]) -> KernelRun:
     op = group[0].op
-    a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
-    kernel, dtype, path = product_kind(a, b, next((key.dtype for key in op.work if key.quantity == "flops"), ""))
-    a = b if kernel == "quantised_contraction" and a in _HALF else a  # quantised by the kernel before
+    a, b, computed = _operands(op)
+    kernel, dtype, path = product_kind(a, b, computed)
     shapes = {
         "m": op.dims["m"],
         "n": sum(part.op.dims["n"] for part in group),
@@ -981,7 +991,7 @@ def _latent_run(
 def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
     products = [part.op for part in group if "groups" in part.op.dims]
     op = products[0]
-    a, b = op.reads[0].dtype, op.reads[1].dtype
+    a, b, _ = _operands(op)
     wide = [one for one in products if decided(one.dims["k"] == op.dims["k"])]
     down = products[-1]
     shapes = {
@@ -996,7 +1006,7 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "weight_bytes": dtypes.get(b).bits_per_element / 8,
         "a_bytes": dtypes.get(a).bits_per_element / 8,
     }
-    words = ["weights only"] if a != b and b in _EXPERT_WEIGHTS else []
+    words = ["weights only"] if a != b else []
     dtype = PRODUCT_FORMATS.get(b, b)
     # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
     words += ["block scales"] if dtype == "fp8" else []
