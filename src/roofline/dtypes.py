@@ -32,6 +32,7 @@ from typing import Any
 from roofline.errors import DTypeError, did_you_mean, quoted, suggest
 from roofline.frozen import NamedTuple
 from roofline.signatures import spelled
+from roofline.sizes import exact_div, nbytes
 
 
 class DType(NamedTuple):
@@ -55,8 +56,6 @@ class DType(NamedTuple):
         Numbers and arrays are rounded up to whole bytes and whole blocks; symbols are the exact ratio, valid
         where the elements fill whole bytes and blocks.
         """
-        from roofline.sizes import nbytes
-
         total = nbytes(elements, self.bits)
         if self.block:
             total = total + nbytes(elements, self.scale_bits, per=self.block)
@@ -68,8 +67,6 @@ class DType(NamedTuple):
         >>> get("nvfp4").nbytes(17), get("nvfp4").average_bytes(17)
         (11, 9.5625)
         """
-        from roofline.sizes import exact_div
-
         bits, per = (self.bits * self.block + self.scale_bits, self.block) if self.block else (self.bits, 1)
         return exact_div(elements * bits, 8 * per)
 

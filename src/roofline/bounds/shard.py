@@ -38,6 +38,7 @@ from roofline.errors import InputError, NotationError, RooflineError, SizeError,
 from roofline.formulas.printers import text
 from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
+from roofline.hardware.mesh import shape_axes, with_mesh
 from roofline.notation import canonical, parse
 from roofline.notation.canonical import laid_out
 from roofline.notation.scope import DEFAULT_DTYPE, is_unnamed
@@ -625,8 +626,6 @@ def _axes(
     axes = {axis: axis_size(size, sizes) for axis, size in mesh.items()}
     notes: tuple[str, ...] = ()
     if on is not None:
-        from roofline.hardware.mesh import shape_axes, with_mesh
-
         machine = target(on, files=files)
         if mesh and machine.links:
             machine = with_mesh(machine, axes)

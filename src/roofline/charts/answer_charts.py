@@ -30,6 +30,7 @@ from roofline.charts.roofline_charts import (
     rows_roofline,
     why_no_rate,
 )
+from roofline.charts.size_charts import beside_chart, resources_chart, step_chart
 from roofline.charts.specification import LeftOut
 from roofline.errors import InputError, suggest
 from roofline.formulas.tables import Columns
@@ -207,8 +208,6 @@ def _of_sweep(table: Any) -> dict[str, Picture]:
 
 
 def _of_step_sweep(table: Any) -> dict[str, Picture]:
-    from roofline.charts.size_charts import step_chart
-
     if len(table) < 2:
         return {}
     varies = any(len(set(table[name].tolist())) > 1 for name in table.sizes)
@@ -219,8 +218,6 @@ def _of_step_sweep(table: Any) -> dict[str, Picture]:
 
 def _of_columns(table: Any) -> dict[str, Picture]:
     """A formula at several values of one size, or of two."""
-    from roofline.charts.size_charts import resources_chart
-
     varying = [name for name in table.whole if len(set(table.plain(name))) > 1]
     return with_heat_maps(table, {"time": partial(resources_chart, table, *varying)} if len(varying) == 1 else {})
 
@@ -498,8 +495,6 @@ def _of_comparison(answer: SideBySide) -> dict[str, Picture]:
 
 
 def _of_comparison_by_size(answer: Any) -> dict[str, Picture]:
-    from roofline.charts.size_charts import beside_chart
-
     several = any(len({sizes[name] for sizes in answer.sizes}) > 1 for name in answer.sizes[0])
     return {"time": partial(beside_chart, answer)} if several else {}
 

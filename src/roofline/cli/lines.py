@@ -53,6 +53,7 @@ from roofline.cli.output import (
 )
 from roofline.errors import InputError
 from roofline.formulas.printers import PRINTED
+from roofline.hardware.targets import open_shape
 from roofline.quantity import format_percent, whole_number
 from roofline.sections import BLANK, Amount, Column, Row, Sentences, Table, figures
 from roofline.signatures import listed_names
@@ -183,7 +184,6 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
             f"size {several} has several values", hint="a formula is shown at one; roofline sweep takes several"
         )
     options["on"] = on
-    from roofline.hardware.targets import open_shape
     from roofline.models.closed_form import formula
     from roofline.models.config import is_model
 

@@ -11,7 +11,7 @@ from roofline.cli.command import argument, command_named
 from roofline.cli.option_table import EXPECT, TARGET, option, options, output_option, with_options
 from roofline.cli.option_values import expectation_wanted, split_words, target_arguments
 from roofline.cli.output import check_files, show_answer, working, wrote
-from roofline.errors import HardwareError, InputError
+from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.hardware.catalog import user_file
 
 if TYPE_CHECKING:
@@ -104,7 +104,6 @@ def _sheet(against: str | None, roofline: str | None) -> Machine | None:
 
 def _kept(measured: Measurement, path: str) -> str:
     """Name the file to write: one stopped early does not take the place of one that was not."""
-    from roofline.errors import RooflineError
     from roofline.measurement import read_machine_file
 
     if not measured.conditions.interrupted or not os.path.isfile(path):
@@ -137,7 +136,6 @@ def _written(
 
 def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
-    from roofline.cli.output import working
     from roofline.measurement import measure
 
     with working("measuring") as report:

@@ -349,7 +349,6 @@ def _step_alone(described: Model, options: dict[str, Any], expected: dict[str, A
 def _draw(found: Any, picture: dict[str, Any]) -> None:
     """Draw the view asked for: into a file, or the terminal."""
     from roofline.charts.chart import charts_of
-    from roofline.sections import Sentences
 
     front = found.front
     view = picture["view"] or ("front" if front is not None else "roofline")

@@ -16,14 +16,14 @@ from typing import Any
 
 import click
 
-from roofline.answers import WAYS, prices_in, values_listed
+from roofline.answers import LISTED, WAYS, each_beside, format_choices, one_measured, prices_in, values_listed
 from roofline.bounds.conventions import NAMES, settings
 from roofline.cli.command import WORDS, not_default
 from roofline.counts import SIZE, count, is_group, parse_size, plain
 from roofline.errors import InputError, QuantityError, RooflineError, SizeError
 from roofline.files import is_program
 from roofline.hardware.catalog import behind_colon, user_file
-from roofline.hardware.targets import is_machine
+from roofline.hardware.targets import is_machine, open_shape
 from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
@@ -67,8 +67,6 @@ def on_each(
     ``ask`` answers with the options of one machine, which it may use up. ``lists`` are other options that may be lists.
     A time that was ``measured`` is of one answer.
     """
-    from roofline.answers import LISTED, each_beside, format_choices, one_measured
-
     machines, chosen = targets(options["on"]), format_choices(options, (*LISTED, *lists))
     one_measured(measured, len(machines) * len(chosen))
     return each_beside(machines, chosen, options, ask, crossed=True)
@@ -509,8 +507,6 @@ def model_size(
 
 
 def _is_open(target: str | None, name: str) -> bool:
-    from roofline.hardware.targets import open_shape
-
     opened = open_shape(target)
     return opened is not None and name == opened[2]
 

@@ -37,11 +37,12 @@ import click
 from roofline.cli.command import WORDS, Command, Option, word_of
 from roofline.cli.option_table import LOOK, keep_look, option
 from roofline.errors import InputError
-from roofline.files import check_place
+from roofline.files import check_place, write_text
 from roofline.formulas.printers import PRINTED
 from roofline.frozen import NamedTuple
 from roofline.progress import watched
 from roofline.quantity import format_quantity
+from roofline.sections import BLANK, Headline, Sentences, Table
 from roofline.sizes import grouped
 
 
@@ -103,8 +104,6 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
     if whole and not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         from rich.measure import Measurement
 
-        from roofline.sections import Table
-
         tables = terminal(part for part in answer.sections() if isinstance(part, Table))
         needed = Measurement.get(console, console.options.update(width=10_000), tables)
         console.width = max(console.width, needed.maximum)
@@ -113,8 +112,6 @@ def show(answer: Any, *, whole: bool = False, of: Any = None, charts: Callable[[
 
 def show_changed(answer: Any, lines: Sequence[str]) -> None:
     """Print an answer, and under its headline, and what does not fit, what figures of one's own change."""
-    from roofline.sections import BLANK, Sentences
-
     if not lines or is_kept():
         show(answer)
         return
@@ -553,7 +550,6 @@ def check_language(path: str, language: str | None) -> None:
 
 def _write_program(text: str, path: str) -> None:
     """Write a formula in another language into a file, whose name may end as such programs do."""
-    from roofline.files import write_text
     from roofline.web.report import WRITERS
 
     ending = os.path.splitext(path)[1].lower()
@@ -567,8 +563,6 @@ def _write_program(text: str, path: str) -> None:
 
 def _opening(shown: Any) -> list[Any]:
     """The headline of an answer, what does not fit, and its first sentences: beside a file, which holds the rest."""
-    from roofline.sections import BLANK, Headline, Sentences, Table
-
     parts = list(shown.sections()) if hasattr(shown, "sections") else shown if isinstance(shown, list) else []
     opening: list[Any] = []
     for part, following in zip(parts, [*parts[1:], BLANK][: len(parts)], strict=True):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from roofline.answers import capability
 from roofline.cli.option_values import unit_apart
 from roofline.counts import count
 from roofline.dtypes import is_dtype
@@ -170,8 +171,6 @@ def meant(option: str, known: Sequence[str]) -> str:
 
 def _shipped_model(words: Sequence[str]) -> str:
     """The first word that is the name of a shipped model; nothing where none is."""
-    from roofline.answers import capability
-
     return next((word for word in words if word.lower() in capability("model_names")()), "")
 
 

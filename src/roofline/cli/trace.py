@@ -36,6 +36,8 @@ from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
 from roofline.quantity import whole_number
+from roofline.sections import BLANK, Sentences, Table
+from roofline.sizes import is_number
 
 if TYPE_CHECKING:
     from roofline.sections import Section
@@ -278,8 +280,6 @@ def _sections(
     traced: Any, flat: bool, depth: int | None, convention: str, bound: Any, several: bool, most: int | None
 ) -> Iterator[Section]:
     """The operations, as a tree of modules or a list, under roofs where there are any; FLOPs by another convention."""
-    from roofline.sections import BLANK, Sentences
-
     if bound is None:
         yield from traced.operation_sections() if flat else traced.sections(depth)
     elif several:
@@ -288,7 +288,6 @@ def _sections(
         yield from traced.sections_under(bound, depth=depth, flat=flat, most=most)
     if convention != "flops":
         from roofline.ops.counting import CONVENTIONS
-        from roofline.sizes import is_number
 
         meaning = CONVENTIONS[convention].meaning
         count = traced.flops(convention)
@@ -298,8 +297,6 @@ def _sections(
 
 def _before_facts(bound: Any) -> list[Section]:
     """What answers side by side say before the table of their facts: what does not fit, and who is fastest."""
-    from roofline.sections import Table
-
     return [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
 
 

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from roofline.bounds.bound import Bound
+from roofline.bounds.crossing import first_where
 from roofline.errors import InputError
 from roofline.estimates.accuracy import Accuracy, HeldAccuracy, accuracy, held_accuracy
 from roofline.estimates.calibration import Calibration
 from roofline.estimates.constants import KernelConstants, read_constants
 from roofline.estimates.estimator import Estimator, Expectation, ExpectedRoof, expected_roof
+from roofline.estimates.row_expectations import rows_together
 from roofline.estimates.served import (
     calibrate,
     calibrate_served,
@@ -25,7 +28,11 @@ from roofline.estimates.served import (
     refuse_unmeasured,
     with_expectation,
 )
+from roofline.frozen import replace
 from roofline.lazy import np
+from roofline.models.parallelism.layout import OPTIONS, is_several
+from roofline.models.serving.answer import Serving, serve
+from roofline.models.serving.bound import Pipelined
 from roofline.progress import counted
 from roofline.signatures import spelled, takes
 from roofline.sizes import is_array
@@ -46,8 +53,6 @@ def estimated(
     """
     from roofline.bounds.communication import Communication
     from roofline.bounds.sweep import Sweep
-    from roofline.frozen import replace
-    from roofline.models.serving.answer import Serving
     from roofline.models.sweeps import StepSweep
     from roofline.models.training.answer import Training
 
@@ -86,16 +91,12 @@ def estimated(
 
 def _of_sweep(table: Any, estimator: Estimator) -> Any:
     """The table with columns of what to expect in its rows."""
-    from roofline.frozen import replace
-
     found = [estimator.expect_rows(one.question, {name: one[name] for name in one.names}) for one in table.parts]
     return replace(_with_columns(table, found, estimator), estimator=estimator)
 
 
 def _of_steps(table: Any, estimator: Estimator) -> Any:
     """A table of steps with columns of what to expect of each, which is asked by itself."""
-    from roofline.estimates.row_expectations import rows_together
-
     _check_few(len(table))
     found = []
     for row in counted(range(len(table))):
@@ -111,11 +112,6 @@ def _check_few(steps: int) -> None:
 
 def _of_several(serving: Any, estimator: Estimator) -> Any:
     """Steps of serving at several sizes or numbers of chips with what to expect of each, which is asked by itself."""
-    from roofline.estimates.row_expectations import rows_together
-    from roofline.frozen import replace
-    from roofline.models.parallelism.layout import OPTIONS, is_several
-    from roofline.models.serving.answer import serve
-
     if serving.front is not None and serving.front.again is not None:
         serving = _sought_in_time(serving, estimator)
     may_be_several, phases = {"batch", "prompt", "context", "past", *OPTIONS}, {}
@@ -145,9 +141,6 @@ def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
 
     Of each context and layout the largest is found by halving: no batch that takes too long at best is expected to do.
     """
-    from roofline.bounds.crossing import first_where
-    from roofline.models.serving.answer import serve
-
     front, asked = serving.front, serving.asked_of("decode")
     most: dict[tuple[int, int], int] = {}
     for choice in front.fitting:
@@ -169,7 +162,6 @@ def _sought_in_time(serving: Any, estimator: Estimator) -> Any:
 
 def _front_of(serving: Any, estimator: Estimator) -> Any:
     """The front of the choices by what to expect of them; as it was where that is not known of all of them."""
-    from roofline.frozen import replace
     from roofline.models.serving.pareto import expected_front
 
     front, step = serving.front, serving.decode
@@ -193,8 +185,6 @@ def _front_of(serving: Any, estimator: Estimator) -> Any:
 
 def _of_trainings(answer: Any, estimator: Estimator) -> Any:
     """What to expect of training steps at several sizes, each by its floor."""
-    from roofline.estimates.row_expectations import rows_together
-
     _check_few(answer.lower.size)
     found = [expect_training(estimator, each) for each in answer.lower.ravel().tolist()]
     return None if None in found else rows_together(found, estimator.library, answer.lower.shape)
@@ -202,8 +192,6 @@ def _of_trainings(answer: Any, estimator: Estimator) -> Any:
 
 def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
     """What to expect of a step of a table: what its own answer says."""
-    from roofline.models.serving.answer import serve
-
     if table.phase == "train":
         return expect_training(estimator, table.row(row).lower)
     if table.phase == "mixed":
@@ -215,7 +203,6 @@ def _of_step(table: Any, row: int, estimator: Estimator) -> Any:
 
 def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any:
     """A table with the columns of what is expected of its rows."""
-    from roofline.frozen import replace
     from roofline.models.sweeps import StepSweep
 
     columns = dict(table.columns)
@@ -235,10 +222,6 @@ def _with_columns(table: Any, found: Sequence[Any], estimator: Estimator) -> Any
 
 
 def _of_bound(answer: Any, estimator: Estimator) -> Any:
-    from roofline.bounds.bound import Bound
-    from roofline.errors import InputError
-    from roofline.models.serving.bound import Pipelined
-
     if isinstance(answer, Pipelined):
         raise InputError("what to expect over the stages of a pipeline is not modelled", hint="tensor and data are")
     if not isinstance(answer, Bound):

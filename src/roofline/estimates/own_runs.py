@@ -27,6 +27,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.answers import capability
+from roofline.bounds.api import bound
 from roofline.counts import count
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
@@ -554,8 +555,6 @@ def _read(row: Mapping[str, str], machine: Machine, other: str = "") -> Measured
     seconds = row_time(row)[1] * row_number(row, _TIME)
     expression = row.get("expression")
     if expression and "[" in expression:
-        from roofline.bounds.api import bound
-
         runs = kernels_of(bound(expression, on=machine, policy="fused"))  # a row is one kernel
         if len(runs) != 1:
             raise InputError(f"the expression makes {len(runs)} kernels", hint="one operation a row")

@@ -380,8 +380,6 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
     """A reduction as a table: its rows with choices, sizes and columns, or its bins."""
     if isinstance(reduction, Histogram):
         return _histogram(reduction, state)
-    from roofline.sizes import Codes
-
     labels = table.labels_at(state["row"])
     columns: dict[str, Any] = {"row": state["row"]}
     for name in table.names:
@@ -408,8 +406,6 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
 
 
 def _histogram(reduction: Histogram, state: State) -> KeptTable:
-    from roofline.sizes import Codes
-
     bins, title = state["bin"], f"rows by {reduction.column}"
     if bins.dtype.kind == "U":
         columns: dict[str, Any] = {reduction.column: Codes(np.arange(len(bins)), tuple(bins.tolist()))}

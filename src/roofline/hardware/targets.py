@@ -149,8 +149,6 @@ def _on_its_mesh(machine: Machine) -> Machine:
     """Chips of a shape with the mesh that it makes of them; as they are where no link joins them."""
     if not machine.links:
         return machine
-    from roofline.hardware.mesh import with_mesh
-
     return with_mesh(machine)
 
 

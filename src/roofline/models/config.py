@@ -44,7 +44,7 @@ from roofline.models.description import Block, Cached, Layer, Model, shared_said
 from roofline.models.families import language_part, read_as, reader_for, type_in_name, with_defaults
 from roofline.models.fields import Fields
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, read_quantisation
 from roofline.ops.masks import CAUSAL, FULL
 from roofline.quantity import format_count
 from roofline.signatures import call, spelled, takes
@@ -187,8 +187,6 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     expert = data.get("expert_dtype")
     quantisation = None
     if isinstance(section, Mapping) and section:
-        from roofline.models.weights import read_quantisation
-
         quantisation = read_quantisation(section, expert)
     written = data.get("torch_dtype") or data.get("dtype") or text.get("torch_dtype") or text.get("dtype")
     gaps = [*model.gaps]

@@ -27,6 +27,7 @@ from roofline.errors import InputError, RooflineError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.rate import rate
 from roofline.meanings import unknown_argument
+from roofline.models.blocks.encoder import PoolPatches
 from roofline.models.config import load
 from roofline.models.description import WHOLE_BATCH, ImageSize, Layer, Model, layer_ranges, numbers_in
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, StorageOf
@@ -263,8 +264,6 @@ def image_operations(
     model: Model, step: ForwardPass, images: Size, size: ImageSize | None = None
 ) -> tuple[tuple[Op, ...], list[Tensor]]:
     """Operations of ``images`` images in each sequence of ``step``, and the tensors that the language model reads."""
-    from roofline.models.blocks.encoder import PoolPatches
-
     vision = model.vision
     if vision is None:
         raise InputError(f"{model.name} has no vision tower that is modelled", hint="leave the images out")

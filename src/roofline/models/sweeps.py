@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
+from roofline.bounds.api import target
 from roofline.bounds.cost import COST, MILLION, chip_hours
 from roofline.bounds.sweep import column_hint
 from roofline.bounds.sweep import sweep as sweep_line
@@ -550,8 +551,6 @@ def _check_of_time(names: Sequence[str], phase: str, price: Any, limit: float | 
 
 def _machines(choices: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     """Choices with machines in place of their names, so that their figures are part of the question."""
-    from roofline.bounds.api import target
-
     given = {name: fixed[name] for name in ("set", "files", "over") if name in fixed}
     named = choices["on"]
     return {**choices, "on": [target(each, **{**given, **figures_of(each, named, given)}) for each in named]}

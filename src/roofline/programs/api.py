@@ -25,6 +25,7 @@ from roofline import dtypes
 from roofline.answers import on_several
 from roofline.bounds.api import target
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
+from roofline.bounds.question import resolve_sizes
 from roofline.counts import typed_sizes
 from roofline.errors import (
     InputError,
@@ -104,8 +105,6 @@ def trace(program: Any, *inputs: Any, frontend: str | None = None, **options: An
     if placed.get("on") is None and placed:
         raise InputError(f"{next(iter(placed))}= is of a machine, and none is named", hint="as in on='h100'")
     if options.get("sizes"):
-        from roofline.bounds.question import resolve_sizes
-
         options["sizes"] = resolve_sizes(typed_sizes(options["sizes"]))
     found = front_end(frontend or guess(program, inputs))
     _check_options(options, signature(found.trace).parameters)

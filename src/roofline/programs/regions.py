@@ -40,7 +40,7 @@ from roofline.frozen import replace
 from roofline.lazy import sympy
 from roofline.ops.pricing import Reach
 from roofline.programs.tensor_parts import Edges, Stretches, places_together
-from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product
+from roofline.sizes import Size, is_surely, is_symbol, is_zero, maximum, minimum, product, symbol
 from roofline.work import Op, Tensor
 
 Box: TypeAlias = tuple[Edges, ...]
@@ -65,8 +65,6 @@ def counted_from(least: int, sizes: Sequence[Size]) -> tuple[Size, ...]:
 
 def as_named(amount: Size, least: int) -> Size:
     """An amount in the open sizes themselves again."""
-    from roofline.sizes import symbol
-
     return _renamed(amount, lambda name: symbol(name.removesuffix(_BEYOND)) - least)
 
 

@@ -37,6 +37,9 @@ from typing import TYPE_CHECKING, Any
 
 from roofline import dtypes
 from roofline.answers import Answer, Part, estimable, measurable
+from roofline.bounds.api import target
+from roofline.bounds.case import Case
+from roofline.bounds.conventions import taken_from
 from roofline.bounds.memory import traffic
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, field, replace
@@ -213,10 +216,6 @@ class Traced(Answer):
         ``choices`` are conventions of operations (``policy``, ``tile``, ``overlap``, ``overhead``) and those of a
         target (``set``, ``files``, ``unit``, ``over``, ``achievable``), as in :func:`roofline.bound`.
         """
-        from roofline.bounds.api import target
-        from roofline.bounds.case import Case
-        from roofline.bounds.conventions import taken_from
-
         conventions = taken_from(choices)
         placed = place(self.ops, target(on, **choices))
         ops, rounded = multiplied_on(placed.ops, placed.machine)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.frozen import dataclass
+from roofline.models.blocks.collectives import collective_operation
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
@@ -343,8 +344,6 @@ class Mamba1(Block, keeps="state"):
         mixed = builder.convolve(half, self.inner, self.kernel)
         made = builder.linear("x_proj", mixed, tokens, copies=self.heads)
         if self.axes:
-            from roofline.models.blocks.collectives import collective_operation
-
             part, made = made, builder.output("x_proj.all_reduce", *made.dims, dtype=made.dtype)
             summed = collective_operation("AllReduce", self.axes, made.traffic_bytes, part, made, self.algorithm)
             builder.add(summed, "x_proj.all_reduce")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import dataclass, field
 from roofline.models.blocks.attention import Attention
-from roofline.models.blocks.feed_forward import ACTIVATIONS, Mlp
+from roofline.models.blocks.feed_forward import ACTIVATIONS, MixtureOfExperts, Mlp
 from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBranches, PositionEmbedding, ResidualAdd
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
@@ -424,8 +424,6 @@ class Routing:
 
     def block(self, fields: Fields, width: int, act: str) -> MixtureOfExperts:
         """The experts of a configuration."""
-        from roofline.models.blocks.feed_forward import MixtureOfExperts
-
         count, hidden = fields.size(*self.experts), fields.size(*self.hidden)
         shared = fields.count(*self.shared_width) if self.shared_width else hidden
         if isinstance(self.shared_count, int):

@@ -44,6 +44,7 @@ from roofline.lazy import np
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import check_options
+from roofline.models.parallelism.block_splitting import split_by_layout
 from roofline.models.parallelism.layout import BALANCES, OPTIONS, Parallelism, name_axes, several_layouts
 from roofline.models.parallelism.splitting import Costs, local_model, local_stages, stack_layouts, stack_parts
 from roofline.models.serving.step import PHASES, SERVED, ServingStep, asked_model, check_phase, served_model
@@ -306,8 +307,6 @@ def _costs(asked: ServingStep, turns: Size) -> Costs:
 
     Each operation counts by itself.
     """
-    from roofline.models.parallelism.block_splitting import split_by_layout
-
     ways = asked.ways
     named = name_axes(asked.machine, {name: size for name, size in ways.axes.items() if not is_one(size)})
     local = split_by_layout(asked.model, replace(ways, pipeline=1), named)

@@ -31,6 +31,7 @@ from roofline.hardware.mesh import with_chips
 from roofline.hardware.rate import data_level
 from roofline.models.description import Model
 from roofline.models.operations import check_options, decode, prefill
+from roofline.models.parallelism.block_splitting import divides, has_experts
 from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import local_stages
 from roofline.models.serving.step import needs
@@ -255,8 +256,6 @@ def unequal_layouts(model: Model, one: Machine, chips: int, demand: Demand) -> t
 
 def _every_layout(model: Model, chips: int, experts: bool) -> Iterator[dict[str, int]]:
     """Every way to lay equal parts of a model over so many chips, the simplest first: few kinds, few copies."""
-    from roofline.models.parallelism.block_splitting import divides, has_experts
-
     # a number of parameters has nothing to split: each chip has a copy
     parts = [1] if model.in_outline else [count for count in range(1, chips + 1) if chips % count == 0]
     mixture = has_experts(model)

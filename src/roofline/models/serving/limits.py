@@ -53,6 +53,7 @@ from roofline.hardware.rate import LEVEL_SYNONYMS, rate
 from roofline.models.config import load
 from roofline.models.description import Model
 from roofline.models.operations import decode
+from roofline.models.parallelism.block_splitting import divides, experts_of
 from roofline.models.serving.bound import serve_bound, step_bound
 from roofline.models.serving.step import asked_model
 from roofline.quantity import parse
@@ -257,8 +258,6 @@ def network_share(found: Bound) -> float:
 
 def _candidates(model: Model, kind: str) -> list[int]:
     """Numbers that divide the heads or the experts, and with them every size of the model into equal parts."""
-    from roofline.models.parallelism.block_splitting import divides, experts_of
-
     if kind == "expert":
         sizes = {block.count for block in experts_of(model)}
     else:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline.answers import attributes, estimable, measurable, on_several
 from roofline.bounds.api import TARGET_OPTIONS, target
 from roofline.bounds.conventions import OF_OPERATIONS
+from roofline.bounds.cost import cost_section, power_asked, token_cost
 from roofline.errors import InputError, OneSizeError
 from roofline.frozen import dataclass, replace
+from roofline.hardware.catalog import behind_colon
 from roofline.hardware.figures import hourly_price, price_source
 from roofline.lazy import np
 from roofline.meanings import LISTS
@@ -32,6 +34,8 @@ from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
+from roofline.models.serving.fit import fewest
+from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, chunked, generation, time_in_form
 from roofline.models.serving.step import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
 from roofline.sections import BLANK, Sentences, paragraph
@@ -109,8 +113,6 @@ def _answer(key: str, answer: Any, lead: str = "") -> FurtherAnswer:
 
 
 def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import generation
-
     batch, prompt = asked.need("output", "batch", "prompt")
     sizes = {"batch": batch, "prompt": prompt, "output": asked.wanted["output"], "form": asked.wanted["form"]}
     answer = generation(asked.model, **sizes, **asked.arguments)
@@ -121,8 +123,6 @@ def _generation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import chunked
-
     (prompt,) = asked.need("chunk", "prompt")
     beside: dict[str, Any] = {}
     if asked.sizes["context"] is not None:
@@ -134,7 +134,6 @@ def _chunked(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.models.serving.generation import FORM_TEXT
     from roofline.models.serving.speculation import SpeculationByBatch, speculate
 
     batches = asked.sizes["batch"]
@@ -166,7 +165,6 @@ def _speculation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 
 def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
-    from roofline.hardware.catalog import behind_colon
     from roofline.models.serving.disaggregation import disaggregate
 
     sizes = {"prompt": asked.sizes["prompt"], "output": asked.wanted["output"]}
@@ -206,8 +204,6 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
 
 def _with_fewest(asked: ServingQuestion) -> ServingQuestion:
     """The question with the fewest chips worked out; where no layout was given, the step is laid out as found there."""
-    from roofline.models.serving.fit import fewest
-
     several = next(iter(_listed(asked.arguments)), None)
     if several in OPTIONS:
         wrong = f"{spelled('fit')} finds how many chips there have to be, and {spelled(several)} has several"
@@ -252,9 +248,6 @@ _WHERE = ("on", "set", *OPTIONS)
 
 
 def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None = None) -> FurtherAnswer:
-    from roofline.bounds.cost import cost_section, power_asked, token_cost
-    from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, time_in_form
-
     if "speculations" in found.further:
         wrong = f"a cost with {spelled('draft')} is that of one batch"
         raise InputError(wrong, hint=f"give {spelled('batch')} one value")
@@ -313,8 +306,6 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
 
 def _at_the_largest_batch(found: Serving, price: float | None) -> list[str]:
     """What output costs at the batch that fills memory, beside that of one sequence, which hardly anybody serves."""
-    from roofline.bounds.cost import token_cost
-
     full = found.full_from() if is_one(found.batch) and found.fits and found.ways.chips == found.chips else None
     if price is None or full is None or full < 2:
         return []
