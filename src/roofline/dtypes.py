@@ -25,6 +25,7 @@ DeepSeek-V3, arXiv:2412.19437, section 3.3, for groups of fp8 (an fp32 scale).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -222,8 +223,6 @@ def two_formats(name: str) -> str:
     >>> two_formats("W8A16"), two_formats("bf16")
     ('that is two formats, each said where it belongs: int8 or fp8 weights, bf16 or fp16 activations', '')
     """
-    import re
-
     found = re.fullmatch(r"w(4|8|16)a(4|8|16)", name, re.I)
     if found is None:
         return _OF_OTHERS.get(name.lower(), "")
@@ -238,8 +237,6 @@ def looks_like_dtype(name: str) -> str | None:
     >>> looks_like_dtype("bf61"), looks_like_dtype("weights")
     ('bf16', None)
     """
-    import re
-
     if is_dtype(name) or not re.fullmatch(r"(bf|b?float|fp|f|u?int|i|u|s|mxfp|nvfp|tf|complex)_?\d\w*", name, re.I):
         return None
 

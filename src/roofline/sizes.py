@@ -15,6 +15,7 @@ array([2., 3.])
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import ChainMap, UserDict, UserList, UserString
@@ -741,8 +742,6 @@ def _function(name: str, a: Size) -> Size:
         return sympy.log(a, 2) if name == "log2" else sympy.sqrt(a)
     if is_array(a):
         return getattr(np, name)(a)
-    import math
-
     return getattr(math, name)(a)
 
 

@@ -6,6 +6,7 @@ import json
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -573,8 +574,6 @@ def rows_of(column: Any, which: Any) -> Any:
 
 def _library(name: str) -> Any:
     """Load a library that a caller has who asks for its kind of table."""
-    from importlib import import_module
-
     try:
         return import_module(name)
     except ImportError:

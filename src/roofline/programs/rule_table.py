@@ -21,6 +21,7 @@ roofline.errors.InputError: step.py:12: how often this loop runs depends on its 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from numbers import Integral
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -134,7 +135,6 @@ class RuleTable(Generic[Rule]):
         """Import every file of rules once."""
         if self._loaded:
             return
-        from importlib import import_module
         from pkgutil import iter_modules
 
         own = dict(self._rules)

@@ -18,7 +18,8 @@ from itertools import pairwise
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Group
+from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
@@ -88,8 +89,6 @@ class _Page(NamedTuple):
     whole: Group
 
     def __rich_measure__(self, console: Any, options: Any) -> Any:
-        from rich.measure import Measurement
-
         return Measurement.get(console, options, self.whole)
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
@@ -118,8 +117,6 @@ def as_text(sections: Iterable[Section], width: int = 100) -> str:
     'A * B  on TPU v5e\\n'
     """
     from io import StringIO
-
-    from rich.console import Console
 
     console = Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
     console.print(terminal(sections), crop=False)
@@ -205,8 +202,6 @@ class _FittedTable(NamedTuple):
     indent: int
 
     def __rich_measure__(self, console: Any, options: Any) -> Any:
-        from rich.measure import Measurement
-
         widths = self._needs(console, options)
         gaps = self.gap * (len(widths) - 1)
         least, most = max(width.least for width in widths), sum(width.most for width in widths) + gaps
@@ -261,8 +256,6 @@ class _FittedTable(NamedTuple):
 
     def _needs(self, console: Any, options: Any) -> list[_Width]:
         """What each column needs."""
-        from rich.measure import Measurement
-
         wide, found = options.update(width=10_000), []
         for index, column in enumerate(self.columns):
             cells = [line.cells[index] for line in self.lines]
@@ -436,8 +429,6 @@ class _CrossTable(NamedTuple):
     section: CrossTable
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        from rich.measure import Measurement
-
         upright, turned = (next(_table(self.section.table(turned=turned))) for turned in (False, True))
         fits = Measurement.get(console, options.update(width=10_000), upright).maximum <= options.max_width
         yield upright if fits else turned
@@ -450,8 +441,6 @@ class _DottedName(NamedTuple):
 
     def __rich_measure__(self, console: Any, options: Any) -> Any:
         """From its longest piece to the whole."""
-        from rich.measure import Measurement
-
         set_in = len(self.name) - len(self.name.lstrip())
         return Measurement(set_in + max(map(len, self._pieces), default=0), len(self.name))
 
