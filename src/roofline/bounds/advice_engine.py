@@ -17,18 +17,16 @@ The same question with one thing changed: another storage format, another size, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from roofline import dtypes
+from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.question import Question
 from roofline.errors import RooflineError
 from roofline.frozen import NamedTuple, dataclass
 from roofline.notation import canonical
 from roofline.notation.scope import show_axes
 from roofline.notation.structure import Shape, Step
-
-if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound, ResourceUse
 
 #: The least gain worth a line.
 LEAST_GAIN = 1.005

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.answers import (
     OPERATIONS,
@@ -23,9 +23,11 @@ from roofline.answers import (
     whole,
 )
 from roofline.bounds.cost import BY_FORM, MillionCost, power_asked, token_cost
+from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware.figures import hourly_price, price_source, said_elsewhere
+from roofline.hardware.machine import Machine, Rate
 from roofline.hardware.rate import main_level
 from roofline.lazy import np, sympy
 from roofline.quantity import EQUAL, format_amount, format_change, format_number, format_percent, parse
@@ -66,10 +68,6 @@ from roofline.sizes import (
 )
 from roofline.statements import Gap, kind_of, untimed_parts, without
 from roofline.work import Op
-
-if TYPE_CHECKING:
-    from roofline.bounds.memory import Footprint
-    from roofline.hardware.machine import Machine, Rate
 
 #: The kind of a bound, by the quantity of the resource that binds.
 BOUND_KINDS = {"flops": "compute-bound", "bytes": "memory-bound", "wire": "network-bound", "hops": "latency-bound"}

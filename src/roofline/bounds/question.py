@@ -33,6 +33,7 @@ from roofline.hardware.rate import data_level, unit_for
 from roofline.lazy import np
 from roofline.notation import canonical, program
 from roofline.notation.scope import is_unnamed
+from roofline.notation.structure import Program
 from roofline.ops import build, formula, formula_names, padded, raw
 from roofline.ops.rules import family_of
 from roofline.quantity import count, format_percent, kind_of, parse, typed
@@ -43,7 +44,6 @@ from roofline.work import Op, Work
 
 if TYPE_CHECKING:
     from roofline.bounds.sharding_plans import LaidOut
-    from roofline.notation.structure import Program
     from roofline.ops.sharding.plans import Plan
 
 

@@ -101,6 +101,7 @@ from roofline.errors import HardwareError, InputError, SizeError, quoted, sugges
 from roofline.formulas.printers import language_named, latex_solution, number_source
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import override
+from roofline.hardware.machine import Machine
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.lazy import sympy
 from roofline.meanings import SAID_IN_PYTHON
@@ -113,8 +114,6 @@ from roofline.statements import kind_of, without
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
-    from roofline.bounds.crossing import Crossing
-    from roofline.hardware.machine import Machine
 
 
 #: Flips listed of one solution.

@@ -37,6 +37,7 @@ from roofline.charts.chart import Chart, draws, machines_said, ordered_notes
 from roofline.charts.roofline_charts import why_no_rate
 from roofline.charts.specification import NEUTRAL, LeftOut, Line, Ridge, Role, Scale, log_axis, rising_axis, size_axis
 from roofline.errors import InputError, SizeError, did_you_mean
+from roofline.formulas.compiled import Evaluated
 from roofline.formulas.tables import UNITS
 from roofline.frozen import dataclass, replace
 from roofline.lazy import np
@@ -47,7 +48,6 @@ from roofline.statements import BY_WHAT_IS_TIMED, Assumption
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySideBySize
-    from roofline.formulas.compiled import Evaluated
     from roofline.models.sweeps import StepSweep
 
 COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")

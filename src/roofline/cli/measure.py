@@ -13,9 +13,9 @@ from roofline.cli.option_values import expectation_wanted, split_words, target_a
 from roofline.cli.output import check_files, show_answer, working, wrote
 from roofline.errors import HardwareError, InputError, RooflineError
 from roofline.hardware.catalog import user_file
+from roofline.hardware.machine import Machine
 
 if TYPE_CHECKING:
-    from roofline.hardware.machine import Machine
     from roofline.measurement import MeasuredPoint, Measurement
 
 

@@ -14,20 +14,17 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING
 
 import click
 
 from roofline.answers import capability
+from roofline.cli.command import CommandEntry
 from roofline.cli.option_values import unit_apart
 from roofline.counts import count
 from roofline.dtypes import is_dtype
 from roofline.errors import did_you_mean
 from roofline.frozen import NamedTuple
 from roofline.hardware.targets import is_machine, open_shape
-
-if TYPE_CHECKING:
-    from roofline.cli.command import CommandEntry
 
 
 class _Meant(NamedTuple):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from itertools import product, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.answers import figures_of, format_choices, names_of, side_by_side, values_listed
 from roofline.bounds.api import TARGET_OPTIONS, refuse_model
@@ -36,11 +36,8 @@ from roofline.counts import parse_size
 from roofline.errors import InputError, SizeError, quoted, suggest
 from roofline.files import write_text
 from roofline.quantity import whole_number
-from roofline.sections import BLANK, Sentences, Table
+from roofline.sections import BLANK, Section, Sentences, Table
 from roofline.sizes import is_number
-
-if TYPE_CHECKING:
-    from roofline.sections import Section
 
 #: Endings of files that the answer can be written to.
 _ENDINGS = (".html", ".json", ".txt", ".csv")

@@ -11,20 +11,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from roofline import dtypes
 from roofline.answers import Answer, attributes, capability
 from roofline.errors import InputError, SizeError, quoted
 from roofline.frozen import NamedTuple, Same, dataclass, fields, once, replace
 from roofline.models.operation_builder import OperationBuilder, StorageOf
-from roofline.models.weights import ServedAdapters, Storage, Weight, join_path, lies_in
+from roofline.models.weights import Quantisation, ServedAdapters, Storage, Weight, join_path, lies_in
 from roofline.sections import Section
 from roofline.sizes import Size, ceil_div, check, exact_div, is_array, is_number, is_symbol, is_zero
 from roofline.work import Tensor
-
-if TYPE_CHECKING:
-    from roofline.models.weights import Quantisation
 
 
 class Cached(NamedTuple):

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from roofline.answers import FORMATS, attributes, estimable, figures_of, machines_in, price_of_each
 from roofline.bounds.api import target
+from roofline.bounds.bound import Bound
 from roofline.bounds.cost import COST, MILLION, chip_hours
 from roofline.bounds.sweep import column_hint
 from roofline.bounds.sweep import sweep as sweep_line
@@ -61,6 +62,7 @@ from roofline.models.operations import check_options
 from roofline.models.parallelism.layout import Parallelism, chips_in_all, refuse_more
 from roofline.models.serving import serve_bound, step_bound
 from roofline.models.serving.step import PHASES, check_phase, stored_formats
+from roofline.models.training.answer import Training
 from roofline.models.training.question import microbatches_that_fit, parts_that_fit
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
@@ -76,10 +78,6 @@ MOST_CHEAPEST = 12
 
 #: At most so many rows of a choice are priced as arrays: to compile its closed form takes longer.
 FEW_ROWS = 1024
-
-if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
-    from roofline.models.training.answer import Training
 
 #: Columns that follow from the time of a step, under the names that an answer of ``llm`` has them by.
 OF_TIME = (

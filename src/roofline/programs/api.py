@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, overload
 from roofline import dtypes
 from roofline.answers import on_several
 from roofline.bounds.api import target
+from roofline.bounds.bound import Bound
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions
 from roofline.bounds.question import resolve_sizes
 from roofline.counts import typed_sizes
@@ -38,6 +39,7 @@ from roofline.errors import (
     suggest,
 )
 from roofline.frozen import NamedTuple
+from roofline.hardware.machine import Machine
 from roofline.notation import parse
 from roofline.notation.structure import TensorNode
 from roofline.programs.traced import Traced
@@ -46,9 +48,7 @@ from roofline.signatures import either, optional, renamed, spelled, takes
 from roofline.sizes import Size, check, is_array, is_symbol, product, symbol
 
 if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
     from roofline.bounds.comparison import SideBySide
-    from roofline.hardware.machine import Machine
 
 
 class FrontEnd(NamedTuple):

@@ -33,11 +33,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline import dtypes
 from roofline.answers import Answer, Part, estimable, measurable
 from roofline.bounds.api import target
+from roofline.bounds.bound import Bound
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import taken_from
 from roofline.bounds.memory import traffic
@@ -77,9 +78,6 @@ from roofline.sections import (
 from roofline.sizes import Size, is_symbol, is_zero, product, sums_by_name
 from roofline.statements import Gap, assume
 from roofline.work import Op, Tensor
-
-if TYPE_CHECKING:
-    from roofline.bounds.bound import Bound
 
 SCHEMA = "roofline/trace/1"
 

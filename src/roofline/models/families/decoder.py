@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import dataclass, field
@@ -21,10 +21,6 @@ from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBr
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.fields import Fields, divide_evenly
-
-if TYPE_CHECKING:
-    from roofline.models.blocks.feed_forward import MixtureOfExperts
-
 
 #: Formats of a recurrent state by the names configurations give them.
 STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}

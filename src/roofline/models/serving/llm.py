@@ -24,6 +24,7 @@ from roofline.errors import InputError, OneSizeError
 from roofline.frozen import dataclass, replace
 from roofline.hardware.catalog import behind_colon
 from roofline.hardware.figures import hourly_price, price_source
+from roofline.hardware.machine import Machine
 from roofline.lazy import np
 from roofline.meanings import LISTS
 from roofline.models.description import Model
@@ -34,7 +35,7 @@ from roofline.models.parallelism.layout import CHIPS, MOST_LAYOUTS, OPTIONS, is_
 from roofline.models.parallelism.layout import pool as chips_sharing
 from roofline.models.serving.answer import FurtherAnswer, Serving, serve
 from roofline.models.serving.bound import step_bound
-from roofline.models.serving.fit import fewest
+from roofline.models.serving.fit import FewestChips, fewest
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, chunked, generation, time_in_form
 from roofline.models.serving.step import asked_model
 from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
@@ -45,8 +46,6 @@ from roofline.statements import Assumption
 
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
-    from roofline.hardware.machine import Machine
-    from roofline.models.serving.fit import FewestChips
 
 
 @dataclass(frozen=True, slots=True)
