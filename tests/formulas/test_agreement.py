@@ -10,7 +10,7 @@ from tests.formulas.agreement import GROUPS, agree
 from tests.strategies import LONG
 
 #: Formulas that are made in a short run, and sizes at which each is tried.
-SHORT = {"lines": 24, "collectives": 8, "split lines": 6, "serving": 1, "training": 1, "programs": 2}
+SHORT = {"lines": 16, "collectives": 5, "split lines": 4, "serving": 1, "training": 1, "programs": 1}
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -124,7 +124,7 @@ def test_what_nothing_covers_is_said() -> None:
     assert not covered(again(found, batch_tokens=2**26), "expert")
 
 
-@pytest.mark.parametrize("name", sorted(LAYOUTS))
+@pytest.mark.parametrize("name", some(sorted(LAYOUTS), 2))
 def test_each_line_of_advice_is_a_fresh_answer(name: str) -> None:
     model, arguments = LAYOUTS[name]
     found = train(model, **arguments)
@@ -384,10 +384,13 @@ def test_a_part_of_a_sequence_in_a_microbatch_does_not_run() -> None:
 
 @pytest.mark.parametrize(
     ("model", "asked", "first"),
-    [
-        ("llama-3-8b", {"fsdp": 1, "data": 8}, "data 1, fsdp 8, in 404 ms a step"),
-        ("llama-3-70b", {"lora": 16}, "tensor 2, 4 microbatches, in 2.47 s a step"),
-    ],
+    some(
+        [
+            ("llama-3-8b", {"fsdp": 1, "data": 8}, "data 1, fsdp 8, in 404 ms a step"),
+            ("llama-3-70b", {"lora": 16}, "tensor 2, 4 microbatches, in 2.47 s a step"),
+        ],
+        2,
+    ),
 )
 def test_what_fits_on_the_same_chips_comes_first(model: str, asked: dict[str, Any], first: str) -> None:
     """The layout is one that the search takes for as fast."""
