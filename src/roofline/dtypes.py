@@ -57,6 +57,8 @@ class DType(NamedTuple):
         Numbers and arrays are rounded up to whole bytes and whole blocks; symbols are the exact ratio, valid
         where the elements fill whole bytes and blocks.
         """
+        if type(elements) is int and not self.block and self.bits % 8 == 0:  # most are
+            return elements * (self.bits // 8)
         total = nbytes(elements, self.bits)
         if self.block:
             total = total + nbytes(elements, self.scale_bits, per=self.block)

@@ -165,8 +165,9 @@ class Storage:
         return dtypes.get(self.dtype).nbytes(prod(shape)) + sum(beside)
 
 
+@lru_cache(8192)
 def join_path(*names: str) -> str:
-    """A module path of the names that are not empty."""
+    """A module path of the names that are not empty; those of a model are asked for in each of its steps."""
     return ".".join(filter(None, names))
 
 
