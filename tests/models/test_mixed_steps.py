@@ -77,7 +77,7 @@ def test_a_chunk_that_does_not_end_its_prompt_makes_no_logits() -> None:
 def test_numbers_arrays_and_symbols_agree() -> None:
     sizes: dict[str, Any] = {"chunk": 128, "past": 512, "context": 700}
     for name in some(["deepseek-v3", "llama-3-8b", "mixtral-8x7b"], 2):
-        batch = np.array([1.0, 64.0])
+        batch = np.array(some([1.0, 5.0, 64.0], 2))
         many = serve_bound(name, "mixed", on="h200", batch=batch, **sizes)
         table = serve_table(name, "mixed", on="h200", batch=batch, columns=("lower", "op_by_op", "memory"), **sizes)
         for i, each in enumerate(batch.astype(int).tolist()):
