@@ -220,7 +220,7 @@ def test_plans_of_open_sizes_say_what_is_not_worked_out_and_read_in_words() -> N
     last = found.plans[-1]
     assert (last.link_bytes, last.math, last.comms, last.moving, last.memory) == (None,) * 5
     (table,) = found.table().tables()
-    assert str(table.rows[0].cells[2]) == "(3*B*F/2 if B*F < 120000, else B*F/2)"
+    assert str(table.rows[0].cells[2]) == "B*F/2"
     assert all(row.cells[2:] == ("not worked out",) * 2 for row in table.rows[SHOWN_PLANS:])
     assert "Piecewise" not in str(found)
     assert f"{len(found) - SHOWN_PLANS} more; " in str(found)

@@ -465,7 +465,7 @@ def test_collectives_beside_each_other_name_what_binds(capsys: pytest.CaptureFix
 def test_switches_that_gain_nothing_are_not_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comm", "allreduce", "--bytes", "500MB", "--on", "b200:16"]) == 0
     said = capsys.readouterr().out
-    assert "at best 1.25 ms on the network by in-switch" in said
+    assert "at best 1.25 ms on the network by outer one-shot" in said
     assert "  hierarchical takes as long without in-network reduction (SHARP) on nvlink\n" in said
     assert "  needs in-network reduction" not in said
 

@@ -36,9 +36,9 @@ def test_solve_names_every_algorithm(capsys: pytest.CaptureFixture[str]) -> None
     assert values["one-way ring"] == 61288.9
     assert values["two-way ring"] == 30644.4
     assert values["book"] == 35022.2
-    assert found["collectives"] == ["AllReduce over X by direct or spanning trees"]
+    assert found["collectives"] == ["AllReduce over X by chain"]
     shown = run(capsys, "solve", SPLIT, "--for", "D", "--on", "v5e:8", "--link", "4.5e10")
-    assert "AllReduce over X by direct or spanning trees" in shown
+    assert "AllReduce over X by chain" in shown
 
 
 def test_comm_by_the_switches(capsys: pytest.CaptureFixture[str]) -> None:

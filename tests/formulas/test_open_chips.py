@@ -217,9 +217,9 @@ def test_a_flip_beyond_whole_sequences_says_that_no_step_runs_there():
 def test_flips_are_at_numbers_that_chips_may_have():
     """Chips that split layers are a power of 2: 17 to 31 are no numbers of the formula's."""
     options = {"batch": 8, "context": 4096}
-    (flip,) = (each for each in roofline.formula("llama-3-8b", on="h100:n", tensor="n", **options).flips())
-    asked = [serve_bound("llama-3-8b", "decode", on=f"h100:{n}", tensor=n, **options).bound_by for n in (16, 32)]
-    assert (flip.value, asked) == (32, [flip.before, flip.after])
+    flip, *_ = roofline.formula("llama-3-8b", on="h100:n", tensor="n", **options).flips()
+    asked = [serve_bound("llama-3-8b", "decode", on=f"h100:{n}", tensor=n, **options).bound_by for n in (64, 128)]
+    assert (flip.value, asked) == (128, [flip.before, flip.after])
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ def test_a_limit_that_the_length_of_an_axis_sets_says_so() -> None:
     )
     node = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=32, context=8192)
     assert node.says() == "the network does not bind up to tensor 64, the most in equal parts"
-    wide = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=8, context=1024)
+    wide = network_limit(load("llama-3-70b"), "decode", chip("h100"), batch=8, context=1024, weights="int8")
     assert wide.says(8) == wide.says() == "the network does not bind up to tensor 32; from 64 on it does"
     assert wide.says(64) == "the network binds from tensor 64 on; up to 32 it does not"
 
@@ -329,7 +329,7 @@ def test_a_limit_of_heads_in_branches_is_that_of_the_same_heads_in_turn() -> Non
         network_limit(load({**fields, "use_parallel_residual": beside}), "decode", chip("h100"), batch=8, context=1000)
         for beside in (True, False)
     ]
-    assert [limit.ways for limit in limits] == [32, 16]  # in turn there are twice as many sums to exchange
+    assert [limit.ways for limit in limits] == [64, 32]  # in turn there are twice as many sums to exchange
     found = serve({**fields, "use_parallel_residual": True}, on="h100", batch=8, context=8000)
     assert "half the heads of keys and values" in [line.change for line in found.advise()]
 

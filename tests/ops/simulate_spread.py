@@ -5,13 +5,15 @@ Each step is done on real arrays, one a chip, and every result is checked. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import lcm, prod
 
 import numpy as np
 from simulate import (
+    SCHEDULES,
     Chip,
     Dimension,
     Trace,
@@ -136,7 +138,18 @@ def straight_broadcast(network: Network, *, backwards: bool = False) -> Trace:
     return _spread_to_all(chips_of(network.dimensions), [moves], backwards=backwards)
 
 
-def _spread_to_all(chips: Sequence[Chip], steps: Sequence[Sequence[Move]], *, backwards: bool) -> Trace:
+def relayed_broadcast(network: Network, *, backwards: bool = False) -> Trace:
+    """The first chip sends each other a part, which sends it on to the others; ``backwards``, a Reduce."""
+    first, *others = chips_of(network.dimensions)
+    parts = {chip: (Fraction(i, len(others)), Fraction(i + 1, len(others))) for i, chip in enumerate(others)}
+    messages = [m for step in straight_schedule(network.dimensions) for m in step if m.target != first]
+    scattered = [Move(m.source, (m.target,), m.links, *parts[m.target]) for m in messages if m.source == first]
+    handed_on = [Move(m.source, (m.target,), m.links, *parts[m.source]) for m in messages if m.source != first]
+    return _spread_to_all([first, *others], filter(None, [scattered, handed_on]), backwards=backwards)
+
+
+def _spread_to_all(chips: Sequence[Chip], steps: Iterable[Sequence[Move]], *, backwards: bool) -> Trace:
+    steps = list(steps)
     count = elements(steps)
     if backwards:
         arrays = _partials(chips, count)
@@ -249,18 +262,6 @@ def double_tree_all_reduce(dimension: Dimension) -> Trace:
     return trace
 
 
-def chain_all_reduce(dimension: Dimension) -> Trace:
-    """A piece is added up towards one end of a line, and goes back."""
-    n = dimension.size
-    up = [[_move(dimension, (k, k - 1, ZERO, ONE), add=True)] for k in range(n - 1, 0, -1)]
-    back = [[_move(dimension, (k, k + 1, ZERO, ONE), add=False)] for k in range(n - 1)]
-    arrays = _partials([(i,) for i in range(n)], 3)
-    total = sum(arrays.values())
-    trace = run(arrays, [*up, *back])
-    _all_have(arrays, total)
-    return trace
-
-
 def one_shot(network: Network) -> Trace:
     """Every chip gets the whole partial sums of all others, and adds them up itself."""
     dimensions = network.dimensions
@@ -292,6 +293,57 @@ def one_shot(network: Network) -> Trace:
     trace = run(arrays, moves)
     _all_have({c: a.reshape(len(chips), each).sum(axis=0) for c, a in arrays.items()}, sum(partial.values()))
     return Trace([{link: size * len(chips) for link, size in step.items()} for step in trace.steps])
+
+
+# ---- whole partial sums along one axis after the other
+
+
+def whole_sums(dimensions: Sequence[Dimension], order: Sequence[int], part: Fraction) -> Trace:
+    """Every chip gets the whole sums of all others of its row, along one axis after the other."""
+    sums = _partials(chips_of(dimensions), 3)
+    total, trace = sum(sums.values()), Trace()
+    for axis in order:
+        rows = defaultdict(list)
+        for chip in sums:
+            rows[*chip[:axis], *chip[axis + 1 :]].append(chip)
+        kind = dimensions[axis].kind
+        each = [(_sums_of_a_line if kind == "line" else _sums_of_all)(row, kind, sums) for row in rows.values()]
+        for hops in zip(*(steps for steps, _ in each), strict=True):
+            crossed = [(links_between(dimensions[axis], *ends), share) for row in hops for *ends, share in row]
+            trace.add((link, share * part) for links, share in crossed for link in links)
+        for _, found in each:
+            sums.update(found)
+    _all_have(sums, total)
+    return trace
+
+
+#: From one chip to another goes so much of the array, step by step; and what each chip has then.
+RowOfSums = tuple[list[list[tuple[Chip, Chip, Fraction]]], dict[Chip, np.ndarray]]
+
+
+def _sums_of_a_line(row: Sequence[Chip], kind: str, sums: dict[Chip, np.ndarray]) -> RowOfSums:
+    """What lies behind a chip is added up on its way, from both ends."""
+    ahead, behind = ([sums[chip].copy() for chip in row] for _ in range(2))
+    steps, n = [], len(row)
+    for t in range(n - 1):
+        ahead[t + 1] += ahead[t]
+        behind[n - 2 - t] += behind[n - 1 - t]
+        steps.append([(row[t], row[t + 1], ONE), (row[n - 1 - t], row[n - 2 - t], ONE)])
+    return steps, {chip: a + b - sums[chip] for chip, a, b in zip(row, ahead, behind, strict=True)}
+
+
+def _sums_of_all(row: Sequence[Chip], kind: str, sums: dict[Chip, np.ndarray]) -> RowOfSums:
+    have: list[dict[tuple[int, int | None], np.ndarray]] = [{(i, None): sums[chip]} for i, chip in enumerate(row)]
+    steps = []
+    for hops in SCHEDULES[kind](len(row)):
+        steps.append([(row[s], row[t], ONE if half is None else HALF) for s, t, _, half, _ in hops])
+        for source, target, origin, half, _ in hops:
+            assert (origin, None) in have[source], "a chip sends what it does not have"
+            have[target][origin, half] = sums[row[origin]]
+    for own in have:
+        for origin in {origin for origin, half in own if half is not None}:
+            assert own.pop((origin, 0)) is own[origin, 1], "a chip lacks a half"
+    return steps, {chip: sum(own.values()) for chip, own in zip(row, have, strict=True)}
 
 
 # ---- switches that reduce and multicast

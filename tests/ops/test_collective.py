@@ -138,7 +138,10 @@ def test_arrays_of_axis_sizes_on_a_torus(kind):
     for algorithm in algorithms(kind, list(machine.mesh)):
         many = cost(kind, list(machine.mesh), 1e9, algorithm=algorithm).work
         for i, n in enumerate(sizes):
-            one = cost(kind, list(chip(f"v5e:{n}x4").mesh), 1e9, algorithm=algorithm).work
+            axes = list(chip(f"v5e:{n}x4").mesh)
+            if algorithm not in algorithms(kind, axes):  # of one axis there is none outside
+                continue
+            one = cost(kind, axes, 1e9, algorithm=algorithm).work
             for key in many:
                 assert np.broadcast_to(many[key], sizes.shape)[i] == pytest.approx(one[key]), (algorithm, n, key)
 
@@ -171,7 +174,7 @@ def test_symbols_agree_with_numbers(kind):
         symbolic = with_mesh(chip(key), {"X": n}, wrap=wrap).mesh.select("X")
         for algorithm in algorithms(kind, symbolic):
             formula = cost(kind, symbolic, V, algorithm=algorithm).work
-            for size in sizes[algorithm == "double binary tree" and sizes[0] == 2 :]:  # a symbol is 4 or more there
+            for size in sizes[algorithm in ("double binary tree", "two-shot") and sizes[0] == 2 :]:  # a symbol is more
                 numbers = cost(
                     kind, with_mesh(chip(key), {"X": size}, wrap=wrap).mesh.select("X"), 2**30, algorithm=algorithm
                 ).work
@@ -305,7 +308,7 @@ def test_collectives_with_one_chip_at_an_end() -> None:
         "gather": ("direct", pytest.approx(7e9 / 4.5e11)),
         "scatter": ("direct", pytest.approx(7e9 / 4.5e11)),
     }
-    assert comm("reduce", bytes=8e9, on="h100:8", dtype="int8").algorithm == "double binary tree"
+    assert comm("reduce", bytes=8e9, on="h100:8", dtype="int8").algorithm == "two-shot"
     held = [comm(text, on="v5e:4", B=64, D=64).bound.ops[0].op for text in (
         "Gather_X(bf16[B_X, D])", "Scatter_{X,B}(bf16[B, D])", "Reduce_X(bf16[B, D] {U_X})")]  # fmt: skip
     assert [(op.reads[0].dims, op.writes[0].dims) for op in held] == [

@@ -33,12 +33,13 @@ from simulate_moves import all_to_all, busy_line, permute, send
 from simulate_networks import NETWORKS, Network, one, tiered
 from simulate_spread import (
     broadcast,
-    chain_all_reduce,
     double_tree_all_reduce,
     one_shot,
+    relayed_broadcast,
     straight_broadcast,
     switch_all_reduce,
     switch_broadcast,
+    whole_sums,
 )
 from tests.strategies import LONG
 
@@ -160,6 +161,12 @@ def straight(network: Network, kind: str) -> Simulated:
     return Simulated([run(dimensions, straight_schedule(dimensions)) for run in RUNS[LIKE.get(kind, kind)]])
 
 
+def two_shot(network: Network, kind: str) -> Simulated:
+    if kind in SPREADING:
+        return Simulated([relayed_broadcast(network.by({"switch": "direct"}), backwards=kind == "Reduce")])
+    return straight(network, kind)
+
+
 def trees(network: Network, kind: str) -> Simulated:
     by = network.by({"switch": "tree"})
     return Simulated([broadcast(by, backwards=kind == "Reduce")]) if kind in SPREADING else gathering(by, kind)
@@ -169,6 +176,60 @@ def double_tree(network: Network, kind: str) -> Simulated:
     if kind in SPREADING:
         return Simulated([broadcast(network.by({"switch": "trees"}), backwards=kind == "Reduce")])
     return Simulated([double_tree_all_reduce(_single(network).dimensions[0])])
+
+
+def outside(count: int) -> Simulation:
+    """Whole partial sums along ``count`` axes or tiers, the outermost and longest; along all of them for 0."""
+
+    def simulate(network: Network, kind: str) -> Simulated:
+        return _whole_outside(network.by({"switch": "direct", "trees": "direct"}), count)
+
+    return simulate
+
+
+def _whole_outside(network: Network, count: int) -> Simulated:
+    tiers = [[d for d in sorted(tier, key=lambda d: d.size) if d.size > 1] for tier in network.tiers]
+    steps = [(number, d) for number, tier in enumerate(tiers) for d in tier]
+    inside = steps[: len(steps) - count] if count else []
+    outer = [d for _, d in reversed(steps[len(inside) :])]
+    trace = whole_sums(outer, range(len(outer))[::-1], Fraction(1, prod(d.size for _, d in inside)))
+    if not inside:
+        return Simulated([trace])
+    within = Network("", tuple(tuple(d for n, d in inside if n == number) for number in {n for n, _ in inside}), ())
+    able = any(d.reduces for _, d in inside)
+    parts = [switch_all_reduce(within)] if able else gathering(within, "AllReduce").passes
+    parts = [_beside(each, len(outer), 0) for each in parts]
+    chips = [*parts[:1], _beside(trace, 0, len(inside)), *parts[1:]]
+    found = Trace([step for each in chips for step in each.steps])
+    alike = len(tiers) == 1 and len({(d.kind, d.size) for _, d in steps}) == 1
+    return Simulated([_by_turns(found, [d.place for _, d in steps]) if alike else found])
+
+
+def _by_turns(trace: Trace, places: Sequence[str]) -> Trace:
+    """Each axis is the outermost one for its share of the data; a row of an axis stands for all of its rows."""
+    found = Trace()
+    for step in trace.steps:
+        rows = [
+            (place, ends, size) for (place, *ends), size in step.items() if sum(map(any, zip(*ends, strict=True))) == 1
+        ]
+        turns = [
+            ((places[(places.index(place) + turn) % len(places)], *map(sum, ends)), size / len(places))
+            for turn in range(len(places))
+            for place, ends, size in rows
+        ]
+        found.add(turns)
+    return found
+
+
+def _beside(trace: Trace, before: int, after: int) -> Trace:
+    """The same among all chips, by the row whose other coordinates are 0."""
+
+    def placed(end: object) -> object:
+        return (*(0,) * before, *end, *(0,) * after) if isinstance(end, tuple) else end
+
+    return Trace(
+        [{(place, placed(a), placed(b)): size for (place, a, b), size in step.items()} for step in trace.steps]
+    )
 
 
 def _single(network: Network) -> Network:
@@ -231,9 +292,14 @@ SIMULATIONS: dict[str, Simulation] = {
     "torus": NATURAL,
     "hierarchical": NATURAL,
     "flat ring": flat,
-    "chain": lambda network, kind: Simulated([chain_all_reduce(_single(network).dimensions[0])]),
+    "whole sums": outside(0),
+    "outer one-shot": outside(1),
+    "two outer one-shots": outside(2),
+    "chain": lambda network, kind: Simulated(
+        [whole_sums(_single(network.by({"ring": "line"})).dimensions, [0], Fraction(1))]
+    ),
     "direct": direct,
-    "two-shot": straight,
+    "two-shot": two_shot,
     "tree": trees,
     "double binary tree": double_tree,
     "in-switch": in_switch,

@@ -58,7 +58,7 @@ from roofline.ops.collectives.cost import (
     limit_reason,
     reducing_links,
 )
-from roofline.ops.collectives.registry import bus_share, link_groups
+from roofline.ops.collectives.registry import BY_SWITCHES, bus_share, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
@@ -275,7 +275,7 @@ class Communication(Comparable):
         """Bytes of the array from which on they take longer than the hops, n½; :attr:`latency_bound_from` are chips.
 
         >>> comm("allreduce", bytes=1e9, on="v5e:8").latency_bound_below
-        360000.0
+        315000.0
         """
         return self.crossing
 
@@ -506,8 +506,8 @@ def _carried(found: Communication) -> Iterator[str]:
 
 def _without_switches(found: Communication) -> AlgorithmCost | None:
     """Of an answer by switches that reduce or multicast: the fastest algorithm without them."""
-    possible = [row for row in found.algorithms if not row.limit and row.algorithm != "in-switch"]
-    if found.algorithm != "in-switch" or not possible:
+    possible = [row for row in found.algorithms if not row.limit and row.algorithm not in BY_SWITCHES]
+    if not found.reducing or found.algorithm not in BY_SWITCHES or not possible:
         return None
     return min(possible, key=lambda row: (float(row.time), float(row.hops)))
 
@@ -526,7 +526,7 @@ def _reached_in_words(found: Communication, took: Size) -> str:
     other = _without_switches(found)
     if other is None:
         return f"{said}, {format_percent(float(found.time) / float(took))} of what is possible"
-    ways = {"in-switch": found.time, other.algorithm: other.time}
+    ways = {found.algorithm: found.time, other.algorithm: other.time}
     shares = [
         f"{format_percent(float(time) / float(took))} of {format_amount(ratio(least, time), 'B/s')} by {way}"
         for way, time in ways.items()

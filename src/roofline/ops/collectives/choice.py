@@ -32,8 +32,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import permutations
+from functools import cache, lru_cache, partial
+from itertools import permutations, takewhile
 from typing import Any
 
 from roofline.errors import InputError, suggest
@@ -173,7 +173,7 @@ def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 
 
     >>> from roofline.hardware import chip
     >>> feasible_algorithms("AllReduce", chip("v5e:8").mesh.select("X"))
-    ('spanning trees', 'one-way ring', 'line', 'torus', 'chain', 'direct')
+    ('chain', 'one-way ring', 'line', 'torus', 'spanning trees', 'direct')
     """
     first = default_algorithm(kind, axes, density, dtype)
     names = [name for name in algorithms(kind, axes, dtype) if not limit_reason(kind, axes, name)]
@@ -322,15 +322,20 @@ def _of_each_count(asked: _Asked, regimes: _OpenRegimes, nbytes: Size) -> Collec
         if names(value) == names(runs[-1][-1]):
             runs[-1].append(value)
         else:
-            low, high = runs[-1][-1], value
-            while high - low > n.multiple:
-                middle = low + (high - low) // (2 * n.multiple) * n.multiple
-                low, high = (middle, high) if names(middle) == names(low) else (low, middle)
+            high = _first_other(n, runs[-1][-1], value, lambda middle: names(middle) == names(runs[-1][-1]))
             runs.append([high, *([value] if value > high else [])])
+    parts = []
+    for run in runs:
+        while run:
+            starts, held = _open_starts(regimes, run) if is_open else ([0], run)
+            parts.append((starts, held))
+            run = run[len(held) :]
+            if run:
+                high = _first_other(n, held[-1], run[0], partial(_are_starts, regimes, starts))
+                run = [high, *(value for value in run if value > high)]
     pieces: list[tuple[CollectiveCost, Any]] = []
-    for run, after in zip(runs, [*runs[1:], None], strict=True):
-        inside = True if after is None else n < after[0]
-        starts = _open_starts(regimes, run) if is_open else [0]
+    for (starts, run), after in zip(parts, [*parts[1:], None], strict=True):
+        inside = True if after is None else n < after[1][0]
         ends = [*(nbytes < start for start in starts[1:]), True]
         pieces += [
             (asked.cost(nbytes, name), sympy.And(inside, end)) for name, end in zip(names(run[0]), ends, strict=True)
@@ -345,27 +350,44 @@ def _of_each_count(asked: _Asked, regimes: _OpenRegimes, nbytes: Size) -> Collec
     return replace(first, algorithm=" or ".join(named), work=work, note=note)
 
 
-def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> list[Any]:
-    """From how many bytes on each algorithm is the fastest, in the number of chips: the form that agrees at all."""
+def _first_other(n: Any, low: int, high: int, is_alike: Callable[[int], bool]) -> int:
+    """The least number of chips above ``low`` that is not as it is, by halves: ``high`` is not."""
+    while high - low > n.multiple:
+        middle = low + (high - low) // (2 * n.multiple) * n.multiple
+        low, high = (middle, high) if is_alike(middle) else (low, middle)
+    return high
+
+
+def _open_starts(regimes: _OpenRegimes, run: Sequence[int]) -> tuple[list[Any], list[int]]:
+    """From how many bytes on each algorithm is the fastest, in the number of chips; and the first it holds for."""
     n = regimes.count
     forms = [line.hop_time / other.busiest for line in regimes.lines for other in regimes.lines]
     pairs = permutations(regimes.lines, 2)
     sums = [(a.hop_time - b.hop_time, b.together - a.together) for a, b in pairs if a.together != b.together]
     forms += [hops / gap for hops, gap in sums]
     starts: list[Any] = [0]
+    held = list(run)
     for index in range(1, len(regimes.at(run[0]))):
-        known = {value: regimes.at(value)[index].start for value in run}
 
-        def agrees(form: Any, known: Mapping[int, float] = known) -> bool:
-            values = ((form.subs(n, each) if is_symbol(form) else form, start) for each, start in known.items())
-            return all(abs(value - start) <= 1e-9 * start for value, start in values)
+        def holds(form: Any, index: int = index, run: Sequence[int] = held) -> list[int]:
+            return list(takewhile(lambda value: _is_start(regimes, form, index, value), run))
 
-        found = next(filter(agrees, forms), None)
-        if found is None:
+        found = max(forms, key=lambda form: len(holds(form)))
+        held = holds(found)
+        if not held:
             hint = f"give {n} a number: the size at which the fastest algorithm changes has no one form in it"
             raise InputError(f"an open number of chips {n} has no closed form here", hint=hint)
         starts.append(found)
-    return starts
+    return starts, held
+
+
+def _are_starts(regimes: _OpenRegimes, starts: Sequence[Any], value: int) -> bool:
+    return all(_is_start(regimes, form, index, value) for index, form in enumerate(starts) if index)
+
+
+def _is_start(regimes: _OpenRegimes, form: Any, index: int, value: int) -> bool:
+    start = regimes.at(value)[index].start
+    return bool(abs((form.subs(regimes.count, value) if is_symbol(form) else form) - start) <= 1e-9 * start)
 
 
 def _of_each_mesh(asked: _Asked, nbytes: Size, machine: Machine) -> CollectiveCost:

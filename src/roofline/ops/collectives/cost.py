@@ -35,7 +35,7 @@ from roofline.frozen import dataclass, replace
 from roofline.hardware.machine import Machine, MeshAxis
 from roofline.hardware.rate import rate
 from roofline.lazy import np, sympy
-from roofline.ops.collectives import registry, rings_and_trees  # noqa: F401  (they register their algorithms)
+from roofline.ops.collectives import registry, rings_and_trees, whole_sums  # noqa: F401  (they register theirs)
 from roofline.ops.collectives.registry import ALGORITHMS, KINDS, LIKE, CollectiveCall
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, product
@@ -121,7 +121,7 @@ def cost(
     how = describe_algorithm(kind, name, len(call.groups))
     note = f"{kind} over {', '.join(over)} ({_chips(call.chips)}): {name}, {how}"
     note += f" ({short})" if short else ""
-    note += _reducing(call) if name == "in-switch" else ""
+    note += _reducing(call) if name in registry.BY_SWITCHES else ""
     note += _part(call) if kind == "AllToAll" else ""
     return CollectiveCost(kind, over, name, nbytes, call.chips, chosen.formula(call), note)
 
@@ -205,17 +205,18 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1,
         return "direct"
     if kind in ALGORITHMS["in-switch"].kinds and any(call.in_switch(group) for group in call.groups):
         return "in-switch"
+    if kind == "AllReduce" and topologies == ["torus"] and is_one(call.chips - 1):
+        return "direct"
     if _trees_send_less(call):
-        return "spanning trees"
+        lines = [segment.shape for group in call.groups for segment in group.segments]
+        return "chain" if lines == ["line"] and kind == "AllReduce" else "spanning trees"
     if len(topologies) > 1:
         return "hierarchical"
     if topologies == ["torus"]:
         shapes = {segment.shape for segment in call.groups[0].segments}
         single = len(call.groups[0].segments) == 1
         return {"ring": "two-way ring", "line": "line"}.get(shapes.pop(), "torus") if single else "torus"
-    if topologies == ["switch"] and kind == "Broadcast":
-        return "double binary tree"
-    return {"AllReduce": "two-shot"}.get(kind, "direct")
+    return "two-shot" if kind in ("AllReduce", "Broadcast") else "direct"
 
 
 def _trees_send_less(call: CollectiveCall) -> bool:

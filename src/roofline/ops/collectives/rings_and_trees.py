@@ -7,7 +7,7 @@ one link::
 
     AllGather, ReduceScatter     V·(n − 1)/(n·d) over each link      n − 1 hops, or ⌊n/2⌋ where the ring has two ways
     AllReduce                    twice that: a ReduceScatter, then an AllGather
-              chain, on a line   V, in small pieces: added up towards one end and sent back    2·(n − 1) hops
+              chain, on a line   V: added up on the way, from both ends                       n − 1 hops
               spanning trees     V·(N − 1)/E, E the links of all axes: n of a ring, n − 1 of a line    2·Σ⌊n/2⌋ hops
     over tiers, a flat ring      V·(n − 1)/(n·B) out of a unit of B chips, once over all n
     AllToAll, one way round      V·(n − 1)/(2n)                      n − 1 hops
@@ -60,7 +60,8 @@ way into a switch, or over one of the n − 1 links of a mesh::
     AllToAll                    V·(n − 1)/n²                                                     1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
-    Broadcast                   V·(n − 1) out of the first chip                                  1 hop
+    Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
+               two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
 Over tiers n − B of the n − 1 messages leave a unit of B chips, each by its sender's own link: n − B takes the place of
 n − 1 there. The one hop is over the outermost tier.
@@ -355,12 +356,10 @@ def _no_chain(call: CollectiveCall) -> str:
     return "it goes along one axis of a torus" if plain or len(call.groups) > 1 else ""
 
 
-@register(
-    "chain", ["AllReduce"], "small pieces added up to one end of a line and sent back as they are done", _no_chain
-)
+@register("chain", ["AllReduce"], "sums of all chips behind, from both ends of a line", _no_chain)
 def chain(call: CollectiveCall) -> Work:
-    """Count a chain: every link carries all bytes once each way, which on a long line is half of two passes."""
-    return over_links(call, lambda group: call.nbytes, lambda segment: 2 * (segment.size - 1))
+    """Count a chain: every link carries all bytes once each way, the sum of the chips on either side."""
+    return over_links(call, lambda group: call.nbytes, lambda segment: segment.size - 1)
 
 
 def _only_switches(call: CollectiveCall) -> str:
@@ -465,10 +464,21 @@ def direct(call: CollectiveCall) -> Work:
     return _COUNTS[call.kind](several)
 
 
-@register("two-shot", ["AllReduce"], "a direct ReduceScatter, then a direct AllGather", refuse_torus)
+@register("two-shot", ["AllReduce", "Broadcast"], "a direct ReduceScatter, then a direct AllGather", refuse_torus)
 def two_shot(call: CollectiveCall) -> Work:
-    """Count two direct exchanges of one share each."""
+    """Count two direct exchanges of one share each; a Broadcast scatters to the others, which send on what they get."""
+    if call.kind == "Broadcast":
+        return _relayed(call)
     return _gathered(call._replace(kind="AllGather")) * 2
+
+
+def _relayed(call: CollectiveCall) -> Work:
+    """Each other chip gets a part and sends it on; where there is one other chip, in one hop."""
+    is_open = is_symbol(call.chips)
+    others = call.chips - 1 if is_open else maximum(1, call.chips - 1)
+    hops = 2 if is_open and not chip_counts(call.chips) else minimum(2, others)
+    sent = exchange_directly(call, lambda group: exact_div(call.nbytes * (group.chips - group.below), others))
+    return Work({key: amount * (hops if key.quantity == "hops" else 1) for key, amount in sent.items()})
 
 
 def _gathered(call: CollectiveCall) -> Work:
