@@ -130,7 +130,7 @@ STOPS = {
     "plan": (PLANNED + " --formats bf16,fp8", "plans.search.Search.best_of", "chips and formats"),
     "sweep": ("sweep llama-3-8b --on h100,h200 --batch 1:8 --context 64", "models.sweeps.StepTable.evaluated", "rows"),
     "accuracy": ("accuracy h100 --runs runs.csv", "estimates.accuracy._hold", "kinds of kernels"),
-    "profile": ("profile points.csv --on h100", "measurement.points.bound_of", "runs, the longest"),
+    "profile": ("profile points.csv --on h100", "measurement.points.bound", "runs, the longest"),
     "trace": ("trace model.py:f --input 'fp32[8, 8]'", "programs.pytorch.recorder.Recorder.emit", "operations"),
     "trace --jax": (
         "trace jaxed.py:f --jax --input 'fp32[8, 8]'", "programs.jax.walker.JaxprWalker.emit", "operations",
