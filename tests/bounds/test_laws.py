@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from roofline.bounds.api import bound, question
 from roofline.bounds.evaluate import values_of
-from roofline.bounds.memory import traffic
+from roofline.bounds.memory import kernels, traffic
 from roofline.errors import UntimedError
 from roofline.hardware import Machine, override
 from roofline.sizes import is_symbol, symbol
+from roofline.work import Op, Tensor
 from tests.strategies import CHIPS, KINDS, expressions, few, machines
 
 ROOM = 1 + 1e-12
@@ -165,3 +166,33 @@ def test_a_result_read_again_moves_as_much_in_arrays_as_in_numbers(policy: str) 
     rows = bound(line, on="h100", policy=policy, B=np.array([3, 500]), D=np.array([7, 800]))
     alone = [bound(line, on="h100", policy=policy, B=b, D=d).lower for b, d in ((3, 7), (500, 800))]
     assert rows.lower.tolist() == alone
+
+
+def test_a_fused_kernel_takes_the_larger_operand_in_whatever_order_both_are_made() -> None:
+    """A row for every product, worked out before or after them: the products wait in no memory."""
+    lines, sizes = ("b = bf16[B, D] * bf16[D, F]", "s = gelu(bf16[F])"), {"B": 64, "D": 64, "F": 64}
+    for made in (lines, lines[::-1]):
+        ops = question("; ".join((*made, "b + s")), on="h100", sizes=sizes).ops()
+        assert sum(work.total("bytes") for work in traffic(ops, "fused")) == 2 * (3 * 64 * 64 + 3 * 64)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from((1, 8, 64)), st.integers(0, 99), st.integers(0, 99)), max_size=12)
+)
+def test_fused_kernels_run_one_after_the_other(drawn: list[tuple[bool, int, int, int]]) -> None:
+    """No kernel waits for one that waits for it."""
+    made, ops = [Tensor("x", (8,), "fp32")], []
+    for number, (joins, size, first, second) in enumerate(drawn):
+        reads = (made[first % len(made)], made[second % len(made)])
+        size = max(t.elements for t in reads) if joins else size
+        made.append(Tensor(f"t{number}", (size,), "fp32"))
+        ops.append(Op(f"o{number}", "elementwise" if joins else "contraction", reads=reads, writes=(made[-1],)))
+    kernel = kernels(ops, "fused")
+    maker = {t.ident: kernel[place] for place, op in enumerate(ops) for t in op.writes}
+    needs = {own: {maker[t.ident] for op, k in zip(ops, kernel, strict=True) if k == own for t in op.reads
+                   if t.ident in maker} - {own} for own in kernel}  # fmt: skip
+    done: set[int] = set()
+    while needs.keys() - done:
+        able = {own for own, others in needs.items() if own not in done and others <= done}
+        assert able
+        done |= able

@@ -14,7 +14,7 @@ Bytes in memory from the tensors operations read and write, under a stated polic
 
 ============ ==========================================================================================
 ``each-op``  every operation reads its operands and writes its result (the default)
-``fused``    an elementwise operation joins the kernel of the latest operation that made one of its operands;
+``fused``    an elementwise operation joins the kernel that made most of its operands, if others can run before;
              what only moves inside one kernel costs nothing, and what a kernel reads it reads once; a norm with
              stored statistics is elementwise
 ``tiled``    as ``each-op``, but a contraction loads its operands again for every tile of its output
@@ -32,7 +32,7 @@ Bytes in memory from the tensors operations read and write, under a stated polic
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import gt, lt
 from typing import Any
 
@@ -342,12 +342,50 @@ def kernels(ops: Sequence[Op], policy: str) -> list[int]:
     """
     if policy != "fused":
         return []
-    kernel, producer = list(range(len(ops))), _producers(ops)
+    kernel, before = list(range(len(ops))), _KernelOrder(len(ops))
+    producer, uses = _producers(ops), _consumers(ops)
     for index, op in enumerate(ops):
-        makers = [producer[t.ident] for t in op.reads if producer.get(t.ident, index) < index]
-        if _joins(op) and makers:
-            kernel[index] = kernel[max(makers)]
+        made: dict[int, Size] = {}
+        for maker, tensor in sorted(((producer.get(t.ident, index), t) for t in _once(op.reads)), key=lambda m: -m[0]):
+            if maker < index:  # what nothing else reads is not written either
+                saved = tensor.traffic_bytes * (1 + (len(uses[tensor.ident]) == 1 and tensor.role not in _KEPT))
+                made[kernel[maker]] = made.get(kernel[maker], 0) + saved
+        if _joins(op) and made:
+            kernel[index] = before.chosen(made, index)
+        before.reads(kernel[index], made)
     return kernel
+
+
+class _KernelOrder:
+    """Which kernels have to run before which, as bits of a number for each."""
+
+    def __init__(self, many: int) -> None:
+        self._before = [0] * many
+        self._is_read = [False] * many
+
+    def chosen(self, made: Mapping[int, Size], alone: int) -> int:
+        """Of kernels that make the operands of an operation the one that it joins, ``alone`` where none can wait.
+
+        That is the latest, or one that makes surely more, if those of the other operands can run before it.
+        """
+        able = [each for each in made if not any(self._before[k] >> each & 1 for k in made if k != each)]
+        best = None
+        for each in able:
+            best = each if best is None or is_surely(gt, made[each], made[best]) else best
+        return alone if best is None else best
+
+    def reads(self, own: int, made: Iterable[int]) -> None:
+        """Note that a kernel reads what others make; so do those that read what it makes itself."""
+        found = self._before[own]
+        for other in made:
+            if other != own:
+                found |= self._before[other] | 1 << other
+                self._is_read[other] = True
+        if found == self._before[own]:
+            return
+        self._before[own] = found
+        if self._is_read[own]:
+            self._before = [held | found if held >> own & 1 else held for held in self._before]
 
 
 def _fused(ops: Sequence[Op]) -> Keep:
