@@ -45,7 +45,8 @@ def blocks(model: Model, kinds: Any) -> bool:
 
 
 def steps(model: Model) -> list[tuple[Any, dict[str, int]]]:
-    found: list[tuple[Any, dict[str, int]]] = [(prefill, {"batch": 4, "prompt": 64, "past": 32})]
+    past = {"past": 32} if model.causal else {}
+    found: list[tuple[Any, dict[str, int]]] = [(prefill, {"batch": 4, "prompt": 64, **past})]
     return found + ([(decode, {"batch": 4, "context": 96})] if model.causal else [])
 
 
