@@ -44,6 +44,18 @@ def test_what_is_left_out_is_said() -> None:
     assert windows(PUBLISHED["mistral-7b, short"]) == [4096] * 32
 
 
+def test_what_no_layer_needs_is_not_said_to_be_left_out() -> None:
+    experts = (
+        "n_shared_experts",
+        "moe_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        "num_experts_per_tok",
+    )
+    fields = {name: value for name, value in TINY["nemotron_h"].items() if name not in experts}
+    assert load({**fields, "layers_block_type": ["mamba", "mlp", "attention", "mamba", "mlp"]}).notes == ()
+    assert len(load(fields).notes) == 1
+
+
 def test_null_is_not_left_out() -> None:
     assert windows({**PUBLISHED["mistral-7b, short"], "sliding_window": None}) == [None] * 32
     assert (

@@ -196,7 +196,7 @@ def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     if narrow and quantisation is None:
         said = "the configuration has no quantization_config"
         gaps.append(Gap("format", f"the name says {narrow[0]}, {said}: weights as {written or 'bf16'}"))
-    notes = [*model.notes, *left]
+    notes = [*model.notes, *left()]
     if model.extra:
         notes.append(f"{len(model.extra)} multi-token-prediction layers are counted apart (mtp_parameters) and not run")
     notes += shared_said(model)

@@ -179,6 +179,10 @@ class Fields:
         written = self.get("architectures")
         return tuple(each for each in written if isinstance(each, str)) if isinstance(written, list | tuple) else ()
 
+    def was_read(self, field: str) -> bool:
+        """Whether a reader has asked for the field."""
+        return field in self._asked
+
     def ignore(self, *names: str) -> None:
         """Mark fields as read that change nothing here."""
         self._asked.update(names)

@@ -113,19 +113,23 @@ def language_part(fields: Fields) -> dict[str, Any] | None:
     return next((part for part in map(fields.get, names) if isinstance(part, dict)), None)
 
 
-def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, list[str]]:
+def with_defaults(fields: Fields, sizes: bool = False) -> tuple[Fields, Callable[[], list[str]]]:
     """Fill in fields that a configuration leaves out, with its type's defaults, as transformers does on loading.
 
-    Returned as well is a sentence that says what was added.
+    Returned as well is what makes a sentence, once the model is read, of those that were read.
 
     The sizes of the model itself (width, layers, heads, vocabulary) only where ``sizes`` says so: published
     ``text_config`` sections leave even these out, a configuration of its own that does is cut short.
     """
     found = _defaults().get(fields.kind, {})
     left = {n: value for n, value in found.items() if n not in fields.names() and (sizes or n not in _SIZES)}
-    said = ", ".join(f"{name} {value}" for name, value in left.items())
-    told = [f"left out, so as transformers takes it for {fields.kind}: {said}"] if left else []
-    return fields.with_values(**left), told
+    filled = fields.with_values(**left)
+
+    def told() -> list[str]:
+        said = ", ".join(f"{name} {value}" for name, value in left.items() if filled.was_read(name))
+        return [f"left out, so as transformers takes it for {fields.kind}: {said}"] if said else []
+
+    return filled, told
 
 
 @cache

@@ -291,7 +291,7 @@ def read(fields: Fields) -> Model:
     head = "lm_head" if prefix.startswith("model.") else "language_model.lm_head"
     return replace(
         model, family=fields.kind, prefix=prefix, head_name=head, gaps=(*model.gaps, *gaps), vision=seen,
-        notes=(*model.notes, *left),
+        notes=(*model.notes, *left()),
     )  # fmt: skip
 
 
