@@ -26,6 +26,13 @@ def test_over_nodes_the_slowest_tier_sets_the_rate(kind: str) -> None:
         assert nodes.estimate > node.estimate
 
 
+@pytest.mark.parametrize("kind", ["allreduce", "allgather", "reducescatter"])
+def test_chips_of_other_hosts_share_no_bus(kind: str) -> None:
+    """Cards of one host slow each other on its bus. As a power of their number that would be minutes for 64 of them."""
+    host, hosts = (comm(kind, bytes=1e9, on=f"l40s:{chips}", estimate=True).bound.estimate for chips in (8, 64))
+    assert host < hosts < 3 * host
+
+
 def test_open_heads_of_keys_under_a_number_of_queries_are_refused() -> None:
     line = "attention(bf16[B, H, 1, 128], bf16[B, H, C, 128], bf16[B, H, C, 128])"
     with pytest.raises(SizeError, match=r"whether 1 query head can share C key heads is not known; .*q\[B, S, N, H\]"):

@@ -13,7 +13,7 @@ Time of a collective: a start, a latency for each chip, and the bytes that a chi
 A communication library (NCCL)::
 
     T     = start + hop · (n − 1) + sent / rate(n) + middle · sent / (sent + middle_bytes)       sent = share(n) · V
-    rate  = link_efficiency · B/s / (1 + chip_cost · (n − 2)^chip_power)
+    rate  = link_efficiency · B/s / (1 + chip_cost · (n − 2)^chip_power)        n at most the 8 of a node
 
 ``share(n)`` is that of a ring: 2(n−1)/n of V in an all-reduce, (n−1)/n where every chip gathers, scatters or
 exchanges. The library switches between protocols with the size; ``middle`` is the time that this adds between them.
@@ -124,7 +124,9 @@ def runs_own_all_reduce(library: str, chips: Array) -> bool:
 
 
 def _rate(c: Values, link: Array, chips: Array) -> Array:
-    return c["link_efficiency"] * link / (1 + c["chip_cost"] * np.maximum(chips - 2, 0.0) ** c["chip_power"])
+    # chips of a host share its buses, and those beyond it have their own
+    further = np.clip(chips - 2, 0.0, NODE - 2)
+    return c["link_efficiency"] * link / (1 + c["chip_cost"] * further ** c["chip_power"])
 
 
 def collective_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
