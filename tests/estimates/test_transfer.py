@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,17 @@ PRODUCT = "bf16[64, 8192] @ bf16[8192, 8192]"
 
 def found(line: str, on: str, library: str = "vllm") -> KernelEstimate:
     return Estimator(library).expect(bound(line, on=on)).kernels[0]
+
+
+def test_a_chip_of_a_file_is_of_the_generation_of_the_chip_that_it_inherits_from(tmp_path: Path) -> None:
+    """It takes the constants of that generation alone; a vendor may be written in small letters."""
+    file = tmp_path / "mine.toml"
+    memory = '[[chip.mine.memory]]\nlevel = "hbm"\nbandwidth = "4.8 TB/s"\ncapacity = "141 GB"\n'
+    file.write_text(f'schema = 1\n[chip.mine]\nname = "Mine"\ninherits = "h100"\nvendor = "nvidia"\n{memory}')
+    mine, like = (found(PRODUCT, on) for on in (str(file), "h200"))
+    assert mine.source is not None
+    assert (mine.source.chip, mine.source.transferred_from) == ("h100", SAME)
+    assert mine.value == pytest.approx(like.value, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ _IN_FORMATS = ("contraction", "attention", "experts", "latent_decode", "latent_p
 MOST_KEPT = 1024
 #: Share of the time that kernels without constants may take: with more of it nothing is expected of the whole.
 MOST_UNKNOWN = 0.1
-#: Vendors whose chips run the kernels of a step in a graph.
-WITH_GRAPHS = ("NVIDIA",)
+#: Vendors whose chips run the kernels of a step in a graph, in small letters.
+WITH_GRAPHS = ("nvidia",)
 #: Kernels that a library runs for operations of elements.
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 #: Kinds whose kernels pass over their data several times, or in steps that wait for each other: none was measured.
@@ -560,7 +560,7 @@ class Estimator:
         if not sources:
             return KernelEstimate(run, run.floor, run.floor, run.floor, basis="its bound")
         record = sources[0][0]
-        in_graph = not self.eager and BESIDE in run.shapes and machine.vendor in WITH_GRAPHS
+        in_graph = not self.eager and BESIDE in run.shapes and machine.vendor.lower() in WITH_GRAPHS
         each = [_parts(one, run, machine, in_graph) for one, _ in sources]
         time = mixed([parts.time for parts in each], [share for _, share in sources])
         low, high = widened(run.kernel, record.octaves_outside(run.shapes), *record.limits(time))
@@ -604,7 +604,8 @@ class Estimator:
         A chip of another vendor runs other kernels on other units: nothing is promised of it. Nor is it of another
         generation where one chip alone was measured, or where no chip was left out to see how far off that is.
         """
-        same = [one for one in self._of_kind(run) if machine.key == one.chip or machine.vendor == _vendor(one.chip)]
+        vendor = machine.vendor.lower()
+        same = [one for one in self._of_kind(run) if machine.key == one.chip or vendor == _vendor(one.chip)]
         mine = [one for one in same if one.chip == machine.key]
         if mine or not same:
             return [(min(mine, key=self._distance), 1.0)] if mine else []
@@ -695,8 +696,9 @@ def _listed(key: str) -> Machine | None:
 
 
 def _vendor(key: str) -> str | None:
+    """The vendor of a chip in small letters, as users write it in files of their own too."""
     listed = _listed(key)
-    return None if listed is None else listed.vendor
+    return None if listed is None else listed.vendor.lower()
 
 
 def _parts(record: KernelConstants, run: KernelRun, machine: Machine, in_graph: bool) -> Parts:

@@ -625,7 +625,7 @@ def merge(parent: Machine, child: Machine) -> Machine:
 
     Names, prices, notes and what other sources say stay the child's own.
     """
-    said = ("cores", "core", "registers", "tdp", "vendor", "notes")
+    said = ("cores", "core", "registers", "tdp", "vendor", "family", "notes")
     return replace(
         child,
         name=child.name if child.name != child.key else parent.name,
