@@ -199,9 +199,7 @@ def is_real(form: Any) -> bool:
     """Whether a sympy expression may be a real number: not i, no infinity, no condition, no function."""
     if not hasattr(form, "__float__") or hasattr(form, "signature"):  # a set, a condition, a function
         return False
-    from sympy.core.function import AppliedUndef
-
-    if form.has(AppliedUndef):  # f(x), which nothing works out
+    if form.has(sympy.core.function.AppliedUndef):  # f(x), which nothing works out
         return False
     unknown = not form.is_number and form.is_extended_real is None
     return (unknown or bool(form.is_extended_real)) and form.is_finite is not False

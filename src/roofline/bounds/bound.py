@@ -760,10 +760,8 @@ def _cancelled(a: Any, b: Any) -> Any:
     """A closed form over another without what both are multiples of; a maximum or a ceiling is one letter, as inside
     them sympy looks long.
     """
-    from sympy.core.function import Application
-
     whole = a / b
-    letters = {part: sympy.Dummy() for part in sorted(whole.atoms(Application), key=str)}
+    letters = {part: sympy.Dummy() for part in sorted(whole.atoms(sympy.core.function.Application), key=str)}
     found = sympy.cancel(whole.xreplace(letters)).xreplace({letter: part for part, letter in letters.items()})
     return found.xreplace({x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()})
 

@@ -38,7 +38,7 @@ from typing import Any
 from roofline.errors import InputError
 from roofline.formulas.printers import binary_logarithms, check_names, printer
 from roofline.frozen import NamedTuple
-from roofline.lazy import sympy
+from roofline.lazy import np, sympy
 from roofline.sizes import has_more_operations, undominated
 
 #: Axes of arrays that all have the same rows.
@@ -241,9 +241,7 @@ class Printed(NamedTuple):
 
     def executed(self, name: str) -> Code:
         """The functions of the source."""
-        import numpy
-
-        space: dict[str, Any] = {"numpy": numpy}
+        space: dict[str, Any] = {"numpy": np}
         exec(compile(self.source, f"<{name}>", "exec"), space)
         rows, grid = (space["rows"], self.rows_buffers), (space["grid"], self.grid_buffers)
         return Code(space["scalars"], self.takes, *rows, *grid, self.arrays, self)
@@ -428,9 +426,6 @@ def _flat(form: Any) -> Any:
 
 def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) -> Any:
     """Gather in a sum what no array is in: each factor becomes a symbol of its own, worked out once."""
-    from sympy.core.relational import Relational
-    from sympy.functions.elementary.piecewise import ExprCondPair
-    from sympy.logic.boolalg import BooleanFunction
 
     def named(part: Any) -> Any:
         if part.is_Number:
@@ -438,7 +433,7 @@ def _constants_apart(form: Any, varying: set[Any], constants: dict[Any, Any]) ->
         return constants.setdefault(part, sympy.Symbol(f"k_{len(constants)}", real=True))
 
     def inside(part: Any) -> Any:
-        is_number = not isinstance(part, Relational | BooleanFunction | ExprCondPair)
+        is_number = not isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction | sympy.Tuple)
         if is_number and not part.free_symbols & varying:
             return named(part) if part.free_symbols else part
         if part.is_Atom:
@@ -479,8 +474,5 @@ def _one_division(form: Any) -> Any:
 
 def _rebuilt(part: Any, args: Sequence[Any]) -> Any:
     """A part of a form with other arguments; a relation is not looked at, which takes sympy long."""
-    from sympy.core.relational import Relational
-    from sympy.logic.boolalg import BooleanFunction
-
-    unevaluated = isinstance(part, Relational | BooleanFunction | sympy.Piecewise)
+    unevaluated = isinstance(part, sympy.Rel | sympy.logic.boolalg.BooleanFunction | sympy.Piecewise)
     return part.func(*args, evaluate=False) if unevaluated else part.func(*args)

@@ -539,6 +539,4 @@ def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) 
 
 
 def _executed(source: str) -> Any:
-    import numpy
-
-    return eval(source, {"numpy": numpy})
+    return eval(source, {"numpy": np})

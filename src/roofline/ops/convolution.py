@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeAlias
 
 from roofline.errors import InputError, SizeError
 from roofline.frozen import NamedTuple, replace
+from roofline.lazy import sympy
 from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, require, require_equal, require_multiple, show_size
@@ -488,13 +489,11 @@ class Reach(NamedTuple):
         """Elements that are read with padding ``same`` of an open size, by what is left of its last stride."""
         if not isinstance(self.taps, int) or self.stride > MOST_RESTS:
             return self.length
-        from sympy import Le, Piecewise
-
         rest = self.results * self.stride - self.length
         least = self.dilation * (self.taps - 1) + 1 - self.stride
         known = [self._replace(low=max(0, least + own) // 2).read() for own in range(self.stride)]
-        cases = [(read, Le(rest, own, evaluate=False)) for own, read in enumerate(known[:-1])]
-        return Piecewise(*cases, (known[-1], True), evaluate=False)
+        cases = [(read, sympy.Le(rest, own, evaluate=False)) for own, read in enumerate(known[:-1])]
+        return sympy.Piecewise(*cases, (known[-1], True), evaluate=False)
 
     def _of_one_remainder(self) -> Reach | None:
         """The elements that taps meet, without those between, where all lie a stride apart and none is left out.
