@@ -455,11 +455,11 @@ _UPSAMPLE = tuple(f"{'_' * ('exact' in kind)}upsample_{kind}" for kind in _RESAM
 @_results(*_UPSAMPLE, *(f"{name}_backward" for name in _UPSAMPLE), tensors=1)
 def _resampled(call: Call) -> Result:
     """The sizes follow the tensor; a gradient has those of its own input one place on."""
-    (x,), backward = call.operands(0), call.name.endswith("_backward")
-    sizes = _told(call, 2 if backward else 1)
+    (x,) = call.operands(0)
+    sizes = _told(call, 2 if call.is_backward else 1)
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise InputError(f"{sizes!r} are no sizes")
-    return _like(x, sizes if backward else (*x.shape[:2], *sizes))
+    return _like(x, sizes if call.is_backward else (*x.shape[:2], *sizes))
 
 
 @_results("native_layer_norm", "_fused_rms_norm", "native_group_norm", tensors=4, gradient="{}_backward")
@@ -538,10 +538,9 @@ _LOSSES = ("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy")
 @_results(*(f"{name}_backward" for name in _LOSSES), tensors=4)
 def _lost(call: Call) -> Result:
     """One number, unless the reduction that stands behind the tensors is 0; a gradient for each element."""
-    backward = call.name.endswith("_backward")
-    (x,) = call.operands(1 if backward else 0)
+    (x,) = call.operands(1 if call.is_backward else 0)
     reduction = _told(call, 3 if call.name == "binary_cross_entropy" else 2, 1)
-    return _like(x, None if backward or reduction == 0 else ())
+    return _like(x, None if call.is_backward or reduction == 0 else ())
 
 
 @_results("cat", "stack")

@@ -116,6 +116,11 @@ class Call(PricedCall):
         return default if value is UNTOLD else value
 
     @property
+    def is_backward(self) -> bool:
+        """Whether it is the gradient of another operation."""
+        return self.name.endswith("backward")
+
+    @property
     def is_training(self) -> bool:
         """Whether a batch norm works out the statistics of its batch."""
         return bool(self.stated("training", self.stated("train", self.name == "_batch_norm_with_update")))

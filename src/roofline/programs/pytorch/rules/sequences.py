@@ -111,23 +111,21 @@ def _kernel(call: Call, operands: Sequence[TensorOperand], more: Sequence[Tensor
       "_efficient_attention_backward", "torch_attn._varlen_attn", "torch_attn._varlen_attn_backward")  # fmt: skip
 def packed(call: Call) -> Priced:
     """Kernels in the layout [B, S, N, H]; sequences packed into one need their lengths, which have to be known."""
-    backward = call.name.endswith("backward")
-    q, k, v = call.operands(1, 2, 3) if backward else call.operands(0, 1, 2)
+    q, k, v = call.operands(1, 2, 3) if call.is_backward else call.operands(0, 1, 2)
     starts = _first(call, "cum_seq_q", "cu_seqlens_q", "cu_seq_q")
     causal = bool(call.get("is_causal", call.get("causal", call.get("custom_mask_type", 0))))
     sizes = attention_sizes((_heads_first(q.shape), _heads_first(k.shape), _heads_first(v.shape)), causal=causal)
     if starts is not None:
         ends = _first(call, "cum_seq_k", "cu_seqlens_k", "cu_seq_k") or starts
         if starts.values is None or ends.values is None:
-            reason = "how long its sequences are is not known: give them as a tensor with values"
-            return call.unknown(reason)
+            return call.unknown("how long its sequences are is not known: give them as a tensor with values")
         lengths = starts.values.diff().tolist(), ends.values.diff().tolist()
         note = "sequences packed into one see only themselves"
         pairs = sizes.heads * packed_pairs(_mask(call, causal), *lengths)
         sizes = sizes._replace(batch=1, pairs=pairs, keys=sizes.kv_length, note=note)
     reads = (*call.read(q, k, v), *call.read_without(q, k, v))
-    matmuls = registry.ATTENTION_BACKWARD if backward else 2
-    return pricing.attention(call.name.strip("_"), reads, call.writes[: 3 if backward else 1], sizes, matmuls=matmuls)
+    matmuls, results = (registry.ATTENTION_BACKWARD, 3) if call.is_backward else (2, 1)
+    return pricing.attention(call.name.strip("_"), reads, call.writes[:results], sizes, matmuls=matmuls)
 
 
 def _first(call: Call, *names: str) -> TensorOperand | None:

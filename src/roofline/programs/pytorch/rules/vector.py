@@ -189,7 +189,7 @@ def loss(call: Call) -> Priced:
       "multilabel_margin_loss_backward")  # fmt: skip
 def margins(call: Call) -> Priced:
     """max(0, margin − x[y] + x[j]) for each class j, of several labels y for each of those too; then a sum."""
-    scores = call.args[1 if call.name.endswith("backward") else 0]
+    scores = call.args[1 if call.is_backward else 0]
     labels = scores.shape[-1] if "multilabel" in call.name and scores.rank else 1
     return call.for_each("reduction", scores.elements * labels, 4)
 
@@ -209,9 +209,8 @@ rule("diff", "cross", "linalg_cross")(lambda call: call.for_each("reduction", ca
 @rule("_cdist_forward", "_pdist_forward", "_cdist_backward", "_pdist_backward")
 def distances(call: Call) -> Priced:
     """Subtract, square (or the like) and add for every pair of rows and every column; its gradient likewise."""
-    backward = call.name.endswith("backward")
-    pairs = call.args[-1] if backward else call.results[0]
-    columns = call.args[1 if backward else 0].shape[-1]
+    pairs = call.args[-1] if call.is_backward else call.results[0]
+    columns = call.args[1 if call.is_backward else 0].shape[-1]
     return pricing.distances(call.name, call.reads, call.writes, pairs=pairs.elements, columns=columns)
 
 
@@ -272,11 +271,10 @@ def paths(call: Call) -> Priced:
     A largest of three, 3 differences, 3 exponentials, 2 sums, a logarithm and 2 more sums; the gradient goes the other
     way in the same manner, and gives every score a difference, an exponential and a product.
     """
-    backward = call.name.endswith("backward")
-    states = (call.get("log_alpha") if backward else call.results[1]).elements
-    scores = call.args[1 if backward else 0].elements
+    states = (call.get("log_alpha") if call.is_backward else call.results[1]).elements
+    scores = call.args[1 if call.is_backward else 0].elements
     flops, special = 13 * states, 4 * states
-    if backward:
+    if call.is_backward:
         flops, special = flops + 3 * scores, special + scores
     return replace(call.vector("scan", flops, states, transcendentals=special), name=call.name.strip("_"))
 

@@ -56,11 +56,10 @@ def convolution_backward(call: Call) -> Priced:
 @rule("conv_tbc", "conv_tbc_backward")
 def convolution_over_time(call: Call) -> Priced:
     """Convolve [T, B, C] with [taps, C, O] over T; the gradients are of input and kernel, and a sum for the bias."""
-    backward = call.name.endswith("backward")
-    weight = call.args[2 if backward else 1]
+    weight = call.args[2 if call.is_backward else 1]
     taps, inner, outer = weight.shape
-    steps, batch = (call.args[0] if backward else call.results[0]).shape[:2]
-    sizes = pricing.ConvolutionSizes(batch * (2 if backward else 1), steps, outer, inner, taps)
+    steps, batch = (call.args[0] if call.is_backward else call.results[0]).shape[:2]
+    sizes = pricing.ConvolutionSizes(batch * (2 if call.is_backward else 1), steps, outer, inner, taps)
     return pricing.convolution(call.name, call.reads, call.writes, sizes, bias=batch * steps * outer)
 
 
@@ -143,7 +142,7 @@ def _taken(out: Size, x: TensorOperand, weight: TensorOperand) -> Size:
 
 
 def _deformed(call: Call, out: TensorOperand, times: int = 1) -> Op:
-    x, weight = call.args[1:3] if call.name.endswith("backward") else call.args[:2]
+    x, weight = call.args[1:3] if call.is_backward else call.args[:2]
     sizes = pricing.ConvolutionSizes.of_kernel(
         weight.shape, batch=x.shape[0] * times, positions=product(out.shape[2:]), groups=int(call.get("groups", 1))
     )
@@ -160,7 +159,7 @@ def aligned(call: Call) -> Priced:
     each = max(0, call.get("sampling_ratio")) ** 2
     if not each:
         return call.unknown("how many places are looked at depends on the regions")
-    size = (call.args[0] if call.name.endswith("backward") else call.results[0]).elements
+    size = (call.args[0] if call.is_backward else call.results[0]).elements
     return call.for_each("resample", size, (MIXED + 1) * each)
 
 
@@ -225,7 +224,7 @@ def window_elements(x: TensorOperand, out: TensorOperand) -> Size:
                      "nearest_exact1d", "nearest_exact2d", "nearest_exact3d")))  # fmt: skip
 def resampled(call: Call) -> Priced:
     """Mix neighbours: a multiply and an add for each, nothing for the nearest, whose gradient is added up."""
-    forward = "backward" not in call.name
+    forward = not call.is_backward
     size = (call.results[0] if forward else call.operands(0)[0]).elements
     kind = call.name.split("upsample_")[1].split("_")[0]
     spatial = int(next(letter for letter in call.name if letter.isdigit()))
@@ -247,7 +246,7 @@ _MODES = (2, 1, 4)
 def sampled(call: Call) -> Priced:
     """Mix neighbours at stated places; the gradient goes to the neighbours, and by them to the places."""
     taps = _MODES[call.stated("interpolation_mode", 0)] ** (2 if "2d" in call.name else 3)
-    if not call.name.endswith("backward"):
+    if not call.is_backward:
         size, reached = call.results[0].elements, minimum(call.operands(0)[0].elements, taps * call.results[0].elements)
         return pricing.resample(call.name, call.reads, call.writes, taps=taps, elements=size, reached=reached)
     return call.for_each("resample", call.operands(0)[0].elements, 4 * taps if taps > 1 else 1)
