@@ -11,8 +11,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import csr_matrix, lil_matrix
 from scipy.sparse.csgraph import maximum_flow, minimum_spanning_tree
 from simulate import chips_of
 from simulate_networks import Network, one, torus
@@ -91,3 +91,46 @@ def test_a_corner_is_no_limit_of_an_all_reduce_on_a_grid() -> None:
     trees, rings = (cost("AllReduce", axes, 960, algorithm=name).work for name in ("spanning trees", "torus"))
     assert (trees[Key("wire", "X")], rings[Key("wire", "X")]) == (600, 900)
     assert (trees.total("hops"), rings.total("hops")) == (8, 12)
+
+
+def have_depth(network: Network, count: int, depth: int) -> bool:
+    """Whether so many trees from the first chip to all others share no link and are no deeper: an integer program.
+
+    Of a tree each chip but the first has one link in, at a depth one more than that of a link into where it comes from.
+    """
+    both = [(a, b) for pair in links(network) for a, b in (pair, pair[::-1]) if b]
+    keys = [(t, e, k) for t, k in product(range(count), range(1, depth + 1)) for e in both if (e[0] == 0) == (k == 1)]
+    column = {key: i for i, key in enumerate(keys)}
+    rows: list[tuple[dict[int, int], float, float]] = []
+    for e in both:
+        rows.append(({column[key]: 1 for key in keys if key[1] == e}, 0, 1))
+    for t, chip in product(range(count), range(1, network.chips)):
+        rows.append(({column[key]: 1 for key in keys if key[0] == t and key[1][1] == chip}, 1, 1))
+    for t, e, k in keys:
+        if k > 1:
+            before = {column[t, f, k - 1]: -1 for f in both if f[1] == e[0] and (t, f, k - 1) in column}
+            rows.append(({column[t, e, k]: 1, **before}, -np.inf, 0))
+    matrix = lil_matrix((len(rows), len(keys)))
+    for i, (row, _, _) in enumerate(rows):
+        for j, value in row.items():
+            matrix[i, j] = value
+    _, least, most = zip(*rows, strict=True)
+    met = milp(
+        np.zeros(len(keys)),
+        constraints=LinearConstraint(matrix.tocsr(), least, most),
+        integrality=np.ones(len(keys)),
+        bounds=Bounds(0, 1),
+    )
+    return met.status == 0
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [((3, R), (3, R)), ((3, L), (3, L)), ((4, R), (3, L)), ((2, L), (4, L)), ((4, R), (4, R)), ((4, L), (4, L))],
+)
+def test_the_trees_of_a_broadcast_are_no_deeper_than_its_hops(sides: tuple[tuple[int, str], ...]) -> None:
+    network = torus(*sides)
+    work = cost("Broadcast", network.axes, 12, algorithm="spanning trees").work
+    hops, trees = work.total("hops"), 12 // max(a for key, a in work.items() if key.quantity == "wire")
+    assert have_depth(network, int(trees), int(hops))
+    assert not have_depth(network, int(trees), int(hops) - 1)

@@ -24,7 +24,8 @@ sum back, so each of the tree's N − 1 links carries it once each way, and E li
 a torus or a grid has fewer links between its parts (C. Nash-Williams, W. Tutte, J. London Math. Soc. 36, 1961). No
 algorithm without switches that add does better: N partial sums take N − 1 messages to become one, and the sum N − 1 to
 reach all. A Broadcast takes V/Σd: as many trees lead away from a chip as links lead into a corner (J. Edmonds,
-"Edge-disjoint branchings", 1973).
+"Edge-disjoint branchings", 1973). Over several axes they are as deep as the farthest chip is far, and one more where an
+axis closes or has two chips.
 Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
 are switches or a link for every pair.
 
@@ -375,7 +376,7 @@ def spanning_trees(call: CollectiveCall) -> Work:
     to leaf and back. A Broadcast needs trees that lead away from one chip; a corner has the fewest links for them.
     """
     if call.kind == "Broadcast":
-        return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees, pass_hops)
+        return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees(call), pass_hops)
     return over_links(call, lambda group: summed_over(group, call.nbytes), lambda each: 2 * _far(each))
 
 
@@ -396,10 +397,31 @@ def _sent_by_trees(call: CollectiveCall) -> Callable[[LinkGroup, AxisSegment], S
     return sent
 
 
-def _spread_by_trees(segment: AxisSegment) -> Size:
-    """Hops of a Broadcast by trees: on a mesh to one other chip first, which passes its part on."""
-    again = more_than_one(maximum(1, segment.size - 1)) if segment.topology == "mesh" else 0
-    return spread_hops(segment) + again
+def _spread_by_trees(call: CollectiveCall) -> OfSegment:
+    """Hops of a Broadcast by trees: on a mesh to one other chip first, which passes its part on.
+
+    Over several axes of a torus as far as the farthest chip is, and one more where an axis closes or has two chips: a
+    tree that begins the other way round comes back.
+    """
+    one_more: dict[str, Size] = {}
+    several: dict[str, Size] = {}
+    for group in call.groups:
+        left: Size = 1
+        for segment in sorted(group.segments, key=lambda each: each.place):
+            n = segment.size
+            turns = 1 if segment.wrap is True or is_symbol(n) else maximum(segment.wrap * 1, 1 - minimum(1, abs(n - 2)))
+            one_more[segment.place] = turns * left * more_than_one(n)
+            left = left - one_more[segment.place]
+            several[segment.place] = minimum(1, maximum(0, sum(more_than_one(s.size) for s in group.segments) - 1))
+
+    def hops(segment: AxisSegment) -> Size:
+        if segment.topology != "torus":
+            again = more_than_one(maximum(1, segment.size - 1)) if segment.topology == "mesh" else 0
+            return spread_hops(segment) + again
+        ways = several[segment.place]
+        return ways * (pass_hops(segment) + one_more[segment.place]) + (1 - ways) * spread_hops(segment)
+
+    return hops
 
 
 def _limit(call: CollectiveCall) -> str:
