@@ -22,8 +22,8 @@ from roofline.estimates.transfer import OUTSIDE, SAME, transfers
 SUMMARY = Path(__file__).with_name("served_summary.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "accuracy.md"
 BEGIN, END = "<!-- tables: made by python -m benchmarks.estimates.page -->", "<!-- end of tables -->"
-#: Simulations of how chance spreads the coverage of intervals.
-TRIALS = 2_000
+#: Chances below which a group lies far from what an exact interval covers.
+RARE = 0.05
 CHIPS = ("a100", "h100", "l40s", "rtx-pro-6000", "b60")
 BASELINES = {
     "bound": "bound alone",
@@ -126,11 +126,20 @@ def misses(records: Sequence[KernelConstants]) -> list[str]:
                     f"{name} {percent(median(r.error['mdape'] for r in mine if r.library == name))}"
                     for name in dict.fromkeys(r.library for r in mine)
                 )
-                lines.append(f"- {kind.name} on {chip}: {percent(error)} against {aim:g} ({each}):")
+                lines.append(
+                    f"- {kind.name} on {chip}: {percent(error)} against {aim:g} ({each}{in_other_cuts(mine)}):"
+                )
                 lines += [f"  - {why}" for why in REASONS.get((kind.name, chip), ["the reason is not known"])]
     for one in (r for r in records if r.kernel == "training_step" and 100 * r.error["mdape"] > TRAINING + 0.05):
         lines.append(f"- training steps: {percent(one.error['mdape'])} against {TRAINING}; so few sources tell little.")
     return lines or ["- none"]
+
+
+def in_other_cuts(records: Sequence[KernelConstants]) -> str:
+    """The middle of groups' median errors in other random cuts of the same rows, the least and the most."""
+    other = json.loads(CUTS_FILE.read_text(encoding="utf-8"))
+    each = np.median([other[r.name]["mdape"] for r in records if r.name in other] or [[]], axis=0)
+    return f"; {percent(min(each))} to {percent(max(each))} in {len(each)} other cuts of its rows" if len(each) else ""
 
 
 def coverage(records: Sequence[KernelConstants]) -> list[str]:
@@ -138,25 +147,43 @@ def coverage(records: Sequence[KernelConstants]) -> list[str]:
     large = [r for r in records if _is_large(r) and "coverage" in r.error]
     out = [r for r in large if _outside(r.error["coverage"])]
     said = [f"{len(large) - len(out)} of {len(large)} groups with 200 test rows or more have between 75 and 87%."]
-    outside = by_chance(large)
-    low, middle, high = np.quantile(outside, [0.05, 0.5, 0.95])
+    counts = many([share_outside(covered_by_chance(r)) for r in large])
+    low, high = np.searchsorted(counts.cumsum(), [0.05, 0.95])
+    known = sum(share_outside(covered_if_known(r)) for r in large)
     said.append(
-        "So few rows spread the coverage of exact intervals by chance: with the sizes of these groups, "
-        f"{middle:.0f} lie outside ({low:.0f} to {high:.0f} in 90% of {TRIALS:,} simulations); {len(out)} or more in "
-        f"{100 * np.mean(outside >= len(out)):.0f}%."
+        f"By chance alone {counts @ np.arange(len(counts)):.1f} lie outside ({low} to {high} in 90% of cases, "
+        f"{len(out)} or more in {100 * counts[len(out) :].sum():.0f}%): so few rows spread the coverage of exact "
+        f"intervals. With ends that are known exactly {known:.1f} would: the tested rows spread too."
+    )
+    chances = {r.name: chance(r) for r in large}
+    least = min(chances.values())
+    said.append(
+        f"Tested for each group, by the exact distribution: the least chance of a coverage as far off is "
+        f"{percent(least)}%, and with {len(large)} groups {'none' if least * len(large) > RARE else 'one'} is off by "
+        f"more than chance allows (Bonferroni). {sum(each < RARE for each in chances.values())} have a chance below "
+        f"{100 * RARE:g}%, where {RARE * len(large):.1f} are expected."
     )
     other = json.loads(CUTS_FILE.read_text(encoding="utf-8"))
-    each = np.array([other[r.name] for r in large])
+    each = np.array([other[r.name]["coverage"] for r in large])
     means, apart = each.mean(axis=1), _outside(each).sum(axis=0)
     beyond = int(_outside(means).sum())
     said.append(
-        f"Tested: in each of {each.shape[1]} other random cuts of the same rows, own constants fitted anew, "
+        f"In each of {each.shape[1]} other random cuts of the same rows, own constants fitted anew, "
         f"{apart.min()} to {apart.max()} groups lie outside, and {beyond or 'none'} on the mean of these cuts, "
-        f"{percent(means.min())} to {percent(means.max())}. So chance is the reason of each that does here; the mean "
-        "of the other cuts is in brackets:"
+        f"{percent(means.min())} to {percent(means.max())}. So chance is the reason of each that does here:"
     )
-    lines = [f"- {r.name}: {percent(r.error['coverage'])} ({percent(float(np.mean(other[r.name])))})" for r in out]
-    return [*said, "", *lines, "", *outside_sizes()]
+    rows = [
+        (
+            r.name.replace("_", " "),
+            f"{r.error['n_test']:g}",
+            percent(r.error["coverage"]),
+            percent(chances[r.name]),
+            percent(float(np.mean(other[r.name]["coverage"]))),
+        )
+        for r in sorted(out, key=lambda r: chances[r.name])
+    ]
+    head = ("group", "rows", "80% covers", "chance of as far off", "mean of other cuts")
+    return [*said, "", *table(head, rows), "", *outside_sizes()]
 
 
 def _is_large(record: KernelConstants) -> bool:
@@ -190,22 +217,57 @@ def outside_sizes() -> list[str]:
     return [said, "", *table(head, rows)]
 
 
-def by_chance(records: Sequence[KernelConstants]) -> Any:
-    """How many groups an exact interval of 80% leaves outside 75 to 87%, in each of many simulations.
+def covered_by_chance(record: KernelConstants) -> Any:
+    """Chance of each number of test rows that an exact interval of 80% of a group covers.
 
-    Between two order statistics, k places apart, of n rows lies a share ``Beta(k, n + 1 − k)`` of all rows, whatever
-    their distribution; the test rows of a third of times, as many, are a binomial sample of it.
+    Rows of both halves are alike. Between two order statistics, k places apart, of n rows so lie ``BetaBinomial(k, n +
+    1 − k)`` of n others, whatever their distribution; here n rows of each third of times, fitted and tested.
     """
-    draw = np.random.default_rng(0)
-    outside = np.zeros(TRIALS)
-    for record in records:
-        parts = len(record.interval)
-        rows = int(record.error["n_test"]) // parts
-        apart = np.ceil((rows + 1) * TAILS[1]) - np.floor((rows + 1) * TAILS[0])
-        shares = draw.beta(apart, rows + 1 - apart, (TRIALS, parts))
-        covered = draw.binomial(rows, shares).sum(axis=1) / (rows * parts)
-        outside += _outside(covered)
-    return outside
+    from scipy.stats import betabinom
+
+    rows, parts = int(record.error["n_test"]), len(record.interval)
+    found = np.ones(1)
+    for part in range(parts):
+        count = rows // parts + (part < rows % parts)
+        apart = np.ceil((count + 1) * TAILS[1]) - np.floor((count + 1) * TAILS[0])
+        found = np.convolve(found, betabinom(count, apart, count + 1 - apart).pmf(np.arange(count + 1)))
+    return found
+
+
+def covered_if_known(record: KernelConstants) -> Any:
+    """The same with ends that are known exactly and cover as much on the mean: a binomial sample of the tested rows."""
+    from scipy.stats import binom
+
+    counts = covered_by_chance(record)
+    number = np.arange(len(counts))
+    return binom(len(counts) - 1, counts @ number / (len(counts) - 1)).pmf(number)
+
+
+def share_outside(counts: Any) -> float:
+    """The chance of a coverage outside 75 to 87%, from that of each number of covered rows."""
+    return float(counts[_outside(np.arange(len(counts)) / (len(counts) - 1))].sum())
+
+
+def chance(record: KernelConstants) -> float:
+    """The chance that an exact interval covers as few rows as a group's does, or as many: that of both sides.
+
+    It is the usual one of two sides, twice the smaller.
+    """
+    counts = covered_by_chance(record)
+    seen = round(record.error["coverage"] * (len(counts) - 1))
+    return min(2 * float(min(counts[: seen + 1].sum(), counts[seen:].sum())), 1.0)
+
+
+def many(chances: Iterable[float]) -> Any:
+    """The chance of each number of events, one of which happens with each chance.
+
+    >>> many([0.5, 0.5]).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    found = np.ones(1)
+    for each in chances:
+        found = np.convolve(found, (1 - each, each))
+    return found
 
 
 def unseen(records: Sequence[KernelConstants]) -> list[str]:
@@ -302,17 +364,23 @@ def unseen_misses(records: Sequence[KernelConstants]) -> list[str]:
 
 
 def tested_reason(errors: Sequence[Mapping[str, float]], name: str, goal: float) -> str:
-    """Why a chip that was left out is above its goal, by what its rows give under three other conditions."""
-    fitted, best, policy = (median(_each(errors, key)) for key in ("mdape", "unseen_best", "unseen_policy"))
+    """Why a chip that was left out is above its goal, by what its rows give under four other conditions."""
+    names = ("mdape", "unseen_best", "unseen_policy", "unseen_factor")
+    fitted, best, policy, factor = (median(_each(errors, key)) for key in names)
     if name == "ten_rows":
         advised = _each(errors, "ten_advised")
         other = f", the ten that calibrate asks for {percent(median(advised))}" if advised else ""
         little = ", so ten random ones tell too little" if 100 * fitted <= goal else ""
         return f"tested: half of all its rows give {percent(fitted)}{other}{little}"
-    figures = f"the best single chip gives {percent(best)}, with its own tile rule {percent(policy)}, its own rows "
+    figures = (
+        f"the best single chip gives {percent(best)}, with its own tile rule {percent(policy)}, with a factor of each "
+        f"group's own {percent(factor)}, with all constants its own "
+    )
     cause = "its kernels take constants that no other chip has"
     if 100 * policy <= goal:
         cause = "its kernels have a tile rule that no other chip shows"
+    if 100 * factor <= goal:
+        cause = "the chip is off as a whole"
     if 100 * best <= goal:
         cause = "one chip tells of it, but no rule tells which"
     return f"tested: {cause}: {figures}{percent(fitted)}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.estimates.fitting import PRIOR, Fitted, Rows, fit, fit_together
+from roofline.estimates.fitting import Fitted, Rows, fit, fit_together
 from roofline.estimates.kernel_model import KernelModel
 
 
@@ -61,5 +61,7 @@ def _sharing(model: KernelModel, groups: Sequence[Rows], alone: Sequence[Fitted]
     now = [replace(found, values={**found.values, **middle}) for found in alone]
     for _ in range(turns):
         now = [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]
-        now = fit_together(model, groups, [dict(f.values) for f in now], shared, [f.policy for f in now], PRIOR, 12)
+        now = fit_together(
+            model, groups, [dict(f.values) for f in now], shared, [f.policy for f in now], model.prior, 12
+        )
     return [fit(model, rows, found.values, own, found.policy) for rows, found in zip(groups, now, strict=True)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.estimates.page import GOALS, PAGE, alone, page
+import numpy as np
+import pytest
+from benchmarks.estimates.page import GOALS, PAGE, alone, chance, covered_by_chance, page
 
 from roofline.estimates.accuracy import KINDS, accuracy
-from roofline.estimates.constants import KERNELS, shipped
+from roofline.estimates.constants import KERNELS, KernelConstants, shipped
 
 
 def test_tables_are_those_of_the_shipped_constants() -> None:
@@ -44,3 +46,16 @@ def test_the_command_says_what_the_page_says() -> None:
             cell = row[[name.strip() for name in chips].index("h100")].strip()
             assert cell == f"{100 * each['median']:.1f} ({100 * each['p90']:.0f})"
     assert "median error 5." in str(accuracy("h100", kernel="decode attention"))
+
+
+def test_the_coverage_that_chance_gives_is_that_of_drawn_rows() -> None:
+    """Ends are the fourth and the 36th of 39 drawn rows, 39 others are counted between them."""
+    record = KernelConstants("", "", "", "", {}, error={"n_test": 39.0, "coverage": 0.8}, interval=((0.9, 1.1),))
+    draw = np.random.default_rng(3)
+    ends = np.sort(draw.random((40_000, 39)), axis=1)[:, [3, 35]]
+    rows = draw.random((40_000, 39))
+    covered = ((rows >= ends[:, :1]) & (rows <= ends[:, 1:])).sum(axis=1)
+    exact = covered_by_chance(record)
+    assert exact.sum() == pytest.approx(1)
+    assert exact == pytest.approx(np.bincount(covered, minlength=40) / 40_000, abs=0.01)
+    assert chance(record) > 0.9

@@ -269,7 +269,13 @@ _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_by
 #: The kernel models of this file.
 MODELS = (
     KernelModel(
-        "prefill_attention", (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length")
+        "prefill_attention",
+        (*_SHAPES, "past"),
+        PREFILL,
+        prefill_parts,
+        PREFILL_POLICIES,
+        ("batch", "heads", "length"),
+        prior=0.2,
     ),
     KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, ("batch", "heads", "length"), 0.8),
     KernelModel(

@@ -18,8 +18,6 @@ from roofline.lazy import np
 
 #: Logarithm beyond which a residual counts less than by its square.
 SOFT = 0.07
-#: Strength of the prior, as if each constant had been measured within e^(1/PRIOR) by fifty rows.
-PRIOR = 0.05
 #: Share of its cost that a step of a fit must save: less is within what the next rows change.
 LEAST_GAIN = 1e-4
 #: Steps of a fit that tells starts apart, and by how much another policy than the start's has to cost less.
@@ -67,11 +65,12 @@ def fit(
     start: Mapping[str, float] | None = None,
     free: Sequence[str] | None = None,
     policy: str = "",
-    prior: float = PRIOR,
+    prior: float | None = None,
     most: int = 60,
 ) -> Fitted:
-    """Fit some constants of a model to rows, from a start that also is the prior."""
-    return fit_together(model, [rows], [dict(start or model.defaults())], free, [policy], prior, most)[0]
+    """Fit some constants of a model to rows, from a start that is the prior too, as strong as the model says."""
+    strength = model.prior if prior is None else prior
+    return fit_together(model, [rows], [dict(start or model.defaults())], free, [policy], strength, most)[0]
 
 
 def fit_from_few(
@@ -79,7 +78,7 @@ def fit_from_few(
     rows: Rows,
     starts: Sequence[tuple[Mapping[str, float], str]],
     free: Sequence[str] | None = None,
-    prior: float = PRIOR,
+    prior: float | None = None,
     most: int = 30,
     shares: Sequence[float] = (),
     limits: Mapping[str, tuple[float, float]] | None = None,
@@ -127,7 +126,9 @@ def fit_from_few(
         begin = {**begin, **dict(zip(names, np.exp(told @ logs).tolist(), strict=True))}
         widths = apart(logs, np.array(shares or [1.0] * len(starts)))
     groups = [rows, Rows(sizes, mean(sizes), rows.chip)]
-    return fit_together(model, groups, [begin] * 2, None, [first.policy] * 2, PRIOR, STEPS, (1.0, count), widths)[0]
+    return fit_together(model, groups, [begin] * 2, None, [first.policy] * 2, model.prior, STEPS, (1.0, count), widths)[
+        0
+    ]
 
 
 def apart(logs: Any, shares: Any) -> Any:

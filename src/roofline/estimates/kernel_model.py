@@ -78,6 +78,8 @@ class KernelModel:
     Another policy than the first is taken where its cost is below ``clearly_less`` of the first one's. ``stated`` ones
     are those that a library's code states, by its name, format and generation of cores: they are taken and not tried.
     Constants of its own are then ``stated_own``: what the code's kernel costs. The chip's are shared by libraries.
+    ``prior`` is the strength of the prior of a fit: as if each constant had been measured within e^(1/prior) by fifty
+    rows.
     """
 
     name: str
@@ -89,6 +91,7 @@ class KernelModel:
     clearly_less: float = 1.0
     stated: tuple[str, ...] = ()
     stated_own: tuple[str, ...] = ()
+    prior: float = 0.05
 
     def defaults(self) -> dict[str, float]:
         """Typical values of all constants, for a first look and as the start of a fit."""
