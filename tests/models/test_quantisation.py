@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import roofline
+from roofline.bounds.memory import traffic
 from roofline.errors import InputError
 from roofline.models import load
 from roofline.models.operations import decode
@@ -257,6 +258,10 @@ def test_a_step_reads_all_that_lies_beside_its_weights(section: dict[str, Any], 
     table = 2 * 1000 * 1024
     read = sum(nbytes for ident, nbytes in weights.items() if not ident.startswith(model.embedding_name))
     assert read == model.weight_bytes() - table
+    # but for norms, and keys and values of one token, matrices alone are the same
+    moved = sum(work.total("bytes") * op.repeat for work, op in zip(traffic(ops, "streamed"), ops, strict=True))
+    norms, kept = 5 * 1024 * 2, 2 * 2 * 1024 * 2
+    assert moved == read - norms + kept
 
 
 def test_a_layer_of_which_one_weight_is_stored_otherwise_is_a_group_of_its_own() -> None:

@@ -194,10 +194,9 @@ class OperationBuilder:
         path = join_path(self._block, weight.name)
         storage, shared = self._storage_of(path, weight), self.shared_as(path)
         ident = join_path(shared or self._where, path)
-        whole = [
-            ("", storage.dtype, weight.shape),
-            *((f".{n}", kind, (c,)) for n, kind, c in storage.beside(weight.shape)),
-        ]
+        # by dimensions a policy that counts matrices alone tells these, and their scales, from biases
+        dims = (prod(weight.shape),) if weight.kind == "bias" else weight.shape
+        whole = [("", storage.dtype, dims), *((f".{n}", kind, (1, c)) for n, kind, c in storage.beside(weight.shape))]
         tensors = []
         for name, dtype, shape in whole:
             count = prod(shape)
