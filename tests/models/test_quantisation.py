@@ -237,6 +237,21 @@ def test_bitsandbytes(section: dict[str, Any], nbytes: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("section", "kept"),
+    [
+        ({"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["self_attn", "model.layers.3.", "up"]}, "aul"),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["self_attn", "up"]}, "a"),
+        ({"load_in_4bit": True, "llm_int8_skip_modules": ["self_attn.q_proj", "mlp"]}, "aul"),
+    ],
+)
+def test_names_of_kept_modules_may_stand_inside_a_path(section: dict[str, Any], kept: str) -> None:
+    """AWQ looks for any part of a path (vLLM's ``is_layer_skipped_awq``), transformers for whole names in it."""
+    found = read_quantisation(section)
+    paths = {"a": "layers.0.self_attn.q_proj", "u": "layers.0.mlp.up_proj", "l": "layers.3.mlp.down_proj"}
+    assert "".join(name for name, path in paths.items() if found.storage(f"model.{path}", "linear") is None) == kept
+
+
+@pytest.mark.parametrize(
     "section",
     [
         {"quant_method": "awq", "bits": 4, "group_size": 128},

@@ -174,6 +174,8 @@ def join_path(*names: str) -> str:
 #: A section of a configuration, or a part of it.
 Section = Mapping[str, Any]
 
+#: How transformers looks for names of modules that stay as they are.
+_BETWEEN_DOTS = "*.{}"
 _LAYER = re.compile(r"(?<=layers\.)(\d+|\{[\d,-]+\})(?=\.|$)")
 #: The number of one expert in a module path, and the place where a path of all experts has none.
 _EXPERT = re.compile(r"(?<=\bexperts\.)\d+(?=\.)")
@@ -277,7 +279,8 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
             return _METHODS[method](section, expert_dtype)
         storage, kept = _ONE_FORMAT[method]
         found = storage if isinstance(storage, Storage) else storage(section)
-        return Quantisation(method, found, kept=modules([*(section.get(kept) or []), *_ALWAYS_KEPT.get(method, ())]))
+        names = [*(section.get(kept) or []), *_ALWAYS_KEPT.get(method, ())]
+        return Quantisation(method, found, kept=modules(names, _BETWEEN_DOTS))
     except InputError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -294,7 +297,7 @@ def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
         raise InputError(f"expert_dtype {quoted(wanted)} is not understood", hint="known are fp8 and fp4")
     experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
     kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
-    return Quantisation("fp8", storage, experts, kept=modules(kept), kv=_kv(section))
+    return Quantisation("fp8", storage, experts, kept=modules(kept, _BETWEEN_DOTS), kv=_kv(section))
 
 
 def _compressed(section: Section, _: str | None) -> Quantisation:
@@ -422,7 +425,7 @@ def _integers(section: Section, _: str | None) -> Quantisation:
         listed.append((found, _integer({**section, **each}) if narrow else None))
     if section.get("lm_head"):
         listed.append((modules(["*lm_head"]), default))
-    kept = modules(section.get(_NOT_CONVERTED) or [])
+    kept = modules(section.get(_NOT_CONVERTED) or [], "*{}*" if section["quant_method"] == "awq" else _BETWEEN_DOTS)
     return Quantisation(str(section["quant_method"]), default, listed=tuple(listed), kept=kept)
 
 
@@ -459,15 +462,20 @@ def _kv(section: Section) -> str | None:
     return known[asked]
 
 
-def modules(patterns: Iterable[str]) -> Modules:
-    """Modules that any of the patterns names: paths, paths with ``*``, regular expressions after ``re:``."""
+def modules(patterns: Iterable[str], inside: str = "") -> Modules:
+    """Modules that any of the patterns names: paths, paths with ``*``, regular expressions after ``re:``.
+
+    With ``inside`` a name without numbers may stand in the middle of a path, too: ``*.{}`` as words between its dots,
+    ``*{}*`` as any part of it.
+    """
     exact: dict[str, set[int] | None] = {}
     wild: dict[str, set[int] | None] = {}
     if isinstance(patterns, str | Mapping) or not all(isinstance(pattern, str) for pattern in patterns):
         raise InputError(f"modules are {quoted(patterns)}", hint="a list of texts, such as ['lm_head']")
-    for pattern in patterns:
+    plain = [name for name in patterns if inside and not re.search(r"[*]|^re:|^model\.|\.\d+(\.|$)", name)]
+    for pattern in (*patterns, *map(inside.format, plain)):
         expression = pattern.startswith("re:")
-        pattern = pattern if expression else _EXPERT.sub("0", pattern)
+        pattern = pattern if expression else _EXPERT.sub("0", pattern.rstrip("."))
         number = None if expression else _LAYER.search(pattern)
         generic = _LAYER.sub("#", pattern) if number else pattern
         table = wild if expression or "*" in generic else exact
