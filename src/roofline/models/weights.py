@@ -513,7 +513,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 def _hqq(section: Section, _: str | None) -> Quantisation:
     """Groups of weights with a scale and a zero point, both in 16 bits unless they are quantised as well."""
     whole = section.get("quant_config") or section
-    kept = modules(section.get("skip_modules") or ["lm_head"])
+    kept = modules(section.get("skip_modules") or ["lm_head"], _BETWEEN_DOTS)
     if "weight_quant_params" in whole or "nbits" in whole:
         return Quantisation("hqq", _hqq_storage(whole), kept=kept)
     by = {str(name): _hqq_storage(each) for name, each in whole.items()}
@@ -557,7 +557,7 @@ def _torchao(section: Section, _: str | None) -> Quantisation:
     else:
         name = "".join(part.capitalize() for part in str(kind).split("_"))
         kind = {"_type": f"{name}Config", "_data": section.get("quant_type_kwargs") or {}}
-    kept = modules(section.get("modules_to_not_convert") or [])
+    kept = modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     data = kind.get("_data") or {}
     by = data.get("module_fqn_to_config") or data.get("fqn_to_config")
     if by is None:
@@ -686,7 +686,7 @@ _METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
     "compressed-tensors": _compressed,
     "modelopt": _modelopt,
     "mxfp4": lambda section, _: Quantisation(
-        "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [])
+        "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     ),
     "hqq": _hqq,
     **dict.fromkeys(("gptq", "awq", "auto-round", "intel/auto-round"), _integers),
