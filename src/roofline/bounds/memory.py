@@ -371,7 +371,7 @@ class _KernelOrder:
         able = [each for each in made if not any(self._before[k] >> each & 1 for k in made if k != each)]
         best = None
         for each in able:
-            best = each if best is None or is_surely(gt, made[each], made[best]) else best
+            best = each if best is None or _is_more(made[each], made[best]) else best
         return alone if best is None else best
 
     def reads(self, own: int, made: Iterable[int]) -> None:
@@ -386,6 +386,14 @@ class _KernelOrder:
         self._before[own] = found
         if self._is_read[own]:
             self._before = [held | found if held >> own & 1 else held for held in self._before]
+
+
+def _is_more(one: Size, other: Size) -> bool:
+    """Whether a size is larger than another, whatever the open ones in them are; at the least both may be alike."""
+    more = one - other
+    if is_symbol(more):
+        return bool(more.factor().is_nonnegative)
+    return bool((more >= 0).all() and (more > 0).any()) if is_array(more) else bool(more > 0)
 
 
 def _fused(ops: Sequence[Op]) -> Keep:
