@@ -46,6 +46,19 @@ class Inverse(nn.Module):
         return kept[back]
 
 
+class Enlarged(nn.Module):
+    """What PyTorch takes apart where sizes are open: resampling, no dropout, and a slice of all there is."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 2, 1)
+
+    def forward(self, x):
+        x = F.dropout(self.first(x), 0.0, training=True)
+        x = F.interpolate(F.interpolate(x, scale_factor=2, mode="bilinear"), scale_factor=1.5)
+        return self.last(x)[:, :, 0], F.interpolate(x, size=(5, 7), mode="bicubic")
+
+
 def _encoder():
     return nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
@@ -59,6 +72,7 @@ CASES = [
     (lambda: nn.LSTM(8, 16, 2, bidirectional=True), ["fp32[S, B, 8]"], [{"B": 3, "S": 11}], False),
     (Inverse, ["fp32[B, 8]", "int64[B, 2]"], [{"B": n} for n in (2, 7, 5000)], False),
     (Spectrum, ["fp32[B, 64]"], [{"B": n} for n in (2, 9)], False),
+    (Enlarged, ["fp32[B, 3, S, S]"], [{"B": 3, "S": s} for s in (8, 30)], True),
     (lambda: nn.Conv2d(3, 4, 3, 2, 1), ["fp32[B, 3, S, S]"], [{"B": 3, "S": s} for s in (7, 8, 33)], True),
 ]  # fmt: skip
 #: Whole networks of the same layers again, which take seconds.

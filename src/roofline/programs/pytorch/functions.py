@@ -11,6 +11,7 @@ Shapes of results, for operations that PyTorch cannot run on shapes alone.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ import torch
 import torch._higher_order_ops.map
 import torch._higher_order_ops.scan
 import torch.nn.functional as F
+from torch._decomp.decompositions import upsample_compute_output_size
 from torch._higher_order_ops.map import map_impl
 from torch._higher_order_ops.out_dtype import out_dtype
 from torch._higher_order_ops.scan import scan_op
@@ -306,13 +308,34 @@ def adaptive_mean_pool(recorder: Recorder, func: Any, args: Sequence[Any], kwarg
     return _whole(recorder, func, args, kwargs, func.__name__, [args[0] if args else kwargs["input"]])
 
 
+#: Functions that resample, and take sizes or factors.
+_RESAMPLING = [name for name in dir(torch._C._nn) if re.fullmatch(r"_?upsample_\w+\dd(_aa)?", name)]
+
+
+@function(*(getattr(torch._C._nn, name) for name in _RESAMPLING))
+def upsample(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Resampling whole where sizes are open: PyTorch takes it apart then, into lookups of every neighbour."""
+    if not recorder.open or kwargs or len(args) < 3 or not isinstance(args[-1], list | tuple | None):
+        return NotImplemented
+    x, size, name = args[0], upsample_compute_output_size(args[0].shape, args[1], args[-1]), func.__name__
+
+    def called(outs: Sequence[Any]) -> Call:
+        return recorder.call(name, [x], outs)
+
+    def backward(saved: Sequence[Any], grads: Sequence[Any], made: Sequence[Any]) -> Any:
+        return price(recorder.call(f"{name}_backward", list(grads), made))
+
+    whole = WholeOperation([((*x.shape[:2], *size), x.dtype)], lambda outs: price(called(outs)), backward, called)
+    return run_whole(recorder, whole, [x])[0]
+
+
 @function(torch.dropout, torch.feature_dropout, torch.alpha_dropout, torch.feature_alpha_dropout)
 def dropout(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Outside training dropout gives what it got, and costs nothing; while training it is one kernel."""
+    """Outside training, or with p = 0, dropout gives what it got at no cost; while training it is one kernel."""
     given = dict(zip(("input", "p", "train"), args, strict=False)) | kwargs
-    if not given["train"]:
+    if not given["train"] or given["p"] == 0:
         return given["input"]
-    plain = func is torch.dropout and 0 < given["p"] < 1 and not recorder.known(given["input"])
+    plain = func is torch.dropout and given["p"] < 1 and not recorder.known(given["input"])
     return torch.native_dropout(given["input"], given["p"], True)[0] if plain else NotImplemented
 
 

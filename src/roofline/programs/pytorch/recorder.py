@@ -626,6 +626,10 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
     def _record(self, traits: OperatorTraits, args: Any, kwargs: Any, tensors: Sequence[Any], result: Any) -> None:
         recorder = self.recorder
         outs = tensors_in(_wanted(traits, args, kwargs, result))
+        if recorder.open and traits.name == "slice_backward" and recorder.shape(outs[0]) == recorder.shape(args[0]):
+            recorder.identities.alias(outs[0], args[0])  # of all there is: PyTorch cuts nothing where it knows the size
+            recorder.locations.remember()
+            return
         if traits.is_view or traits.free or (traits.may_be_view and _shares(tensors, outs)):
             if "empty" in traits.name:
                 recorder.identities.allocate(outs, _role())
