@@ -615,6 +615,15 @@ def _open_extreme(symbol_name: str, *values: Size) -> Size:
     return kept[0] if len(kept) == 1 else getattr(sympy, symbol_name)(*kept, evaluate=short)
 
 
+def at_typical_size(amount: Size) -> float:
+    """A number for an amount, to compare it with others: open sizes are taken for 1,024.
+
+    >>> at_typical_size(3), at_typical_size(2 * symbol("B") + 1)
+    (3.0, 2049.0)
+    """
+    return float(amount.subs(dict.fromkeys(amount.free_symbols, 1024)) if is_symbol(amount) else amount)
+
+
 def is_surely(compare: Callable[[Any, Any], Any], a: Size, b: Size) -> bool:
     """Whether a comparison (``operator.le``) of two sizes holds whatever the open ones in them are.
 

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from roofline.errors import InputError
 from roofline.ops.einsum import operand_letters
 from roofline.programs import trace
+from roofline.sizes import symbol
 
 #: Equation, shapes, multiply-adds, and sums or products beside them.
 CASES = [
@@ -81,3 +82,12 @@ def test_a_complex_product_is_four_real_multiply_adds():
     traced = trace(torch.bmm, "complex64[2, 10, 20]", "complex64[2, 20, 30]")
     assert traced.flops() == traced.flops("all") == 2 * traced.macs() == 8 * 2 * 10 * 20 * 30
     assert traced.flops("unmasked") == 2 * traced.flops("fvcore") == 2 * 2 * 10 * 20 * 30
+
+
+def test_the_order_of_pairs_is_that_of_the_fewest_flops_where_sizes_are_open_too():
+    """Experts of a token: weighted before they are summed, a product less than from the left."""
+    opened = trace(_file("tkf,tkfd,tk->td", [("T", 2, 8), ("T", 2, 8, 6), ("T", 2)]), frontend="onnx")
+    closed = trace(_file("tkf,tkfd,tk->td", [(7, 2, 8), (7, 2, 8, 6), (7, 2)]), frontend="onnx")
+    for amount in (lambda program: program.flops("all"), lambda program: program.bytes()):
+        assert amount(opened).subs({symbol("T"): 7}) == amount(closed)
+    assert closed.flops("all") == 7 * (2 * 8 + 2 * 2 * 8 * 6)

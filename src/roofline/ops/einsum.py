@@ -23,7 +23,7 @@ from itertools import combinations
 
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
-from roofline.sizes import Size, product
+from roofline.sizes import Size, at_typical_size, is_array, product
 from roofline.work import Op, Tensor
 
 
@@ -76,6 +76,8 @@ def einsum_operations(
     ...     sum(op.work.total("flops") for op in found)
     81920
     4096
+
+    Orders of open sizes are compared at typical ones.
     """
     words, result = operand_letters(equation, [len(tensor.dims) for tensor in reads])
     size: dict[str, Size] = {}
@@ -85,11 +87,10 @@ def einsum_operations(
     seen = zip(reads, words, strict=True)
     terms = [Term(_diagonal(tensor, word, size), tuple(dict.fromkeys(word))) for tensor, word in seen]
     usual: Order = ((0, 1),) * (len(terms) - 1)
-    known = all(isinstance(n, int | float) for n in size.values())
-    if not any_order or not known or not 2 < len(terms) <= MOST_ORDERED:
+    if not any_order or any(map(is_array, size.values())) or not 2 < len(terms) <= MOST_ORDERED:
         return _in_order(name, terms, usual, set(result), size, writes[0])
     found = (_in_order(name, terms, order, set(result), size, writes[0]) for order in (usual, *_orders(len(terms))))
-    return min(found, key=lambda ops: sum(op.work.total("flops") * op.repeat for op in ops))
+    return min(found, key=lambda ops: at_typical_size(sum(op.work.total("flops") * op.repeat for op in ops)))
 
 
 def _diagonal(tensor: Tensor, word: Sequence[str], size: Mapping[str, Size]) -> Tensor:

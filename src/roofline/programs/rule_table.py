@@ -30,7 +30,7 @@ from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.signatures import either, spelled
-from roofline.sizes import Size, ceil_div, is_symbol, log2, minimum
+from roofline.sizes import Size, at_typical_size, ceil_div, is_symbol, log2, minimum
 from roofline.work import Op, Tensor
 
 Rule = TypeVar("Rule")
@@ -153,10 +153,6 @@ def levels_of(n: Size) -> Size:
     return ceil_div(log2(n), 1) if is_symbol(n) else max(1, (int(n) - 1).bit_length())
 
 
-#: What an open size is taken for where branches are compared.
-TYPICAL_SIZE = 1024
-
-
 def stated(trips: Any, place: str, why: str) -> Size:
     """The stated number of trips of the loop at ``place``; an error that says ``why`` it is needed if there is none."""
     chosen = trips.get(place) if isinstance(trips, Mapping) else trips
@@ -172,5 +168,4 @@ def stated(trips: Any, place: str, why: str) -> Size:
 def branch_cost(ops: Sequence[Op]) -> float:
     """How much a branch costs, to compare it with others: FLOPs, and bytes where those are the same."""
     moved = [tensor.traffic_bytes * op.repeat for op in ops for tensor in (*op.reads, *op.writes)]
-    cost = count(ops, "all") + (sum(moved[1:], moved[0]) * 1e-9 if moved else 0)
-    return float(cost.subs(dict.fromkeys(cost.free_symbols, TYPICAL_SIZE)) if is_symbol(cost) else cost)
+    return at_typical_size(count(ops, "all") + (sum(moved[1:], moved[0]) * 1e-9 if moved else 0))
