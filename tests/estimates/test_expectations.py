@@ -593,3 +593,11 @@ def test_nothing_is_promised_of_attention_over_a_cache_in_a_format_that_was_not_
         found = bound(line, on="h100", estimate=True).expectation
         assert not found.is_known
         assert f"attention in bf16, {held} cache" in found.in_words()
+
+
+def test_a_step_that_sees_more_keys_than_tokens_is_expected() -> None:
+    """After few tokens, compressed keys and those of a window are more than tokens."""
+    found = llm("deepseek-v4-flash", on="h200:8", tensor=8, batch=2, context=140, estimate=True).decode
+    sizes = [part.op.dims for part in found.ops if "kv_length" in part.op.dims]
+    assert any(each["pairs"] > each["kv_length"] for each in sizes)
+    assert found.lower < found.expectation.value

@@ -956,18 +956,22 @@ def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, Size]:
 
     After ``p`` tokens a causal mask with a window of ``p + x`` keys leaves ``S`` queries ``(p + x)·S − x(x − 1)/2``
     pairs, and one with fewer keys that many for each query. Any other mask with so many pairs counts as such a window.
+    More pairs than keys, as with compressed ones beside a window, are all keys.
 
     >>> four = {"q_length": 4, "kv_length": 4}
     >>> _mask_shapes({**four, "pairs": 10}), _mask_shapes({**four, "pairs": 9}), _mask_shapes({**four, "pairs": 16})
     ({}, {'window': 3.0}, {'later': 1.0})
-    >>> _mask_shapes({"q_length": 1, "kv_length": 99, "pairs": 8})
-    {'window': 8.0}
+    >>> [_mask_shapes({"q_length": 1, "kv_length": 99, "pairs": pairs}) for pairs in (8, 99, 120)]
+    [{'window': 8.0}, {}, {}]
     """
     queries, keys, pairs = (dims[name] for name in ("q_length", "kv_length", "pairs"))
     past = keys - queries
     causal = queries * (past + (queries + 1) / 2)
-    if decided((past < 0) | (pairs > causal * (1 + 1e-9))):
-        return {"later": 1.0 if decided(past < 0) else (pairs - causal) / (queries * keys - causal)}
+    if decided(past < 0):
+        return {"later": 1.0}
+    later = queries * keys - causal
+    if decided((pairs > causal * (1 + 1e-9)) & (later > 0)):
+        return {"later": minimum(1.0, (pairs - causal) / maximum(later, 1e-9))}
     if decided(pairs >= causal * (1 - 1e-9)):
         return {}
     inside = pairs - past * queries
