@@ -706,7 +706,10 @@ class LoadedServer:
         chance, wait = self._place()
         if self.server.apart and self.chain is not None:
             return LatencyUnderLoad(chance * wait, self.first_token().percentile(self.share))
-        mean = sum(share * (queue.mean_wait + queue.service.mean) for share, queue in self._prefill_queues)
+        if self.server.arrival_variation == 1:
+            mean = sum(share * (queue.mean_wait + queue.service.mean) for share, queue in self._prefill_queues)
+        else:
+            mean = self._prefilled.mean
         found = LatencyUnderLoad(mean + chance * wait, self.first_token().percentile(self.share))
         if self.server.together == 1:
             return found

@@ -452,22 +452,32 @@ def wait_between_gamma(rate: float, variation: float, service: Any) -> Any:
     number, gone = np.arange(1, points), between / (between + shape)
     growth = np.concatenate([[0.0], np.cumsum(np.log((number - 1 + shape) / number * gone))])
     gaps = np.exp(shape * np.log1p(-gone) + growth)
-    steps, low, high = np.arange(points), 0.0, 600 / points
-    for _ in range(60):  # E[z^U] = 1 at z = e^−middle
-        middle = (low + high) / 2
-        is_below = float(service @ np.exp(-middle * steps)) * float(gaps @ np.exp(middle * steps)) < 1
-        low, high = (middle, high) if is_below else (low, middle)
-    size = 8 * points
-    turned = np.exp(-2j * np.pi * np.arange(size) / size)
-    both = 1 - np.fft.fft(service, size).conj() * np.fft.fft(gaps, size)
-    both[1:] /= 1 - np.exp(-low) * turned[1:]
-    spare = float(gaps @ steps) - float(gaps.sum()) * float(service @ steps)
-    both[0] = max(0.0, 1 - float(gaps.sum())) / -np.expm1(-low) if low * points > 1e-6 else spare
-    powers = np.fft.fft(np.log(np.abs(both)) + 1j * np.unwrap(np.angle(both))) / size
+    steps, left = np.arange(points), float(gaps.sum())
+    spare = float(gaps @ steps) - left * float(service @ steps)
+    size, near = 8 * points, _decay(gaps, service)
+    # half of the circle, z = e^−iθ, as all powers are real
+    both = 1 - np.fft.rfft(service, size) * np.fft.rfft(gaps, size).conj()
+    both[1:] /= 1 - np.exp(-near + 2j * np.pi * np.arange(1, len(both)) / size)
+    both[0] = max(0.0, 1 - left) / -np.expm1(-near) if near * points > 1e-6 else spare
+    powers = np.fft.irfft(np.log(np.abs(both)) + 1j * np.unwrap(np.angle(both)), size)
     powers[0], powers[size // 2 :] = 0.0, 0.0
-    above = np.exp(np.fft.ifft(powers) * size)
-    found = np.maximum(np.fft.fft(above[0] / above).real[:points], 0.0)
+    found = np.maximum(np.fft.irfft(np.exp(-np.fft.rfft(powers)), size)[:points], 0.0)
     return found / found.sum()
+
+
+def _decay(gaps: Any, service: Any) -> float:
+    """The t at which E[e^(t·A)]·E[e^(−t·S)] is 1: the zero of F₋ next to 1 is e^−t. 0 where all gaps are known."""
+    steps = np.arange(len(gaps))
+    found = most = 600 / len(gaps)
+    for _ in range(40):  # by Newton's method from above, as its logarithm is convex
+        grown, shrunk = gaps * np.exp(found * steps), service * np.exp(-found * steps)
+        total, kept = max(float(grown.sum()), 1e-300), float(shrunk.sum())
+        slope = float(grown @ steps) / total - float(shrunk @ steps) / kept
+        lower = found - (np.log(total) + np.log(kept)) / slope if slope > 0 else most
+        before, found = found, min(max(lower, 0.0), most)
+        if abs(before - found) <= 1e-12 * before:
+            break
+    return float(found)
 
 
 class FilledSteps(NamedTuple):
