@@ -534,8 +534,7 @@ def _fewer_flops(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
 def _matrix_unit(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     """Run on the matrix unit where the caller chose another."""
     if asked.machine.unit is not None:
-        machine = with_choices(asked.machine, unit="auto")
-        yield Proposal("the matrix unit", "a higher peak", asked.vary(machine=machine))
+        yield Proposal("the matrix unit", "a higher peak", asked.vary(machine=with_choices(asked.machine, unit="auto")))
 
 
 def _chips(asked: Question, answer: Bound, names: Sequence[str]) -> Iterator[Proposal[Bound]]:

@@ -326,8 +326,7 @@ class Formula(Answer):
         if name in self.forms:
             return self.forms[name]
         if name not in BOUNDS:
-            hint = suggest(name, [*BOUNDS, *self.forms], what="forms")
-            raise InputError(f"the formula has no {name!r}", hint=hint)
+            raise InputError(f"the formula has no {name!r}", hint=suggest(name, [*BOUNDS, *self.forms], what="forms"))
         times = list(self.in_letters().values())
         return sympy.Add(*times) if name == "upper" else sympy.Max(*times, evaluate=False) if times[1:] else times[0]
 

@@ -585,8 +585,7 @@ def layout(
     beside = {*axes, *(name for size in shape.values() if isinstance(size, str) for name in formula_names(size))}
     unknown = next((name for name in given if name not in labels and name not in beside), None)
     if unknown is not None:
-        hint = suggest(unknown, labels, what="sizes")
-        raise SizeError(f"size {unknown} stands nowhere in the tensor", hint=hint)
+        raise SizeError(f"size {unknown} stands nowhere in the tensor", hint=suggest(unknown, labels, what="sizes"))
     known = {name: check(name, given[name]) if name in given else symbol(name) for name in labels}
     given_dims = node.dims or ()
     names = tuple(dim.name or f"#{i}" for i, dim in enumerate(given_dims))

@@ -875,8 +875,7 @@ def _whole_numbers(name: str, text: str, what: str, hint: str) -> list[int]:
 
 def _number(name: str, text: str | int | None) -> int:
     if text is None:
-        hint = f"tokens, as in --{name} 1024, or a column {name} of the trace"
-        raise InputError(f"a plan needs --{name}", hint=hint)
+        raise InputError(f"a plan needs --{name}", hint=f"tokens, as in --{name} 1024, or a column {name} of the trace")
     value = parse_size(name, str(text))
     if not isinstance(value, int):
         raise InputError(f"--{name} {text!r} is not a number of tokens", hint=f"one number, as in --{name} 1024")

@@ -342,8 +342,7 @@ def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
         framework_errors=record.error, stand_in=record.stand_in, step=step.parts, floor=step.floor,
     )  # fmt: skip
     ours = decode.estimate is None or decode.estimate == found.value
-    estimate = step.value if ours else decode.estimate
-    return replace(decode, estimate=estimate, expectation=whole)
+    return replace(decode, estimate=step.value if ours else decode.estimate, expectation=whole)
 
 
 def expect_training(estimator: Estimator, floor: Any) -> StepEstimate | None:

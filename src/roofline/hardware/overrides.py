@@ -270,8 +270,7 @@ def _set_fraction(machine: Machine, unit: Unit, dtype: str, key: str, value: Any
     path = f"{unit.name}.achievable.{dtype}".rstrip(".")
     figure = _given(machine, path, key, value, "")
     changed = unit._replace(achievable=Frozen({**unit.achievable, **dict.fromkeys(names, figure)}))
-    units = _put(machine.units, unit, changed)
-    return _noted(replace(machine, units=units), path, None, figure)
+    return _noted(replace(machine, units=_put(machine.units, unit, changed)), path, None, figure)
 
 
 def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
@@ -291,8 +290,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
             message = f"the peak {unit.name}.{name} of {machine.name} goes with no known clock"
             raise HardwareError(message, hint=f"give the peak: {unit.name}.{name}='… TFLOP/s'")
     changed = unit._replace(clock=clock, peaks=Frozen(peaks))
-    units = _put(machine.units, unit, changed)
-    return _noted(replace(machine, units=units), f"{unit.name}.clock", None, clock)
+    return _noted(replace(machine, units=_put(machine.units, unit, changed)), f"{unit.name}.clock", None, clock)
 
 
 _FINDERS: tuple[Callable[[Machine, str, str, str, Any], Machine | None], ...] = (

@@ -236,8 +236,7 @@ class Measurement(Answer):
         for number, level in enumerate(found):
             inner = found[number - 1].capacity if number else None
             end = None if level.capacity is None else extended_capacity(loads, level, found[number + 1].first)
-            name = self._name(level, number)
-            better.append(replace(level, name=name, bandwidth=fastest(level, inner), capacity=end))
+            better.append(replace(level, name=self._name(level, number), bandwidth=fastest(level, inner), capacity=end))
         fewer = [self.levels(count) for count in self.thread_counts() if count < threads]
         if better and self.reaches_memory(threads):
             main = [levels[-1].bandwidth for levels in fewer if levels and levels[-1].capacity is None]

@@ -696,8 +696,7 @@ def _leaves(node: Node) -> list[Node]:
 
 def _with_leaves(node: Node, leaves: list[TensorNode]) -> Node:
     if isinstance(node, BinaryNode):
-        left = _with_leaves(node.left, leaves)
-        return node._replace(left=left, right=_with_leaves(node.right, leaves))
+        return node._replace(left=_with_leaves(node.left, leaves), right=_with_leaves(node.right, leaves))
     return leaves.pop(0)
 
 

@@ -233,8 +233,7 @@ class Scope:
 
     def fail(self, message: str, span: Span | int, hint: str = "") -> NotationError:
         """Make the error that points at a span."""
-        position = span if isinstance(span, int) else span.start
-        return NotationError(message, text=self.text, position=position, hint=hint)
+        return NotationError(message, text=self.text, position=span if isinstance(span, int) else span.start, hint=hint)
 
     def dtypes(self, shapes: Sequence[Shape], span: Span | int) -> tuple[str, str]:
         """Choose the arithmetic dtype and the storage dtype of a result from its operands."""
@@ -340,8 +339,7 @@ def rename(shape: Shape, labels: Mapping[str, str]) -> Shape:
     """
     if not any(label in labels for label in shape.labels):
         return shape
-    axes = tuple(TensorDim(labels.get(axis.label, axis.label), axis.shard) for axis in shape.axes)
-    return shape._replace(axes=axes)
+    return shape._replace(axes=tuple(TensorDim(labels.get(axis.label, axis.label), axis.shard) for axis in shape.axes))
 
 
 def show_axes(axes: Sequence[TensorDim], show: Callable[[str], str], unreduced: tuple[str, ...] = ()) -> str:

@@ -248,8 +248,7 @@ class Cursor:
 
     def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NotationError:
         """Make the error that points at the next token, or at ``at``."""
-        position = self.token.start if at is None else at
-        return NotationError(message, text=self.text, position=position, hint=hint)
+        return NotationError(message, text=self.text, position=self.token.start if at is None else at, hint=hint)
 
     def expected(self, what: str, *, hint: str = "") -> NotationError:
         """Make the error that says what should stand at the next token, and what stands there."""

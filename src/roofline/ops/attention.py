@@ -227,8 +227,7 @@ def rule(step: Step, context: Context) -> Op:
         pairs = zip((keys, values), done.reads[1:3], strict=True)
         both = (replace(whole, touched=one.traffic_elements) for whole, one in pairs)
         done = replace(done, reads=(done.reads[0], *both, *done.reads[3:]))
-    reads = (*done.reads[:2], *done.reads[3:]) if own else done.reads
-    return replace(done, reads=reads, note=note)
+    return replace(done, reads=(*done.reads[:2], *done.reads[3:]) if own else done.reads, note=note)
 
 
 def _note_of_parts(

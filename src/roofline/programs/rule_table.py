@@ -158,8 +158,7 @@ def stated(trips: Any, place: str, why: str) -> Size:
     chosen = trips.get(place) if isinstance(trips, Mapping) else trips
     if chosen is None:
         each = either(f"--trips {place}=10", f'trips={{"{place}": 10}}')
-        hint = f"say {spelled('trips', 10)}, or {each} where there are several"
-        raise InputError(f"{place}: {why}", hint=hint)
+        raise InputError(f"{place}: {why}", hint=f"say {spelled('trips', 10)}, or {each} where there are several")
     if not is_symbol(chosen) and (isinstance(chosen, bool) or not isinstance(chosen, Integral) or chosen < 0):
         raise InputError(f"{place}: a loop cannot run {chosen!r} times", hint="trips are a whole number from 0 on")
     return chosen

@@ -296,8 +296,7 @@ def disaggregate(
         if given.get("images"):
             raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
         if not is_zero(given.get("past", 0)):
-            hint = f"leave {spelled('past')} out"
-            raise InputError("prefill on chips of its own is about whole prompts", hint=hint)
+            raise InputError("prefill on chips of its own is about whole prompts", hint=f"leave {spelled('past')} out")
     form = check_form(form, {**options, **prefill, **decode})
     check_steps(output, "an output", "tokens")
     if output < 2:

@@ -487,8 +487,7 @@ def _answered(
         return found
     priced = found.further.get("cost", {}).get("output")
     each = {} if priced is None else {"price": priced.price, "power": priced.power}
-    flips = tuple(found.where_it_flips())
-    return replace(found, front=replace(_front(asked, tpot), flips=flips, again=again, **each))
+    return replace(found, front=replace(_front(asked, tpot), flips=tuple(found.where_it_flips()), again=again, **each))
 
 
 def _beyond_training(asked: ServingQuestion) -> list[Assumption]:

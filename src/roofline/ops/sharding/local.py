@@ -282,8 +282,7 @@ class _Build:
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         arrived = replace(sent, ident=f"{axis} borders of {part.ident} of others", dims=tuple(side if one else sides))
         held = replace(part, touched=arrived.elements)
-        name = plans.border_words(axis, self.show(label))
-        made = collective("Permute", sent, over, out=arrived, name=name)
+        made = collective("Permute", sent, over, out=arrived, name=plans.border_words(axis, self.show(label)))
         near = {key: n if key.quantity != "hops" else minimum(1, n) for key, n in made.work.items()}
         if axis != axes[-1]:
             near = {key: n for key, n in near.items() if key.quantity != "hops"}

@@ -503,8 +503,7 @@ Known: TypeAlias = "Positions | Mask | Constant | Scores | None"
 
 def pairs(rows: Size, columns: Size, band: Band) -> Size:
     """Pairs of a band."""
-    after = None if band.low is None else -band.low
-    return BandMask(offset=0, before=band.high, after=after).pairs(rows, columns)
+    return BandMask(offset=0, before=band.high, after=None if band.low is None else -band.low).pairs(rows, columns)
 
 
 def constant(value: Any) -> Known:

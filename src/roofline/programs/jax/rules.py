@@ -260,8 +260,7 @@ def transform(call: Call) -> Priced:
     real = not all(value.dtype.startswith("complex") for value in (call.ins[0], call.outs[0]))
     n = product(call.params["fft_lengths"])
     whole = call.ins[0] if call.outs[0].dtype.startswith("complex") else call.outs[0]
-    rows = exact_div(whole.size, n)
-    return pricing.fourier(call.name, call.reads, call.writes, rows=rows, n=n, real=real)
+    return pricing.fourier(call.name, call.reads, call.writes, rows=exact_div(whole.size, n), n=n, real=real)
 
 
 def _counted(call: Call, each: Size) -> Op:

@@ -397,8 +397,7 @@ def transform(call: Call) -> Priced:
     axis = call.constant(2, call.get("axis", 1 if len(call.operands) < 3 else -2))
     n = out[axis] if not call.get("onesided", 0) or out[-1] == 1 else call.constant(1, shape[axis])
     rows = exact_div(product(out[:-1]), out[axis])
-    real = shape[-1] == 1 or out[-1] == 1
-    return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, real=real)
+    return pricing.fourier(call.name, call.read(0), call.writes, rows=rows, n=n, real=shape[-1] == 1 or out[-1] == 1)
 
 
 @rule("STFT")
@@ -586,8 +585,7 @@ def sliced(call: Call) -> Priced:
     size = sum((t.elements for t in call.writes[1:]), call.writes[0].elements)
     given = [call.constants[place] for place in range(1, len(call.operands)) if call.has(place)]
     places = given or (call.get("starts"), call.get("ends"), call.get("axes", "all"))
-    reads = _part(call, size, places) if call.name == "Slice" else call.touch(0, size)
-    return call.move(reads=reads)
+    return call.move(reads=_part(call, size, places) if call.name == "Slice" else call.touch(0, size))
 
 
 def _part(call: Call, size: Size, places: Sequence[Any]) -> tuple[Tensor, ...]:

@@ -530,8 +530,7 @@ def while_loop(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[
         more = test(*carried, *others)
         if isinstance(more, torch.Tensor) and not recorder.known(more):
             said = f"{recorder.locations.line()}: how often this while_loop runs depends on its data"
-            hint = "count its steps in an integer that starts as a constant, or write a for loop"
-            raise InputError(said, hint=hint)
+            raise InputError(said, hint="count its steps in an integer that starts as a constant, or write a for loop")
         if not more:
             return carried
         carried = tuple(body(*carried, *others))
@@ -609,8 +608,7 @@ def counts(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     given = dict(zip(("input", "weights", "minlength"), args, strict=False)) | kwargs
     weights, least = given.get("weights"), given.get("minlength", 0)
     summed = torch.float32 if weights is not None and weights.dtype == torch.float32 else torch.float64
-    dtype = torch.int64 if weights is None else summed
-    return args[0].new_empty(least, dtype=dtype) if least else NotImplemented
+    return args[0].new_empty(least, dtype=torch.int64 if weights is None else summed) if least else NotImplemented
 
 
 @shape("_grouped_mm")

@@ -263,8 +263,7 @@ def fourier(call: Call) -> Priced:
     whole = x if call.name != "_fft_c2r" else call.results[0]
     n = product(whole.shape[d] for d in dims)
     rows = exact_div(whole.elements, maximum(1, n))
-    real = call.name != "_fft_c2c"
-    return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, real=real)
+    return pricing.fourier(call.name.strip("_"), call.reads, call.writes, rows=rows, n=n, real=call.name != "_fft_c2c")
 
 
 QUANTISE, DEQUANTISE = PER_ELEMENT["quantise"].arithmetic, PER_ELEMENT["dequantise"].arithmetic

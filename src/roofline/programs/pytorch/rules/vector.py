@@ -246,8 +246,7 @@ def distances_by_products(call: Call) -> Priced:
     """√(x² + y² − 2·x·y): a matrix product, the squares of both sides, and 4 FLOPs a pair for the rest."""
     x, y = call.operands(0, 1)
     m, n, k = x.shape[-2], y.shape[-2], x.shape[-1]
-    batch = product(x.shape[:-2])
-    op = pricing.contraction(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=batch)
+    op = pricing.contraction(call.name, call.read(x, y), call.writes, m=m, n=n, k=k, batch=product(x.shape[:-2]))
     rest = 2 * (x.elements + y.elements) + 4 * call.results[0].elements
     return replace(op, work=op.work + Work.flops("vector", pricing.arithmetic(call.reads), rest))
 
@@ -260,8 +259,7 @@ def renormed(call: Call) -> Priced:
         return call.for_each("reduction", table.elements, 3)
     size = call.operands(1)[0].elements * table.shape[-1]
     read, *written = (replace(t, touched=minimum(size, t.elements)) for t in (*call.read(table), *call.writes[:1]))
-    reads = (read, *call.read_without(table))
-    return call.for_each("reduction", size, 3, reads=reads, writes=written)
+    return call.for_each("reduction", size, 3, reads=(read, *call.read_without(table)), writes=written)
 
 
 @rule("_ctc_loss", "_ctc_loss_backward")

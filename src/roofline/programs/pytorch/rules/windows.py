@@ -169,8 +169,7 @@ def pool(call: Call) -> Priced:
     size = call.stated("kernel_size")
     spatial = _spatial(call)
     window = product(size) if len(size) == spatial else size[0] ** spatial
-    results = call.results[0].elements
-    return _pooled(call, results=results, window=window, places=pool_places(call))
+    return _pooled(call, results=call.results[0].elements, window=window, places=pool_places(call))
 
 
 def _spatial(call: Call) -> int:
