@@ -7,7 +7,7 @@
 >>> place = MeshPlacement(chip("v5e:2").mesh)
 >>> matmul, reduced = operations(line.steps, next(plans(line.steps)), {"B": 64, "D": 1024, "F": 4096}, place)
 >>> matmul.dims, reduced.work
-({'m': 64, 'n': 4096, 'k': 512, 'batch': 1}, Work(wire/X: 524288, hops/X: 2))
+({'m': 64, 'n': 4096, 'k': 512, 'batch': 1}, Work(wire/X: 524288, hops/X: 1))
 
 Every operation is built by its own rule from the sizes one chip has; nothing is scaled afterwards.
 
