@@ -294,8 +294,7 @@ def replaced(
                 os.chmod(part, os.stat(target).st_mode & 0o7777)
             os.replace(part, target)
     except OSError as wrong:
-        said = f"cannot write {name!r}: {wrong.strerror or wrong}"
-        raise error(said, hint="name another file: -o FILE") from None
+        raise error(f"cannot write {name!r}: {wrong.strerror or wrong}", hint="name another file: -o FILE") from None
     finally:
         if own and os.path.exists(part):
             os.unlink(part)

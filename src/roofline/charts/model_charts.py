@@ -62,8 +62,7 @@ def serving_roofline(found: Serving, *, phase: str | None = None) -> Chart:
         return {**of_phase, "label": name, "text": name}
 
     answers = [replace(_single(phase), machine=first) for _, phase in phases]
-    title = f"{found.model.name} on {first.name}"
-    chart, left = gathered_roofline(answers, MOST_POINTS, renamed, title)
+    chart, left = gathered_roofline(answers, MOST_POINTS, renamed, f"{found.model.name} on {first.name}")
     rest = [
         f"{count} shorter or byte-free operations of {name} left out"
         for (name, _), count in zip(phases, left, strict=True)

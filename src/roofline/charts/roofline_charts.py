@@ -488,8 +488,7 @@ def program_roofline(answer: Bound) -> Chart:
 
     if not gather_operations(answer, 1)[0]:
         raise InputError("no operation of the program has both FLOPs and bytes", hint="there is nothing to draw")
-    title = f"{answer.expression} on {answer.target}"
-    chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, title)
+    chart, [left] = gathered_roofline([answer], MOST_POINTS, renamed, f"{answer.expression} on {answer.target}")
     notes = (f"{left} shorter, byte-free or FLOP-free operations left out",) if left else ()
     return replace(
         chart, notes=(*notes, *without_place(answer, lambda part: without_output(part.op.name)), *chart.notes)

@@ -200,8 +200,7 @@ class ServedExpectation:
             if step is not None:
                 parts = sum_in_words(step.parts, step.source.stand_in)
                 lines += [f"a token: {parts}"] if self.told and not lines else [step.in_words(what), f"  {parts}"]
-        head = f"served by {self.library}, what its engine does between steps included"
-        return [head, *lines] if lines else []
+        return [f"served by {self.library}, what its engine does between steps included", *lines] if lines else []
 
     def sections(self) -> list[Section]:
         """Its lines, those of times set in."""

@@ -318,8 +318,7 @@ def _faster_in_wider(machine: Machine, place: str, choice: UnitChoice, units: Se
     _, unit, name = max(able, key=lambda item: item[0])
     missing = "" if choice.dtype in _exact_names(dtype) else f"no {dtype} peak on {machine.name}, and "
     slow = f"{choice.dtype} on {choice.unit.name} has {format_quantity(own, 'FLOP/s')}"
-    note = f"{missing}{slow}: {_RUNS.get(place, 'it runs')} as {name} on {unit.name}"
-    return UnitChoice(unit, name, note)
+    return UnitChoice(unit, name, f"{missing}{slow}: {_RUNS.get(place, 'it runs')} as {name} on {unit.name}")
 
 
 def _units_for(machine: Machine, place: str) -> Sequence[Unit]:

@@ -456,8 +456,7 @@ def profile_sections(
     if named:
         yield Sentences([f"incomplete: no rule for {', '.join(named[:MOST_UNPRICED])}"], "gap", name="incomplete")
     if around := found.unpriced.get(AROUND, 0.0):
-        between = f"{format_quantity(around, 's')} {AROUND}: views, calls, what autograd does between"
-        yield Sentences([between], "quiet")
+        yield Sentences([f"{format_quantity(around, 's')} {AROUND}: views, calls, what autograd does between"], "quiet")
     yield Sentences(found.notes, "quiet", name="notes")
 
 

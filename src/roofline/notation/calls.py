@@ -490,8 +490,7 @@ def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[Labels, st
     if not axes:
         raise scope.fail(f"{call.function} needs the mesh axes it goes over", call.span, f"as in {call.function}_X(…)")
     if dims and call.function not in _RESHARDING:
-        message = f"{dims[0]} is a dimension of the operand; {call.function} goes over mesh axes"
-        raise scope.fail(message, call.span)
+        raise scope.fail(f"{dims[0]} is a dimension of the operand; {call.function} goes over mesh axes", call.span)
     if len(dims) > 1:
         raise scope.fail(f"{call.function} shards one dimension, not {' and '.join(dims)}", call.span)
     return axes, dims[0] if dims else ""

@@ -210,8 +210,7 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
     flops = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m * deep * wide
     work = Work({key: flops if key == matrix[0] else amount for key, amount in op.work.items()})
     plain, full = (f"[{show_size(a)}, {show_size(b)}]" for a, b in ((k, n), (deep, wide)))
-    said = f"[k, n] = {plain} padded to {full} for the matrix unit"
-    return replace(op, work=work, note=_note(op, said))
+    return replace(op, work=work, note=_note(op, f"[k, n] = {plain} padded to {full} for the matrix unit"))
 
 
 def _note(op: Op, said: str) -> str:

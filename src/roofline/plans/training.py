@@ -152,8 +152,7 @@ class TrainingPlan(Answer):
             yield Sentences([f"take {self._in_words(self.fitting[0])}"], "strong")
             between = " " if spelled("fsdp").startswith("-") else ", "
             words = between.join(spelled(name, value) for name, value in _options(self.best).items())
-            alone = f"the step by itself, without {spelled('search')}: {words}"
-            yield Sentences([*self.reasons, alone], indent=4)
+            yield Sentences([*self.reasons, f"the step by itself, without {spelled('search')}: {words}"], indent=4)
             yield from (BLANK, *budget_in_words(self.best), self._table())
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))

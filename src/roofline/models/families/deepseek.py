@@ -417,8 +417,7 @@ def read_v4(fields: Fields) -> Model:
     hashed = fields.count("num_hash_layers") or (fields.listed("mlp_layer_types") or []).count("hash_moe")
     more: dict[str, Any] = decoder.prediction(width, [layers[0]] * fields.layers("num_nextn_predict_layers", default=0))
     if hashed:
-        said = f"the first {hashed} routers look experts up by token; they still score all of them"
-        more["notes"] = (said,)
+        more["notes"] = (f"the first {hashed} routers look experts up by token; they still score all of them",)
     return build_model(
         fields, shape, [layers[rate] for rate in _rates(fields, shape.layers)],
         before=(residual.CopyToStreams("streams", streams, width),),
