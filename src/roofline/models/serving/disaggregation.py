@@ -74,6 +74,8 @@ class Disaggregation(Answer):
     copies: int
     prefill_target: str
     decode_target: str
+    prefill_server: str
+    decode_server: str
     misfits: tuple[str, ...] = ()
     server: Serving | None = None
 
@@ -177,9 +179,9 @@ class Disaggregation(Answer):
             f"(busy: {', '.join(busy)})",
         ]
         lines = [
-            f"prefill on {_server(self.prefill_chips, self.prefill_target)}: {self.prefill_batch} x {self.prompt:,} "
+            f"prefill on {self.prefill_server}: {self.prefill_batch} x {self.prompt:,} "
             f"tokens in {format_amount(self.prefill_time, 's')}",
-            f"decode on {_server(self.decode_chips, self.decode_target)}: {self.batch:,} at once, {self.steps:,} steps "
+            f"decode on {self.decode_server}: {self.batch:,} at once, {self.steps:,} steps "
             f"of {format_amount(self.step_time, 's')}",
         ]
         ratios = [
@@ -236,10 +238,6 @@ class Disaggregation(Answer):
             **attributes(self, "transfer_time", "transfer_rate", "keeps_pace"),
             **attributes(self, "answers_per_second", "evictions_per_step", "bytes_freed_per_second", "misfits"),
         }
-
-
-def _server(chips: int, name: str) -> str:
-    return name if chips == 1 or name.startswith(f"{chips} x") else f"{chips} x {name}"
 
 
 @takes()
@@ -321,6 +319,7 @@ def disaggregate(
         stored = described.in_format(activations)
         return float(stored.cache_bytes(length, dtype=asked.get("kv"), activations=activations))
 
+    decode_chips = chips_in_all(later.machine, {**options, **decode})
     return Disaggregation(
         prompt=prompt,
         output=output,
@@ -329,7 +328,7 @@ def disaggregate(
         prefill_batch=prefill_batch,
         batch=batch,
         prefill_chips=chips,
-        decode_chips=chips_in_all(later.machine, {**options, **decode}),
+        decode_chips=decode_chips,
         cache_bytes=kept(prompt, {**options, **prefill}),
         ended_bytes=kept(prompt + output - 1, {**options, **decode}),
         link=rate,
@@ -337,6 +336,8 @@ def disaggregate(
         copies=first.sizes.get("data", 1),
         prefill_target=first.target,
         decode_target=later.target,
+        prefill_server=first.machine.with_number(chips),
+        decode_server=later.machine.with_number(decode_chips),
         misfits=tuple(misfits),
         server=server,
     )
