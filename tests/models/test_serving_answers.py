@@ -261,9 +261,10 @@ def test_what_is_kept_follows_the_layers_and_the_copies() -> None:
     found = disaggregate("llama-3-8b", prompt=1000, output=3, prefill_batch=2, prefill=two, decode={"on": "h100"})
     assert (found.copies, found.cache_bytes) == (2, 32 * 2 * 8 * 128 * 1000)
     assert found.transfer_time == pytest.approx(found.cache_bytes / (4 * found.link), rel=1e-12)  # type: ignore[operator]
-    for wrong, message in (({"past": 5}, "is about whole prompts"), ({"images": 1}, "images on prefill chips")):
+    asked = {"past": "is about whole prompts", "images": "images on prefill chips", "batch": "what both servers do"}
+    for wrong, message in asked.items():
         with pytest.raises(InputError, match=message):
-            disaggregate("qwen3-vl-2b-instruct", prompt=512, output=3, prefill={"on": "h100", **wrong}, decode=two)
+            disaggregate("qwen3-vl-2b-instruct", prompt=512, output=3, prefill={"on": "h100", wrong: 5}, decode=two)
 
 
 def test_servers_that_do_not_fit_have_no_rates() -> None:

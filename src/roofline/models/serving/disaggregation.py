@@ -290,6 +290,9 @@ def disaggregate(
     prompt, output, batch = single_size("prompt", prompt), single_size("output", output), single_size("batch", batch)
     prefill_batch = single_size("prefill batch", prefill_batch)
     for given in (options, prefill, decode):
+        if of_both := [name for name in ("prompt", "output", "batch", "context", "phase") if name in given]:
+            hint = "say prompt, output, batch and prefill_batch beside prefill and decode, not in them"
+            raise InputError(f"{spelled(of_both[0])} follows from what both servers do", hint=hint)
         check_one_layout(given)
         if given.get("images"):
             raise InputError("images on prefill chips of their own are not modelled", hint="leave the images out")
