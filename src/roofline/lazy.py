@@ -21,7 +21,7 @@ else:
         """A library that keeps the names it was asked for; what looks for special methods does not load it."""
 
         def __init__(self, module: str) -> None:
-            self._module = module
+            self._module = self.__name__ = module
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__") and name != "__version__":
