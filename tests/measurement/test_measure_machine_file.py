@@ -269,20 +269,17 @@ def test_a_damaged_file_is_a_clear_error(tmp_path, text, said):
 
 @pytest.mark.parametrize(
     ("pattern", "instead", "said"),
-    some(
-        [
-            (r"figures = \[[^,]*", "figures = [nan", "figures are above 0"),
-            (r"figures = \[[^,]*", "figures = [0.0", "figures are above 0"),
-            (r"(?m)^quick = [^\n]*", "quick = 3.5", "quick is 3.5"),
-            (r"(?m)^seconds = [^\n]*", 'seconds = "long"', "seconds is 'long'"),
-            (r"(?m)^pinned = [^\n]*", "pinned = 1", "pinned is 1"),
-            (r"(?m)^missing = [^\n]*", "missing = [3]", r"missing is \(3,\)"),
-            (r"(?m)^threads = [^\n]*", "threads = -1", "threads is -1"),
-            (r"points = \[\n.*?\n\]", "points = []", "'load': points at sizes above 0 are expected"),
-            (r"points = \[\n  \[[^,]*", "points = [\n  [-8", "'load': points at sizes above 0 are expected"),
-        ],
-        2,
-    ),
+    [
+        (r"figures = \[[^,]*", "figures = [nan", "figures are above 0"),
+        (r"figures = \[[^,]*", "figures = [0.0", "figures are above 0"),
+        (r"(?m)^quick = [^\n]*", "quick = 3.5", "quick is 3.5"),
+        (r"(?m)^seconds = [^\n]*", 'seconds = "long"', "seconds is 'long'"),
+        (r"(?m)^pinned = [^\n]*", "pinned = 1", "pinned is 1"),
+        (r"(?m)^missing = [^\n]*", "missing = [3]", r"missing is \(3,\)"),
+        (r"(?m)^threads = [^\n]*", "threads = -1", "threads is -1"),
+        (r"points = \[\n.*?\n\]", "points = []", "'load': points at sizes above 0 are expected"),
+        (r"points = \[\n  \[[^,]*", "points = [\n  [-8", "'load': points at sizes above 0 are expected"),
+    ],
 )
 def test_figures_that_cannot_be_are_told(tmp_path, pattern, instead, said):
     """Those of a file edited by hand ended a chart in a traceback."""
