@@ -59,8 +59,9 @@ class Dimension(NamedTuple):
 
     Links of a torus: ``one-way``, ``back`` (one way round a line, whose last chip sends back over all of it), ``ring``,
     ``line``. Ports of a switch: ``switch`` (one way round), ``both`` (both ways), ``tree`` (by doubling), ``direct``
-    (all at once), ``trees`` (two binary trees). ``mesh``: a link for every pair, all at once; a ring over a mesh is as
-    one of links of its own. ``reduces`` says that a switch adds up and multicasts.
+    (all at once), ``trees`` (two binary trees), ``relay`` (a part to each, which sends it on). ``mesh``: a link for
+    every pair, all at once; a ring over a mesh is as one of links of its own. ``reduces`` says that a switch adds up
+    and multicasts.
     """
 
     place: str
@@ -176,7 +177,7 @@ SCHEDULES: dict[str, Callable[[int], Schedule]] = {
 
 
 #: Kinds of dimensions whose chips have one port into a switch.
-PORTS = ("switch", "both", "direct", "tree", "trees")
+PORTS = ("switch", "both", "direct", "tree", "trees", "relay")
 
 
 def links_between(dimension: Dimension, source: Chip, target: Chip) -> tuple[Link, ...]:

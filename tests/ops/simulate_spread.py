@@ -92,6 +92,10 @@ def _broadcast_steps(n: int, kind: str) -> list[list[Part]]:
         return []
     if kind in ("direct", "mesh"):
         return [[(0, j, ZERO, ONE) for j in range(1, n)]]
+    if kind == "relay":
+        parts = {j: (Fraction(j - 1, n - 1), Fraction(j, n - 1)) for j in range(1, n)}
+        handed_on = [(i, j, *part) for i, part in parts.items() for j in parts if i != j]
+        return [[(0, j, *part) for j, part in parts.items()], *([handed_on] if handed_on else [])]
     if kind == "trees":
         first, second = two_trees(n - 1)
         halves = []
@@ -457,7 +461,7 @@ def switch_broadcast(network: Network) -> Trace:
 
     Over a tier that does not multicast it spreads as any message does.
     """
-    sizes, spread, network = _sizes(network), network.by({"switch": "trees"}), network.by({"switch": "direct"})
+    sizes, spread, network = _sizes(network), network.by({"switch": "relay"}), network.by({"switch": "direct"})
     chips = chips_of(network.dimensions)
     steps = [list(_spread(spread, tier, chips, sizes)) for tier in range(len(sizes))]
     count = lcm(_whole(network), *(elements(each) for each in steps))

@@ -108,7 +108,7 @@ def through(**kinds: str) -> Simulation:
                 [_shuffled(network.by({k: way for k, way in kinds.items() if k in ("ring", "line")}).tiers)]
             )
         if kind in SPREADING:
-            spread = network.by({**kinds, "switch": {"direct": "trees"}.get(kinds["switch"], kinds["switch"])})
+            spread = network.by({**kinds, "switch": {"direct": "relay"}.get(kinds["switch"], kinds["switch"])})
             return Simulated([broadcast(spread, by, backwards=kind == "Reduce")])
         return gathering(by, kind)
 

@@ -30,8 +30,8 @@ Over tiers, a member of a tier receives through all chips below it at once: by d
 are switches or a link for every pair.
 
 A Broadcast over tiers has three steps: it spreads the message within the first unit, each chip sends its part on, and
-the other units gather the parts. So the hops of an inner tier count twice. On switches its pieces go down two trees
-(``double binary tree``), V in ⌈log₂ n⌉ hops.
+the other units gather the parts. So the hops of an inner tier count twice. On switches each other member gets a piece
+and sends it on (``two-shot``), V in two hops.
 
 The limiting forms of the book (``book``, ``book-levels``) take axes to be large and every torus axis to be a ring. With
 W two ways over one link (2·W one way), or W out of a GPU or a node::
@@ -202,10 +202,15 @@ def sent_by_first(call: CollectiveCall, ways: OfSegment) -> Callable[[LinkGroup,
 
 
 def spread_hops(segment: AxisSegment) -> Size:
-    """Hops of a Broadcast within a unit: from neighbour to neighbour, by two trees on a switch, one on a mesh."""
+    """Hops of a Broadcast within a unit: from neighbour to neighbour, two on a switch, one on a mesh."""
     if segment.topology == "torus":
         return segment.size - 1
-    return doublings(segment.size) if segment.topology == "switch" else more_than_one(segment.size)
+    return _relays(segment.size) if segment.topology == "switch" else more_than_one(segment.size)
+
+
+def _relays(n: Size) -> Size:
+    """Hops of a message whose pieces go to one other chip each, which sends them on: one where there is one other."""
+    return 2 if is_symbol(n) and not chip_counts(n) else minimum(2, n - 1)
 
 
 def broadcast_over_tiers(
@@ -495,10 +500,9 @@ def two_shot(call: CollectiveCall) -> Work:
 
 
 def _relayed(call: CollectiveCall) -> Work:
-    """Each other chip gets a part and sends it on; where there is one other chip, in one hop."""
-    is_open = is_symbol(call.chips)
-    others = call.chips - 1 if is_open else maximum(1, call.chips - 1)
-    hops = 2 if is_open and not chip_counts(call.chips) else minimum(2, others)
+    """Each other chip gets a part and sends it on."""
+    others = call.chips - 1 if is_symbol(call.chips) else maximum(1, call.chips - 1)
+    hops = _relays(call.chips)
     sent = exchange_directly(call, lambda group: exact_div(call.nbytes * (group.chips - group.below), others))
     return Work({key: amount * (hops if key.quantity == "hops" else 1) for key, amount in sent.items()})
 
