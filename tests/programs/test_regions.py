@@ -37,6 +37,23 @@ def _drawn_region(draw, shape):
     return regions.union([_box(draw, shape) for _ in range(draw.randint(1, 3))])
 
 
+def test_boxes_that_share_an_open_dimension_have_as_many_elements_a_row_as_in_numbers():
+    draw, rows, row = random.Random(7), symbol("B"), (7, 6)
+    for _ in range(100):
+        boxes = _drawn_region(draw, row)
+        opened = tuple(((0, rows, 1), *box) for box in boxes)
+        assert regions.elements_of(opened, (rows, *row)) == rows * _held(boxes, row).sum()
+
+
+def test_a_running_sum_in_parallel_needs_all_that_it_adds():
+    jax = pytest.importorskip("jax")
+
+    def running(x):
+        return jax.lax.associative_scan(jax.numpy.add, x, axis=1)
+
+    assert trace(running, "fp32[B, 8]", frontend="jax").bytes("minimal") == 2 * 4 * 8 * symbol("B")
+
+
 def test_an_operand_of_more_dimensions_than_the_result_is_needed_whole():
     assert regions.aligned((((0, 1, 1),),), (2, 3), (3,)) is regions.WHOLE
 

@@ -129,17 +129,24 @@ def elements_of(region: Region, shape: Sequence[Size]) -> Size:
     if len(sizes) < 2:
         return sum(sizes)
     if any(map(is_symbol, (*shape, *sizes))):
-        return _open_elements(region, sizes)
+        alike = [axis for axis in range(len(shape)) if len({box[axis] for box in region}) == 1]
+        if not alike:
+            return _open_elements(region, sizes)
+        rest = [axis for axis in range(len(shape)) if axis not in alike]
+        parts = tuple(tuple(box[axis] for axis in rest) for box in region)
+        return product(_places(region[0][axis]) for axis in alike) * elements_of(parts, [shape[axis] for axis in rest])
     strides = [prod(shape[place + 1 :]) for place in range(len(shape))]
     return places_together([stretches_of(box, strides) for box in region])
 
 
 def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
-    """Elements of boxes of open sizes, less those that boxes share; of many, or with steps, those of the first."""
-    if all(_are_apart(*pair) for pair in combinations(region, 2)):
-        return sum(sizes[1:], sizes[0])
-    if len(region) > _MOST_OPEN_BOXES or any(edges[2] != 1 for box in region for edges in box):
-        return sizes[0]
+    """Elements of boxes of open sizes, less those that boxes share; of many, or with steps, those that lie apart."""
+    apart: list[int] = []
+    for place, box in enumerate(region):
+        apart += [place] if all(_are_apart(box, region[other]) for other in apart) else []
+    stepping = any(edges[2] != 1 for box in region for edges in box)
+    if len(apart) == len(region) or len(region) > _MOST_OPEN_BOXES or stepping:
+        return sum((sizes[place] for place in apart[1:]), sizes[apart[0]])
     amount: Size = 0
     for many in range(1, len(region) + 1):
         for boxes in combinations(region, many):
@@ -153,7 +160,20 @@ def _open_elements(region: Sequence[Box], sizes: Sequence[Size]) -> Size:
 
 def _are_apart(one: Box, other: Box) -> bool:
     """Whether two boxes surely share no element."""
-    return any(is_surely(le, a[1], b[0]) or is_surely(le, b[1], a[0]) for a, b in zip(one, other, strict=True))
+    return any(
+        is_surely(le, a[1], b[0]) or is_surely(le, b[1], a[0]) or _take_turns(a, b)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _take_turns(one: Edges, other: Edges) -> bool:
+    """Whether places with steps between them never meet: even and odd ones.
+
+    >>> _take_turns((0, 8, 2), (1, 8, 2)), _take_turns((0, 8, 2), (1, 8, 3)), _take_turns((0, 8, 4), (2, 8, 2))
+    (True, False, False)
+    """
+    step = gcd(one[2], other[2])
+    return not is_symbol(one[0] - other[0]) and (one[0] - other[0]) % step != 0
 
 
 def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 1) -> Stretches:
