@@ -200,11 +200,10 @@ def test_fused_kernels_run_one_after_the_other(drawn: list[tuple[bool, int, int,
 
 def test_kernels_are_fused_alike_where_sizes_are_open_and_given() -> None:
     """Of two operands of one size the latest is joined, of others the larger, by an open batch too."""
-    for first, second, joined in (("B", "B", 1), ("B", 1, 0), (1, "B", 1)):
+    for first, second, joined in (("B", "B", 1), ("B", 1, 0), (1, "B", 1), ("5B", 3, 0)):
         for batch in (3, symbol("B")):
-            made = [
-                Tensor(f"t{n}", (batch if rows == "B" else rows, 8), "fp32") for n, rows in enumerate((first, second))
-            ]
+            sizes: dict[Any, Any] = {"B": batch, "5B": 5 * batch}
+            made = [Tensor(f"t{n}", (sizes.get(rows, rows), 8), "fp32") for n, rows in enumerate((first, second))]
             ops = [Op(t.ident, "contraction", writes=(t,)) for t in made]
             ops.append(Op("add", "elementwise", reads=tuple(made), writes=(Tensor("y", (batch, 8), "fp32"),)))
             assert kernels(ops, "fused") == [0, 1, joined]

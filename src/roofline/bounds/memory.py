@@ -392,7 +392,8 @@ def _is_more(one: Size, other: Size) -> bool:
     """Whether a size is larger than another, whatever the open ones in them are; at the least both may be alike."""
     more = one - other
     if is_symbol(more):
-        return bool(more != 0 and more.factor().is_nonnegative)
+        beyond = {s: 1 + s.func(f"{s.name} beyond 1", integer=True, nonnegative=True) for s in more.free_symbols}
+        return bool(more != 0 and more.subs(beyond).expand().is_nonnegative)
     return bool((more >= 0).all() and (more > 0).any()) if is_array(more) else bool(more > 0)
 
 
