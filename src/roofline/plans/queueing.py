@@ -458,7 +458,7 @@ def wait_between_gamma(rate: float, variation: float, service: Any) -> Any:
     # half of the circle, z = e^−iθ, as all powers are real
     both = 1 - np.fft.rfft(service, size) * np.fft.rfft(gaps, size).conj()
     both[1:] /= 1 - np.exp(-near + 2j * np.pi * np.arange(1, len(both)) / size)
-    both[0] = max(0.0, 1 - left) / -np.expm1(-near) if near * points > 1e-6 else spare
+    both[0] = max((1 - left) / -np.expm1(-near) if near * points > 1e-6 else spare, 1e-12)
     powers = np.fft.irfft(np.log(np.abs(both)) + 1j * np.unwrap(np.angle(both)), size)
     powers[0], powers[size // 2 :] = 0.0, 0.0
     found = np.maximum(np.fft.irfft(np.exp(-np.fft.rfft(powers)), size)[:points], 0.0)
