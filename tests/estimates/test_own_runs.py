@@ -225,6 +225,14 @@ def test_the_time_of_a_product_follows_from_its_rate_where_it_has_no_other(name:
     assert (read.seconds, read.unread) == (51e-6, (name.lower(),))
 
 
+@pytest.mark.parametrize("take", [calibrate, held_accuracy])
+def test_bf16_is_said_where_rows_have_no_format(take: Any) -> None:
+    each = zip(SHAPES, times("h100"), strict=True)
+    rows = [{"m": m, "n": n, "k": k, "us": 1e6 * time} for (m, n, k), time in each]
+    assert take(rows, on="h100").assumptions == ("bf16 where no dtype is stated",)
+    assert take([{**row, "dtype": "bf16"} for row in rows], on="h100").assumptions == ()
+
+
 def test_columns_say_the_format_of_each_operand() -> None:
     """A plain format is of both operands, as fp8 is; weights in few bits beside bf16 have names of their own."""
     sizes, machine = {"m": 4096, "n": 4096, "k": 4096, "us": 110}, chip("h100")
@@ -257,7 +265,7 @@ def test_columns_say_the_format_of_each_operand() -> None:
 
 def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
     rows = [
-        {"m": m, "n": n, "k": k, "us": 1e6 * time, "p99_us": 900, "tflops": 7, "flops": 1, "note": ""}
+        {"m": m, "n": n, "k": k, "us": 1e6 * time, "p99_us": 900, "tflops": 7, "flops": 1, "note": "", "dtype": "bf16"}
         for (m, n, k), time in zip(SHAPES, times("h100"), strict=True)
     ]
     said = "columns that are not read: p99_us and tflops"

@@ -35,12 +35,12 @@ from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
     by_kind,
-    columns_left_out,
     counts,
     formats_of,
     kernels_from,
     left_out,
     plausible,
+    said_of,
 )
 from roofline.estimates.transfer import Transfer, transfer
 from roofline.frozen import NamedTuple, dataclass, replace
@@ -591,7 +591,7 @@ def held_accuracy(
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be held against constants: {why}", hint="a row a kernel, with its time")
     whose = f" · {runs}" if isinstance(runs, str | Path) else ""
-    assumed = columns_left_out(one.unread for one in kernels)
+    assumed = said_of(kernels)
     return HeldAccuracy(tuple(kinds), rejected, f"accuracy of estimates · {machine.key}{whose}", assumed)
 
 

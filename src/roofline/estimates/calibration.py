@@ -44,13 +44,13 @@ from roofline.estimates.own_runs import (
     MeasuredKernel,
     Rejected,
     by_kind,
-    columns_left_out,
     counts,
     formats_of,
     kernels_from,
     left_out,
     plausible,
     read_kernels,
+    said_of,
     typical,
 )
 from roofline.estimates.transfer import mixed
@@ -286,7 +286,7 @@ def calibrate(
     if not fitted:
         why = "; ".join(left_out(rejected)) or "the file has no rows"
         raise InputError(f"nothing can be fitted: {why}", hint="ten runs of each kind of kernel suffice")
-    assumed = columns_left_out(one.unread for one in kernels)
+    assumed = said_of(kernels)
     return Calibration(machine.key, library, tuple(fitted), rejected, tuple(starts), assumed)
 
 

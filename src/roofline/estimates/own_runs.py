@@ -122,7 +122,7 @@ _NOTHING = KernelRun("", "", "", {}, ())
 class MeasuredKernel(NamedTuple):
     """One kernel, the seconds it took, the library and the format that the row names, and ``where`` it stands.
 
-    ``wrong`` says why a row is none, ``unread`` which of its columns are not read.
+    ``wrong`` says why a row is none, ``unread`` which of its columns are not read, ``stated`` that it says its format.
     """
 
     run: KernelRun
@@ -132,6 +132,14 @@ class MeasuredKernel(NamedTuple):
     where: str = ""
     dtype: str = ""
     unread: tuple[str, ...] = ()
+    stated: bool = True
+
+
+def said_of(kernels: Sequence[MeasuredKernel]) -> tuple[Assumption, ...]:
+    """What is taken of rows: columns that are not read, and bf16 where a row says no format."""
+    silent = any(not one.stated and not one.wrong for one in kernels)
+    told = (Assumption("notation", "bf16 where no dtype is stated"),) if silent else ()
+    return (*columns_left_out(one.unread for one in kernels), *told)
 
 
 def columns_left_out(each: Iterable[Sequence[str]]) -> tuple[Assumption, ...]:
@@ -179,7 +187,7 @@ def read_kernels(runs: str | Path | Iterable[Any], machine: Machine) -> list[Mea
         except InputError as wrong:
             first = first or (where, wrong)
             kernel = MeasuredKernel(_NOTHING, 0.0, "", wrong.message)
-        found.append(kernel._replace(where=place(where), unread=unread(row)))
+        found.append(kernel._replace(where=place(where), unread=unread(row), stated=says_format(row)))
     if first is not None and all(one.wrong for one in found):
         raise first[1].worded(f"{first[0]}: ")
     return found
