@@ -1012,8 +1012,8 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "weight_bytes": dtypes.get(b).bits_per_element / 8,
         "a_bytes": dtypes.get(a).bits_per_element / 8,
     }
-    words = ["weights only"] if a != b else []
     dtype = PRODUCT_FORMATS.get(b, b)
+    words = ["weights only"] if PRODUCT_FORMATS.get(a, a) != dtype else []
     # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
     words += ["block scales"] if dtype == "fp8" else []
     words += ["no gate"] if shapes["products"] == 2 else []
