@@ -561,6 +561,8 @@ def test_experts_run_in_the_format_of_their_arithmetic() -> None:
     eight, quantised, half = (next(one for one in step.kernels if one.run.kernel == "experts") for step in steps)
     assert quantised.value == pytest.approx(eight.value, rel=1e-6)
     assert half.source is None
+    stored = llm("deepseek-v3", **asked, activations="fp8").decode.expectation  # in fp8_e4m3, beside fp8
+    assert {one.run.path for one in stored.kernels if one.run.kernel == "experts"} == {"block scales"}
 
 
 @pytest.mark.parametrize("line", ["bf16[16, 512] @ fp8[512, 512]", "fp8[16, 512] @ int4[512, 512]"])
