@@ -62,6 +62,12 @@ class Command:
     start: int
 
     @property
+    def writes_alone(self) -> bool:
+        """Say whether a page shows of its output which files it wrote, and nothing else."""
+        wrote = [line.startswith("wrote ") for line in self.expected if line.strip() not in ("", "...")]
+        return bool(wrote) and all(wrote)
+
+    @property
     def is_ours(self) -> bool:
         """Say whether it is run here; others (``pip install …``) are only shown."""
         return self.text.split(" ", 1)[0] == "roofline"
@@ -175,12 +181,14 @@ def run_once(main: Main, text: str, columns: int = 100) -> Shown:
     return _SHOWN[main, text, columns]
 
 
-def differences(main: Main, page: str) -> Iterator[tuple[Command, Shown]]:
-    """Run the commands of a page in order; yield those that show something else, with what they show."""
+def differences(
+    main: Main, page: str, tried: Callable[[Command], bool] = lambda command: True
+) -> Iterator[tuple[Command, Shown]]:
+    """Run the commands of a page in order, those that are ``tried``; yield those that show something else with it."""
     for block in blocks(page):
         if block.language == "console":
             for command in commands(block):
-                if command.is_ours:
+                if command.is_ours and tried(command):
                     shown = run_once(main, command.text)
                     if not agrees(command, shown):
                         yield command, shown

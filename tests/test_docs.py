@@ -13,6 +13,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
+from zlib import crc32
 
 import pytest
 from click import Option
@@ -35,7 +36,7 @@ from tests.doc_blocks import (
     run_once,
     words_of,
 )
-from tests.strategies import for_each
+from tests.strategies import LONG, for_each
 
 PAGES = documents()
 
@@ -48,10 +49,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def is_tried(command: Command) -> bool:
+    """Of commands that a page shows the picture of alone, and no words, ``make test`` draws a third."""
+    return LONG or not command.writes_alone or not crc32(command.text.encode()) % 3
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_commands_show_what_the_page_says(path: Path, folder: Path) -> None:
     problems = []
-    for command, shown in differences(main, path.read_text(encoding="utf-8")):
+    for command, shown in differences(main, path.read_text(encoding="utf-8"), is_tried):
         changed = difflib.unified_diff(command.expected, shown.lines, "written", "shown", lineterm="")
         problems.append("\n".join([f"{path.name}:{command.start}: $ {command.text}", *changed]))
     assert not problems, "\n\n".join([*problems, "make docs-update puts the output in place"])
