@@ -15,7 +15,7 @@ from roofline.cli import main
 from roofline.cli.explore import catalog
 from roofline.errors import InputError
 from roofline.models import load
-from roofline.web.page import page_of
+from roofline.web.report import page_of
 from tests.strategies import some
 
 Capture = pytest.CaptureFixture[str]

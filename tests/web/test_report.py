@@ -28,8 +28,7 @@ from roofline.models.serving.answer import serve
 from roofline.models.serving.generation import generation
 from roofline.models.training import train
 from roofline.quantity import format_percent, format_quantity
-from roofline.web.page import live_steps, page_of
-from roofline.web.report import report
+from roofline.web.report import live_steps, page_of, report
 from tests.rendering.test_data_frames import EVERY_ANSWER
 from tests.strategies import some
 from tests.web.conftest import Tab

@@ -35,7 +35,7 @@ from roofline.models.config import is_model, load
 
 #: What every worker has loaded before its first question.
 _PRELOADED = (
-    "numpy", "sympy", "roofline.cli.explore", "roofline.cli.lines", "roofline.cli.models", "roofline.web.page",
+    "numpy", "sympy", "roofline.cli.explore", "roofline.cli.lines", "roofline.cli.models", "roofline.web.report",
     "roofline.bounds.api", "roofline.bounds.advise", "roofline.models.closed_form", "roofline.models.serving.answer",
     "roofline.models.serving.advice", "roofline.charts.roofline_charts", "roofline.charts.model_charts",
     "roofline.models.training.answer", "roofline.models.training.advice",
@@ -250,7 +250,7 @@ def answer_question(form: str, name: str, question: Mapping[str, Any]) -> dict[s
     """Answer as ``data`` (what ``--json`` gives), as a ``page`` or a part of one; or the ``catalog`` of questions."""
     if form == "catalog":
         return catalog()
-    from roofline.web.page import page_of
+    from roofline.web.report import page_of
 
     try:
         words = command_words(name, question)
