@@ -195,7 +195,7 @@ def test_a_replica_is_priced_once_whatever_is_asked_of_its_plan(monkeypatch: pyt
         return divides(asked, replica)
 
     monkeypatch.setattr(search, "divides", counted)
-    found = roofline.plan("llama-3-8b", on="h100", count=[1], rate=30, prompt=1024, output=128, formats="bf16")
+    found = roofline.plan("llama-3-8b", on="h100", count=[1], rate=40, prompt=1024, output=128, formats="bf16")
     assert found.enough_as_measured() is not None
     assert len(list(found.sections())) > 3
     assert len(priced) == len(set(priced)) > 1
