@@ -542,9 +542,9 @@ class DeploymentPlan(Answer):
         None where those of the plan do, or where no number of them does.
 
         >>> from roofline import plan
-        >>> found = plan("llama-3-8b", on="h100", count=[1], rate=30, prompt=1024, output=128, formats="bf16")
+        >>> found = plan("llama-3-8b", on="h100", count=[1], rate=40, prompt=1024, output=128, formats="bf16")
         >>> found.as_measured().reason.text, str(found.enough_as_measured().deployment)
-        ('serves at most 28.56/s of 30/s a replica', 'h100:2 bf16')
+        ('serves at most 34.23/s of 40/s a replica', 'h100:2 bf16')
         """
         return self._enough_as_measured
 
