@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 from roofline import bound, chip, comm, compare, layout, scaling, solve, solve_equal
-from roofline.hardware.cores import on_chip_bytes, peak_of_a_core, peak_of_one, register_bytes
 from roofline.hardware.rate import ridge
+from roofline.hardware.schema import on_chip_bytes, peak_of_a_core, peak_of_one, register_bytes
 from roofline.models import budget, fewest, outline, outweighing_batch, pool
 from tests.cases.one_call_networks import decoded, in_node, in_ring
 from tests.cases.one_call_rows import DGX, H100, MATMUL, SPLIT, V5E, V5P, Rows, gpu, heads

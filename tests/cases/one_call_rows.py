@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from roofline import bound, chip, solve, zones
-from roofline.hardware.cores import count_units, flops_per_cycle, resident_warps
 from roofline.hardware.network import network
 from roofline.hardware.rate import ridge
+from roofline.hardware.schema import count_units, flops_per_cycle, resident_warps
 
 BOOK = {"hbm": 8.2e11}
 V5E = {"hbm": {"bandwidth": 8.2e11, "capacity": 16e9}, "bf16": 1.97e14}

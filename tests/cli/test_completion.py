@@ -28,7 +28,7 @@ def completed(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def test_what_is_offered_is_what_is_taken() -> None:
     """Completion has lists of words, so that it need not import what takes them."""
-    from roofline.models.parallelism.layout import SCHEDULES
+    from roofline.models.parallelism.schedules import SCHEDULES
     from roofline.models.training.stage import OPTIMIZERS
 
     of_pytorch = pytest.importorskip("roofline.programs.pytorch.trace").OPTIMIZERS

@@ -6,7 +6,7 @@ import pytest
 
 from roofline import chip
 from roofline.errors import HardwareError
-from roofline.hardware.cores import (
+from roofline.hardware.schema import (
     count_units,
     flops_per_cycle,
     on_chip_bytes,

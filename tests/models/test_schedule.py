@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError
-from roofline.models.parallelism.layout import SCHEDULES, check_schedule, schedule
+from roofline.models.parallelism.schedules import SCHEDULES, check_schedule, schedule
 from roofline.sizes import symbol
 from tests.models.pipeline_simulation import simulate
 from tests.strategies import for_each

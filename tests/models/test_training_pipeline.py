@@ -13,7 +13,7 @@ import roofline
 from roofline.cli import main
 from roofline.errors import RooflineError
 from roofline.models import load
-from roofline.models.parallelism.layout import SCHEDULES
+from roofline.models.parallelism.schedules import SCHEDULES
 from roofline.models.training import train
 from roofline.models.training.stage import cut
 from roofline.sizes import symbol

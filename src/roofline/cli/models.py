@@ -543,7 +543,7 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
     roofline train llama-3-70b --on v5p:16x16x16 --batch-tokens 4e6 --tensor 8 --checkpoint full --tokens 15e12
     """
     from roofline.bounds.comparison import SideBySide, SideBySideBySize
-    from roofline.models.parallelism.layout import schedule
+    from roofline.models.parallelism.schedules import schedule
     from roofline.models.training.question import train
 
     if search and memory:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError, quoted, suggest
-from roofline.estimates import attention, bandwidth, contraction, experts, steps
+from roofline.estimates import attention, contraction, experts, steps, vector_and_collectives
 from roofline.estimates.kernel_model import KernelModel
 from roofline.estimates.row_expectations import MADE_TO_HOLD
 from roofline.files import read_toml, toml_value, write_text
@@ -37,7 +37,9 @@ from roofline.sizes import array_of, is_number
 
 #: Kernel models by name.
 KERNELS: dict[str, KernelModel] = {
-    model.name: model for family in (contraction, attention, bandwidth, experts, steps) for model in family.MODELS
+    model.name: model
+    for family in (contraction, attention, vector_and_collectives, experts, steps)
+    for model in family.MODELS
 }
 
 

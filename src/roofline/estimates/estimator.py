@@ -41,7 +41,6 @@ from roofline.bounds.bound import Bound, OpBound
 from roofline.bounds.question import Question
 from roofline.errors import HardwareError, InputError, suggest
 from roofline.estimates.attention import BEYOND, DECODE_ROWS, attention_path, cache_words
-from roofline.estimates.bandwidth import runs_own_all_reduce
 from roofline.estimates.constants import (
     KERNELS,
     LEFT_OUT,
@@ -71,6 +70,7 @@ from roofline.estimates.transfer import (
     weights,
     widened,
 )
+from roofline.estimates.vector_and_collectives import runs_own_all_reduce
 from roofline.frozen import Same, dataclass, field, replace
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine

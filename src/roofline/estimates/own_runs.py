@@ -31,7 +31,6 @@ from roofline.bounds.api import bound
 from roofline.counts import count
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
-from roofline.estimates.bandwidth import FRAMEWORKS
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import (
     PRODUCT_FORMATS,
@@ -43,6 +42,7 @@ from roofline.estimates.estimator import (
     product_kind,
 )
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
+from roofline.estimates.vector_and_collectives import FRAMEWORKS
 from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip

@@ -54,7 +54,6 @@ from roofline import dtypes, quantity
 from roofline.errors import HardwareError, QuantityError, suggest
 from roofline.frozen import Frozen, replace
 from roofline.hardware.catalog import has_name, is_chip
-from roofline.hardware.cores import capacity_of, peak_at, peak_at_other_clock
 from roofline.hardware.machine import (
     COUNTS,
     LEVEL_NAMES,
@@ -75,7 +74,7 @@ from roofline.hardware.machine import (
 )
 from roofline.hardware.network import domain_of
 from roofline.hardware.rate import WARM, find_level, find_link
-from roofline.hardware.schema import amount
+from roofline.hardware.schema import amount, capacity_of, peak_at, peak_at_other_clock
 from roofline.signatures import takes
 from roofline.sizes import is_array, is_number, product
 from roofline.statements import Assumption

@@ -38,7 +38,8 @@ from roofline.lazy import np, sympy
 from roofline.models.config import is_model, load
 from roofline.models.description import Model
 from roofline.models.idle import refuse_algorithm, refuse_idle_of_step
-from roofline.models.parallelism.layout import check_one_layout, is_several, schedule
+from roofline.models.parallelism.layout import check_one_layout, is_several
+from roofline.models.parallelism.schedules import schedule
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
 from roofline.models.serving.step import PHASES, check_phase, latent_attention_ways

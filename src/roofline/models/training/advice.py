@@ -48,7 +48,8 @@ from roofline.hardware.mesh import smallest_slice
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.hardware.rate import choose_unit
 from roofline.models.operations import off_matrix_unit
-from roofline.models.parallelism.layout import SCHEDULES, axis_across_slices, schedule
+from roofline.models.parallelism.layout import axis_across_slices
+from roofline.models.parallelism.schedules import SCHEDULES, schedule
 from roofline.models.serving.advice import ChangeList, changes_table, native_formats
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import CHECKPOINT_POLICIES

@@ -20,7 +20,8 @@ from roofline.hardware.network import domain_of, links_inside_out
 from roofline.lazy import np
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
-from roofline.models.parallelism.layout import Parallelism, schedule
+from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.training.stage import SHARED_FROM, Stage
 from roofline.quantity import agree, format_amount, format_count, format_number, format_percent

@@ -1,4 +1,4 @@
-"""Which rule prices which ONNX operator. A family of rules is one file of ``onnx/rules``.
+"""Which rule prices which ONNX operator. The rules stand in ``onnx/rules.py``.
 
 >>> @rule("Swish2")
 ... def swish2(call):

@@ -1,0 +1,201 @@
+"""Pipeline schedules: how long stages wait for each other, and how many microbatches' activations they keep.
+
+Layers are cut into ``stages``; a step runs ``microbatches`` through them, forward and back. With f, b and w the times
+a stage takes for one microbatch's forward pass, the gradients of its inputs and those of its weights::
+
+    gpipe         all forward, then all backward         idle (p − 1)·(f + b + w)              kept m
+    1f1b          one forward, one backward in turn      idle (p − 1)·(f + b + w)              kept min(m, p − s)
+    interleaved   v pieces of the model on each stage    idle (p − 1)·(f + b + w) / v          kept about p·(1 + 1/v)
+    zb-h1         weight gradients fill the waits        idle (p − 1)·(f + b − min(f, b, w))   kept min(m, p)
+    zb-h2         as zb-h1, with more forward ahead      idle (p − 1)·max(f, f + b − 2·min(f, b, w))
+                                                         kept min(m, 2·p − 1)
+
+>>> one = schedule("1f1b")
+>>> one.bubble(stages=8, microbatches=32), one.microbatches_in_flight(0, stages=8, microbatches=32)
+(0.1794871794871795, 8)
+>>> schedule("interleaved").bubble(stages=8, microbatches=32, chunks=4)
+0.05185185185185185
+
+Sizes may be numbers, arrays or symbols, times too:
+
+>>> from roofline.sizes import symbol
+>>> schedule("1f1b").bubble(stages=symbol("p"), microbatches=symbol("m"))
+(p - 1)/(m + p - 1)
+>>> schedule("1f1b").microbatches(0.05, stages=8)
+133
+
+Sources: GPipe, arXiv:1811.06965, section 2.3; PipeDream-Flush and the interleaved schedule, arXiv:2104.04473,
+section 2.2; zero bubble, arXiv:2401.10241, section 2. The published forms of zb-h1 are for w ≤ f and w ≤ b and as
+many microbatches as stages, that of zb-h2, (p − 1)·(f + b − 2·w), for steps that overlap: a stage begins the next one
+while later stages still run, and checks its update afterwards. Here all stages end a step before the next begins. The
+forms hold for any times (zb-h2 above for 2·p − 1 microbatches or more, in the code for any number), as the step-by-step
+simulation in the tests shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from roofline.errors import InputError, SizeError, suggest
+from roofline.frozen import dataclass
+from roofline.lazy import sympy
+from roofline.sizes import Size, exact_div, floor_div, is_array, is_symbol, maximum, minimum, round_up
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The order in which stages run the microbatches of a step.
+
+    ``fills`` says that weight gradients are run where a stage would wait; ``splits`` that a stage may hold several
+    pieces of the model.
+    """
+
+    name: str
+    says: str
+    keeps: Callable[[Size, Size, Size, Size], Size]
+    fills: bool = False
+    splits: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the activations that a stage keeps stop growing with the number of microbatches."""
+        return self.keeps is not _all
+
+    def idle(
+        self,
+        *,
+        stages: Size,
+        microbatches: Size,
+        chunks: Size = 1,
+        forward: Size = 1,
+        inputs: Size = 1,
+        weights: Size = 1,
+    ) -> Size:
+        """Time a stage waits in a step; stages take equal times for each pass of one microbatch.
+
+        >>> schedule("1f1b").idle(stages=4, microbatches=8), schedule("zb-h1").idle(stages=4, microbatches=8)
+        (9, 3)
+        >>> [schedule(name).idle(stages=4, microbatches=8, inputs=2) for name in ("1f1b", "zb-h1", "zb-h2")]
+        [12, 6, 3]
+        """
+        if self.fills:
+            filled = self.keeps(0, stages, microbatches, chunks) - 1
+            waits = (stages - 1) * (forward + inputs) - filled * minimum(forward, inputs, weights)
+            return maximum((stages - 1) * forward, waits)
+        slot = forward + inputs + weights
+        return (stages - 1) * exact_div(slot, chunks if self.splits else 1)
+
+    def step(
+        self,
+        times: Sequence[tuple[Size, Size, Size]],
+        *,
+        microbatches: Size,
+        chunks: Size = 1,
+        once: Sequence[Size] = (0,),
+    ) -> Size:
+        """The least time of a step, with the times of the three passes of each stage, which need not be equal.
+
+        No step is shorter than a stage's own passes after the waits for those before it, nor than one of stages that
+        all take what the fastest does; for equal stages it is exactly that long. ``once`` is what each stage does
+        beside its microbatches.
+
+        >>> schedule("1f1b").step([(1, 1, 1), (1, 1, 1), (2, 2, 2)], microbatches=8)
+        54
+        """
+        found: list[Size] = []
+        before: Size = 0
+        beside = [*once] * (len(times) if len(once) == 1 else 1)
+        for (forward, inputs, weights), more in zip(times, beside, strict=True):
+            slot = forward + inputs + weights
+            found.append(before + microbatches * slot + more)
+            before = before + (forward if self.fills else exact_div(slot, chunks if self.splits else 1))
+        least = [minimum(*passes) for passes in zip(*times, strict=True)]
+        equal = {"forward": least[0], "inputs": least[1], "weights": least[2]}
+        idle = self.idle(stages=len(times), microbatches=microbatches, chunks=chunks, **equal)
+        found.append(idle + microbatches * sum(least[1:], least[0]) + minimum(*beside))
+        return maximum(*found)
+
+    def bubble(self, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
+        """The share of a step that a stage waits, each of the three passes taking equally long."""
+        idle = self.idle(stages=stages, microbatches=microbatches, chunks=chunks)
+        share = idle / (idle + 3 * microbatches)
+        if is_symbol(share):
+            return sympy.factor(share)
+        return share
+
+    def microbatches_in_flight(self, stage: Size, *, stages: Size, microbatches: Size, chunks: Size = 1) -> Size:
+        """How many microbatches' activations of all its layers a stage (from 0) keeps at most."""
+        if not self.splits:
+            return self.keeps(stage, stages, microbatches, chunks)
+        return exact_div(self.keeps(stage, stages, microbatches * chunks, chunks), chunks)
+
+    def one_a_sequence(self, sequences: Size, stages: Size) -> Size:
+        """Microbatches of so many sequences of a copy where no number is given: one a sequence, as many as run evenly.
+
+        >>> [schedule(name).one_a_sequence(7.5, 4) for name in ("1f1b", "interleaved")]
+        [7, 4]
+        """
+        if is_symbol(sequences):
+            return sequences  # they are whole: a closed form says so
+        many = maximum(floor_div(sequences, 1), 1)
+        many = many if is_array(many) else int(many)
+        return maximum(many - many % stages, stages) if self.splits else many
+
+    def microbatches(self, share: Size, *, stages: Size, chunks: Size = 1) -> Size:
+        """The fewest microbatches, as many as stages at least, whose bubble is no more than ``share``.
+
+        A symbol gives the closed form, not rounded up.
+        """
+        if not (is_symbol(share) or is_array(share)) and not 0 < share < 1:
+            raise InputError(f"a bubble of {share} is not a share", hint="above 0 and below 1, as in 0.05")
+        wanted = self.idle(stages=stages, microbatches=stages, chunks=chunks) * (1 - share) / (3 * share)
+        if is_symbol(wanted) or is_array(wanted):
+            return wanted
+        fewest = max(math.ceil(wanted * (1 - 1e-12)), stages)
+        return round_up(fewest, int(stages)) if self.splits else fewest
+
+
+def _all(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
+    return microbatches
+
+
+def _pieces(stage: Size, stages: Size, microbatches: Size, chunks: Size) -> Size:
+    """Pieces: those run before the first comes back, and the one at work."""
+    return minimum(microbatches, 2 * (stages - stage - 1) + (chunks - 1) * stages + 1)
+
+
+SCHEDULES: Mapping[str, Schedule] = {
+    "gpipe": Schedule("gpipe", "every microbatch forward, then every one backward", _all),
+    "1f1b": Schedule(
+        "1f1b", "one microbatch forward, one backward in turn",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, stages - stage),
+    ),
+    "interleaved": Schedule("interleaved", "1f1b with several pieces of the model on each stage", _pieces, splits=True),
+    "zb-h1": Schedule(
+        "zb-h1", "weight gradients are run where a stage would wait",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, stages), fills=True,
+    ),
+    "zb-h2": Schedule(
+        "zb-h2",
+        "as zb-h1, up to twice as many microbatches forward first; all stages end a step before the next begins",
+        lambda stage, stages, microbatches, chunks: minimum(microbatches, 2 * stages - 1), fills=True,
+    ),
+}  # fmt: skip
+
+
+def schedule(name: str) -> Schedule:
+    """Find a schedule by name."""
+    if name not in SCHEDULES:
+        raise InputError(f"no pipeline schedule {name!r}", hint=suggest(name, SCHEDULES, what="schedules"))
+    return SCHEDULES[name]
+
+
+def check_schedule(chosen: Schedule, *, stages: int, microbatches: Size, chunks: int) -> None:
+    """Refuse what a schedule cannot run."""
+    if chunks > 1 and not chosen.splits:
+        raise SizeError(f"{chosen.name} has one piece of the model on each stage", hint="interleaved has several")
+    if chosen.splits and isinstance(microbatches, int) and microbatches % stages:
+        up = -(-microbatches // stages) * stages
+        wrong = f"interleaved runs microbatches in rounds of {stages}, and {microbatches} is no multiple"
+        raise SizeError(wrong, hint=f"{up} would do")
