@@ -169,7 +169,7 @@ _TRAINED = "Format of weights and activations (default: the model's own); with l
 #: What parameters of single functions, and options of the commands of their names, mean where that differs.
 MEANINGS_OF: dict[str, dict[str, str]] = {
     "accuracy": {
-        "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective …",
+        "op": "A kind of kernel: gemm, attention, prefill, decode, moe, collective, step …",
         "runs": "Your own runs, to hold constants against: a CSV, in Python a list of dicts or a frame too.",
         "library": "A library: vllm, trtllm, sglang, nccl, torch.",
         "dtype": "A format of products or attention: bf16, fp8, nvfp4.",

@@ -644,7 +644,9 @@ class DeploymentPlan(Answer):
     def _undecided(self) -> list[str]:
         """Where intervals of the cost overlap that of the best: their order is not known."""
         several = sum(map(self.is_indistinguishable, self.choices[1:]))
-        which = f"{several} of the {len(self.choices) - 1} others cost" if several > 1 else "one other costs"
+        others = len(self.choices) - 1
+        which = "one other costs" if several == 1 else f"{several} of the {others} others cost"
+        which = f"any of the {others} others costs" if several == others > 1 else which
         said = f"{UNDECIDED} the interval of its cost overlaps that of the best: whether {which} less is undecided"
         return [said] if several else []
 
