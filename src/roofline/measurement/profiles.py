@@ -1,4 +1,6 @@
-"""A CSV of Nsight Compute → runs: one a kernel, from the metrics of its roofline section.
+"""Profiles of other tools: traces of torch.profiler, reports of Nsight Compute, plain tables of runs.
+
+A CSV of Nsight Compute → runs: one a kernel, from the metrics of its roofline section.
 
 ``ncu --csv --page raw --metrics …`` gives a column a metric and a row of units below the header; ``--page details``
 gives a line a metric. Both are read, whatever the program printed before them, with a comma before thousands or
@@ -24,8 +26,6 @@ does not take, is not priced, and whoever reads the trace lists it.
 ('contraction', 524288)
 >>> price_profiled_call(ProfiledCall("aten::unique_dim", ((64,),), ("float",))) is None
 True
-
-Profiles of other tools: traces of torch.profiler, reports of Nsight Compute, plain tables of runs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Operands as written: tensors and calls.
-
-::
-
-    tensor      bf16[B_X, 4096]   A[I, J]   x:int8[B] {U_X}   h
-    call        softmax_T(x)   conv(x, w, stride=2, same)   AllGather_{data}(x)   AllReduce_X
-
-Tokens to structure: what is written, nothing decided yet.
+"""Tokens to structure: what is written, nothing decided yet.
 
 ::
 
@@ -15,6 +8,13 @@ Tokens to structure: what is written, nothing decided yet.
     product     operand (("*" | "@" | "." | "·" | …)["_" dims] operand)*
     operand     tensor | call | "(" expression ")"
     clause      "mesh" axis "=" number … | "on" target | "over" level
+
+Operands as written: tensors and calls.
+
+::
+
+    tensor      bf16[B_X, 4096]   A[I, J]   x:int8[B] {U_X}   h
+    call        softmax_T(x)   conv(x, w, stride=2, same)   AllGather_{data}(x)   AllReduce_X
 
 >>> parse("bf16[B, D] * int8[D, F] -> bf16[B, F]").statements[0].value.operator
 'contract'

@@ -1,11 +1,4 @@
-"""A model as it is served: adapters beside it, its cache in blocks, parts of it in the host's memory.
-
->>> options = {"lora": 16, "adapters": 8, "kv_block": 16, "policy": "streamed"}
->>> served = served_model(load("llama-3-8b"), options)
->>> str(served.adapters), served.kv_block, options
-('8 adapters of rank 16 (LoRA)', 16, {'policy': 'streamed'})
-
-One step on one chip, as a Case: its operations, the memory it needs, what it takes for granted.
+"""One step on one chip, as a Case: its operations, the memory it needs, what it takes for granted.
 
 In a mixed step chunks of prompts are prefilled while other sequences decode, and both share each load of the weights.
 
@@ -20,6 +13,13 @@ all of them; attention and states run for each part by itself, and are named for
 528
 
 Source: A. Agrawal et al., "Sarathi-Serve", arXiv:2403.02310.
+
+A model as it is served: adapters beside it, its cache in blocks, parts of it in the host's memory.
+
+>>> options = {"lora": 16, "adapters": 8, "kv_block": 16, "policy": "streamed"}
+>>> served = served_model(load("llama-3-8b"), options)
+>>> str(served.adapters), served.kv_block, options
+('8 adapters of rank 16 (LoRA)', 16, {'policy': 'streamed'})
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Which of a layer's operations are run again in the backward pass, so that their results need not be kept: policies.
-
->>> policy("selective").says, policy("full").count
-('no probabilities of attention are kept', 1)
-
-Sources: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; Megatron-LM's ``--recompute-modules``.
-
-A training step as operations: forward, what is run again, backward, the sharded weights' collectives, the update.
+"""A training step as operations: forward, what is run again, backward, the sharded weights' collectives, the update.
 
 ::
 
@@ -15,11 +8,15 @@ A training step as operations: forward, what is run again, backward, the sharded
     vector work     backward: twice forward; softmax of attention 4 FLOPs a pair
     AllGather       backward: ReduceScatter, and the other way round; AllReduce: AllReduce
 
-What is kept from forward for backward, and what is run again instead, is a policy
-(:mod:`roofline.models.training.passes`).
-
 Sources: Dao, "FlashAttention-2", arXiv:2307.08691, section 3 (backward pass of fused attention); "How To Scale Your
 Model", chapter 4.
+
+A policy says which of a layer's operations are run again in the backward pass, so that their results need not be kept.
+
+>>> policy("selective").says, policy("full").count
+('no probabilities of attention are kept', 1)
+
+Sources: Korthikanti et al., arXiv:2205.05198, sections 3 to 5; Megatron-LM's ``--recompute-modules``.
 """
 
 from __future__ import annotations
