@@ -137,7 +137,7 @@ def deformed_backward(call: Call) -> Priced:
 
 
 def _taken(out: Size, x: TensorOperand, weight: TensorOperand) -> Size:
-    """LocationFinder that a deformed convolution mixes."""
+    """Places that a deformed convolution mixes."""
     return exact_div(out, weight.shape[0]) * x.shape[1] * product(weight.shape[2:])
 
 
