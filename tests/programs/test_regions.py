@@ -45,6 +45,12 @@ def test_boxes_that_share_an_open_dimension_have_as_many_elements_a_row_as_in_nu
         assert regions.elements_of(opened, (rows, *row)) == rows * _held(boxes, row).sum()
 
 
+def test_steps_of_open_sizes_count_as_the_first_of_them():
+    rows = symbol("B")
+    boxes = (((0, 8 * rows, rows),), ((1, 8 * rows, rows),))
+    assert regions.elements_of(boxes, (8 * rows,)) == 8
+
+
 def test_a_running_sum_in_parallel_needs_all_that_it_adds():
     jax = pytest.importorskip("jax")
 

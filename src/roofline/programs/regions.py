@@ -172,8 +172,10 @@ def _take_turns(one: Edges, other: Edges) -> bool:
     >>> _take_turns((0, 8, 2), (1, 8, 2)), _take_turns((0, 8, 2), (1, 8, 3)), _take_turns((0, 8, 4), (2, 8, 2))
     (True, False, False)
     """
+    if any(map(is_symbol, (one[2], other[2], one[0] - other[0]))):
+        return False
     step = gcd(one[2], other[2])
-    return not is_symbol(one[0] - other[0]) and (one[0] - other[0]) % step != 0
+    return (one[0] - other[0]) % step != 0
 
 
 def stretches_of(box: Box, strides: Sequence[int], start: int = 0, width: int = 1) -> Stretches:
