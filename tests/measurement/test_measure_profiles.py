@@ -199,6 +199,9 @@ def test_an_operation_without_rule_or_shape_is_not_priced():
     assert price_profiled_call(ProfiledCall("aten::mm", [[], []], ["float", "float"])) is None
     assert price_profiled_call(ProfiledCall("aten::mm", [[2, 3]], ["float"])) is None
     assert price_profiled_call(ProfiledCall("mine::mm", [[2, 3], [3, 2]], ["float", "float"])) is None
+    real = ProfiledCall("aten::_fft_c2r", [[8, 9], [], [], []], ["float", "ScalarList", "Scalar", "Scalar"],
+                        ["", "[1]", "0", "16"])  # fmt: skip
+    assert price_profiled_call(real) is None
     assert "mm" in known_operations()
 
 

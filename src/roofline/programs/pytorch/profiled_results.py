@@ -598,7 +598,7 @@ def _transformed(call: Call) -> Result:
         dtype = _COMPLEX[x.dtype]
     elif call.name == "_fft_c2r":
         sizes[axis] = _told(call, 3)
-        dtype = next(real for real, both in _COMPLEX.items() if both == x.dtype)
+        dtype = {both: real for real, both in _COMPLEX.items()}[x.dtype]
     return _like(x, sizes, dtype)
 
 
