@@ -1,4 +1,4 @@
-"""The algorithms of collectives: rings, direct exchange, trees.
+"""The algorithms of collectives: rings, direct exchange, trees, whole sums.
 
 Rings, lines and tori: data passes from neighbour to neighbour.
 
