@@ -23,6 +23,15 @@ def mean_in_flight(chain: BirthDeathChain) -> float:
     return float(chain.in_flight @ np.arange(chain.capacity + 1))
 
 
+@pytest.mark.parametrize("variation", [0.25, 4.0, 9.0])
+@pytest.mark.parametrize("load", [0.98, 0.99, 0.995, 0.999])
+def test_waits_near_the_largest_rate_are_just_below_kingmans_bound(variation: float, load: float) -> None:
+    queue = SingleServerQueue(load, Mixture.point(1.0), arrival_variation=variation)
+    bound = variation / (2 * load * (1 - load))
+    assert 0.9 * bound < queue.mean_wait <= bound
+    assert queue.wait().percentile(0.95) == pytest.approx(3 * queue.mean_wait, rel=0.03)
+
+
 @pytest.mark.parametrize("variation", [0.25, 4.0])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
 def test_waits_between_arrivals_of_gamma_gaps_are_those_counted_one_by_one(variation: float, rate: float) -> None:

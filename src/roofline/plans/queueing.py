@@ -43,6 +43,8 @@ from roofline.frozen import NamedTuple, dataclass
 
 #: Points of a lattice on which distributions of times are added up.
 POINTS = 2048
+#: Share of all variation by which that of a lattice may be too large.
+COARSE = 0.02
 
 #: Equal shares of the numbers that come in a step, for percentiles.
 SHARES = 32
@@ -294,14 +296,16 @@ class Mixture(NamedTuple):
         slopes = np.append(np.cumsum((weights / np.maximum(ends, 1e-300))[::-1])[::-1], 0.0)
         at = np.searchsorted(ends, grid, side="right")
         below = np.where(at > 0, whole[np.maximum(at, 1) - 1], 0.0)
-        # mass of what has ended, and of what is still spread evenly; a half-open cell is shared by its two ends
+        # mass of what has ended, and of what is still spread evenly; the ends of a cell share it by its mean
         cumulative = np.minimum(below + slopes[at] * grid, 1.0)
         cells = np.diff(cumulative)
+        sums = np.append(0.0, np.cumsum(weights * ends / 2))[at] + slopes[at] * grid**2 / 2
+        above = np.clip(np.diff(sums) / step - np.arange(points) * cells, 0.0, cells)
         first = float(weights[ends <= 0].sum())
         found = np.zeros(points)
-        found += cells / 2
-        found[1:] += cells[:-1] / 2
-        found[-1] += cells[-1] / 2 + max(0.0, 1 - float(cumulative[-1]))
+        found += cells - above
+        found[1:] += above[:-1]
+        found[-1] += above[-1] + max(0.0, 1 - float(cumulative[-1]))
         found[0] += first
         return found
 
@@ -380,9 +384,20 @@ class SingleServerQueue:
     @property
     def burstiness(self) -> float:
         """About how many times that of Poisson arrivals long waits are: (c_a² + c_s²)/(1 + c_s²), Kingman's bound."""
-        mean = self.service.mean
-        varies = self.service.second_moment / mean**2 - 1 if mean > 0 else 0.0
+        varies = self._service_variation
         return (self.arrival_variation + varies) / (1 + varies)
+
+    @property
+    def _service_variation(self) -> float:
+        """The squared coefficient of variation of services."""
+        mean = self.service.mean
+        return self.service.second_moment / mean**2 - 1 if mean > 0 else 0.0
+
+    def _coarsely_served(self, step: float, served_in: Any) -> float:
+        """By how many steps² services vary more on a lattice than by themselves."""
+        steps = np.arange(len(served_in))
+        variance = float(served_in @ steps**2) - float(served_in @ steps) ** 2
+        return max(0.0, variance - (self.service.second_moment - self.service.mean**2) / step**2)
 
     @property
     def mean_wait(self) -> float:
@@ -416,14 +431,19 @@ class SingleServerQueue:
         step = (self.horizon() if span is None else span) / points
         size = 2 * points
 
-        def transform(time: Mixture) -> Any:
-            return np.fft.rfft(time.lattice(step, points), size)
+        def transform(time: Mixture, unit: float = step) -> Any:
+            return np.fft.rfft(time.lattice(unit, points), size)
 
         if self.arrival_variation == 1 or busy == full:
             found = (1 - busy) / (1 - busy * transform(self.service.residual))
         else:
-            served_in = self.service.lattice(step, points)
-            found = np.fft.rfft(wait_between_gamma(self.rate * step, self.arrival_variation, served_in), size)
+            served_in, often = self.service.lattice(step, points), self.rate * step
+            left = self.arrival_variation - self._coarsely_served(step, served_in) * often**2
+            if often - left <= COARSE * (self.arrival_variation + self._service_variation):
+                found = np.fft.rfft(wait_between_gamma(often, left, served_in), size)
+            else:  # near the largest rate the lattice itself varies by more: waits are as Kingman's bound has them
+                stretched = step / max(self.burstiness, 1e-3)
+                found = (1 - busy) / (1 - busy * transform(self.service.residual, stretched))
         if self.rest is not None:
             found = found * transform(self.rest)
         if served:
