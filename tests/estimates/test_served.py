@@ -155,7 +155,8 @@ def test_versions_are_asked_for_by_name() -> None:
 
 
 def test_the_command_says_it() -> None:
-    line = "llama-3.1-70b --on h100:8 --tensor 8 --batch 16 --prompt 1024 --output 1024 --weights fp8 --estimate"
+    line = "llama-3.1-70b --on h100:8 --tensor 8 --batch 16 --prompt 1024 --output 1024 --estimate"
+    line += " --weights fp8 --compute fp8"
     text = CliRunner().invoke(llm_command, line.split()).output
     assert "served by vllm" in text
     assert "the first token of a request alone: expect" in text

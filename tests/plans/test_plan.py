@@ -436,7 +436,7 @@ def test_an_expected_plan_of_a_model_that_was_not_measured_has_the_interval_of_i
     assert seen is not None
     assert found.interval[0] <= seen.interval[0] < seen.interval[1] <= found.interval[1]
     step = llm(
-        "llama-3-8b", on="b200", weights="fp8", kv="fp8", batch=512, context=1088, library="vllm", estimate=True
+        "llama-3-8b", on="b200", weights="fp8", compute="fp8", kv="fp8", batch=512, context=1088, estimate="vllm"
     ).decode.expectation  # half of the sequences that have room are 506
     assert [step.low / step.value, step.high / step.value] == pytest.approx(found.interval, rel=0.01)
 

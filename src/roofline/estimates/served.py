@@ -233,6 +233,8 @@ class ServedShapes:
     kernels: float
     floor: float
     first_floor: float
+    is_known: bool = True
+    first_is_known: bool = True
 
     def of_first_token(self) -> dict[str, float]:
         """Shapes of a prompt on idle chips."""
@@ -267,12 +269,13 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
             decode = step_bound(serving.model, "decode", batch=fitting, context=context, **options)
     batch = max(min(asked, float(int(room))), 1.0)
     found = estimator.expect(decode)
-    prefill, first_floor = None, 0.0
+    prefill, first_floor, known = None, 0.0, (bool(found.is_known), True)
     if prompt is not None and serving.prefill is not None:
         whole = serving.prefill
         if serving.batch > copies:
             whole = step_bound(serving.model, "prefill", batch=copies, prompt=prompt, **serving.asked)
-        prefill, first_floor = estimator.expect(whole).kernel_time, float(whole.lower)
+        alone = estimator.expect(whole)
+        prefill, first_floor, known = alone.kernel_time, float(whole.lower), (known[0], bool(alone.is_known))
     mixed = batch / output * prefill if output and prefill is not None else 0.0
     path = "mixture" if any(one.run.kernel == "experts" for one in found.kernels) else "dense"
     floors = float(decode.lower), first_floor
@@ -280,7 +283,7 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         host = found.runs * estimator.host_time(decode.machine)
         floors = max(floors[0], host), max(floors[1], host)
     dtype = weight_format(found)
-    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, dtype, path, found.runs, *floors)
+    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, dtype, path, found.runs, *floors, *known)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -320,15 +323,22 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     machine = serving.decode.machine
     token = first = None
     record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
+    record = measured_part(record, shapes.is_known)
     if record is not None:
         token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
+    record = measured_part(record, shapes.first_is_known)
     if record is not None and shapes.prefill is not None:
         first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
     if token is None and first is None:
         return None
     said = _said(shapes, token, output is not None)
     return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said)
+
+
+def measured_part(record: KernelConstants | None, kernels_are_known: bool) -> KernelConstants | None:
+    """Constants of steps; None of those of another format where its kernels were not measured either."""
+    return None if record is None or (record.stand_in and not kernels_are_known) else record
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:

@@ -42,8 +42,7 @@ from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import check_experts, split_by_layout
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, axis_across_slices, name_axes, refuse_more
-from roofline.models.parallelism.schedules import Schedule, schedule
-from roofline.models.parallelism.schedules import check_schedule
+from roofline.models.parallelism.schedules import Schedule, check_schedule, schedule
 from roofline.models.training import stage
 from roofline.models.training.answer import Training
 from roofline.models.training.passes import (
