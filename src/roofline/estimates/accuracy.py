@@ -29,7 +29,7 @@ from roofline.estimates.constants import (
     read_files,
     shipped,
 )
-from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, KernelRun, libraries
+from roofline.estimates.estimator import Estimator, KernelRun, kernel_format, libraries
 from roofline.estimates.fitting import Errors
 from roofline.estimates.own_runs import (
     MeasuredKernel,
@@ -456,7 +456,7 @@ def _formats(dtype: str | None) -> tuple[str, ...]:
     if dtype is None:
         return ()
     name = dtypes.get(dtype).name
-    return tuple(dict.fromkeys((name, PRODUCT_FORMATS.get(name, name))))
+    return tuple(dict.fromkeys((name, kernel_format(name))))
 
 
 def _borrowed(

@@ -855,6 +855,15 @@ def _in_experts(op: Op) -> bool:
     return "groups" in op.dims or ".experts." in f".{op.where}."
 
 
+def kernel_format(dtype: str) -> str:
+    """A format of products by the name that constants of kernels have for it.
+
+    >>> kernel_format("fp8_e4m3"), kernel_format("fp16"), kernel_format("int4")
+    ('fp8', 'bf16', 'int4')
+    """
+    return PRODUCT_FORMATS.get(dtype, dtype)
+
+
 def product_kind(a: str, b: str, computed: str = "") -> tuple[str, str, str]:
     """The kind of kernel, format and path of a product of activations and weights in two formats.
 
@@ -868,7 +877,7 @@ def product_kind(a: str, b: str, computed: str = "") -> tuple[str, str, str]:
     (('contraction', 'fp8', 'weights only'), ('quantised_contraction', 'fp8', ''))
     """
     computed = computed or max((a, b), key=lambda one: dtypes.get(one).bits)
-    arithmetic, weights = PRODUCT_FORMATS.get(computed, computed), PRODUCT_FORMATS.get(b, b)
+    arithmetic, weights = kernel_format(computed), kernel_format(b)
     if dtypes.get(weights).bits >= dtypes.get(arithmetic).bits:
         return "quantised_contraction" if weights in ("fp8", "nvfp4") else "contraction", weights, ""
     return "contraction", weights, "weights only" if arithmetic == "bf16" else f"beside {arithmetic}"
@@ -882,7 +891,7 @@ def _operands(op: Op) -> tuple[str, str, str]:
     """
     a, b = op.reads[0].dtype, op.reads[1].dtype if len(op.reads) > 1 else op.reads[0].dtype
     computed = next((key.dtype for key in op.work if key.quantity == "flops"), "")
-    alike = PRODUCT_FORMATS.get(computed, computed) == PRODUCT_FORMATS.get(b, b)
+    alike = kernel_format(computed) == kernel_format(b)
     return b if alike and a in _HALF else a, b, computed
 
 
@@ -912,8 +921,8 @@ def _convolution_run(group: tuple[OpBound, ...]) -> KernelRun:
 
 def cache_format(read: str, held: str) -> str:
     """The format of keys and values as a path tells it: nothing where it is that of the queries, in over 8 bits."""
-    alike = PRODUCT_FORMATS.get(read, read) == PRODUCT_FORMATS.get(held, held)
-    return "" if alike and dtypes.get(held).bits > 8 else PRODUCT_FORMATS.get(held, held)
+    alike = kernel_format(read) == kernel_format(held)
+    return "" if alike and dtypes.get(held).bits > 8 else kernel_format(held)
 
 
 def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
@@ -921,7 +930,7 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     dims = op.dims
     held = next((tensor for tensor in op.reads if tensor.role == "kv"), op.reads[-1])
     kv_bytes, cache = dtypes.get(held.dtype).bits_per_element / 8, cache_format(op.reads[0].dtype, held.dtype)
-    dtype = PRODUCT_FORMATS.get(op.reads[0].dtype, op.reads[0].dtype)
+    dtype = kernel_format(op.reads[0].dtype)
     shapes = {name: dims[name] for name in ("batch", "heads", "kv_heads", "head_size")} | {"kv_bytes": kv_bytes}
     one = decided(dims["q_length"] <= 1)
     value_size = dims.get("v_head_size", dims["head_size"])
@@ -1012,8 +1021,8 @@ def _experts_run(group: tuple[OpBound, ...]) -> KernelRun:
         "weight_bytes": dtypes.get(b).bits_per_element / 8,
         "a_bytes": dtypes.get(a).bits_per_element / 8,
     }
-    dtype = PRODUCT_FORMATS.get(b, b)
-    words = ["weights only"] if PRODUCT_FORMATS.get(a, a) != dtype else []
+    dtype = kernel_format(b)
+    words = ["weights only"] if kernel_format(a) != dtype else []
     # mixtures are published in fp8 with a scale for each block: DeepSeek-V3, Qwen3, MiniMax, GLM
     words += ["block scales"] if dtype == "fp8" else []
     words += ["no gate"] if shapes["products"] == 2 else []

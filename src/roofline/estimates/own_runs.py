@@ -33,11 +33,11 @@ from roofline.errors import HardwareError, InputError, did_you_mean, quoted
 from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import (
-    PRODUCT_FORMATS,
     Estimator,
     KernelRun,
     cache_format,
     chip_figures,
+    kernel_format,
     kernels_of,
     product_kind,
 )
@@ -651,7 +651,7 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
     read, held = _attention_formats(row)
-    dtype = PRODUCT_FORMATS.get(read, read)
+    dtype = kernel_format(read)
     shapes["kv_bytes"] = dtypes.get(held).bits_per_element / 8
     queries = row_size(row, "q_length", default=1.0)
     if queries > shapes["length"]:

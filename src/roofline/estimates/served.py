@@ -43,7 +43,7 @@ from roofline.errors import InputError, RooflineError
 from roofline.estimates.calibration import AdvisedRuns, Calibrated, Calibration, advised_runs, refitted
 from roofline.estimates.calibration import calibrate as calibrate_kernels
 from roofline.estimates.constants import KERNELS, KernelConstants, ends_in_words, error_told, in_words, interval_told
-from roofline.estimates.estimator import PRODUCT_FORMATS, Estimator, Expectation
+from roofline.estimates.estimator import Estimator, Expectation, kernel_format
 from roofline.estimates.fitting import Rows
 from roofline.estimates.kernel_model import ChipFigures
 from roofline.estimates.own_runs import (
@@ -311,7 +311,7 @@ def weight_format(step: Expectation) -> str:
         words = f" {run.path}" if run.kernel == "contraction" and run.path else ""
         for tensor in op.reads if op.kind != "embedding" else ():
             if tensor.role == "weight":
-                held[PRODUCT_FORMATS.get(tensor.dtype, tensor.dtype) + words] += int(tensor.capacity_bytes * op.repeat)
+                held[kernel_format(tensor.dtype) + words] += int(tensor.capacity_bytes * op.repeat)
     return held.most_common(1)[0][0] if held else "bf16"
 
 

@@ -79,9 +79,6 @@ def rows_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -
     return Parts({"memory": hidden, "rows": time - hidden, "launch": np.full_like(time, c["launch_time"])})
 
 
-#: The kernel models of this file.
-
-
 _LINK = (
     ModelConstant("start", "s", "time of a collective of no bytes", 1e-5, 5e-7, 5e-4, own=True),
     ModelConstant("hop", "s", "time that each further chip adds", 1e-6, 1e-9, 1e-4, own=True),
