@@ -65,6 +65,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Look for no garbage at the end either: pytest would look once more through all that is there."""
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget the lines of source files before each doctest, which looks whether any of them has changed."""
     if isinstance(item, pytest.DoctestItem):

@@ -406,8 +406,8 @@ def _segments(logs: Sequence[float]) -> list[tuple[int, int]]:
 
     @cache
     def cost(start: int, end: int) -> float:
-        middle = median(logs[start:end])
-        return sum(abs(value - middle) for value in logs[start:end])
+        ordered, half = sorted(logs[start:end]), (end - start) // 2
+        return sum(ordered[len(ordered) - half :]) - sum(ordered[:half])  # the sum of distances from the median
 
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(logs) + 1):
