@@ -630,3 +630,16 @@ def test_memory_says_in_how_many_microbatches_and_a_step_has_one_policy() -> Non
     assert [fact.value for fact in kept.facts["memory needed"]] == alone
     beside = roofline.train("llama-3-8b", on="h100:16,b200:16", batch_tokens=10**6)
     assert (beside.best("memory needed"), beside.best("vector bf16"), beside.best("vector fp32")) == ((), (), ())
+
+
+def test_what_is_said_of_attention_and_of_experts_is_said_of_models_that_have_them() -> None:
+    mamba = load(TINY["mamba"], name="mamba")
+    found = train(mamba, on="h100:8", batch_tokens=2**16)
+    assert not [said for said in found.bound.assumptions if "attention" in said and "checkpointing" not in said]
+    with pytest.raises(InputError, match="unfused= says nothing of mamba, which has no attention"):
+        train(mamba, on="h100:8", batch_tokens=2**16, unfused=True)
+    asked = {"on": "h100:64", "batch_tokens": 2**20}
+    assert "times 6·active parameters·tokens" in " ".join(str(train("mixtral-8x7b", **asked)).split())
+    adapted = " ".join(str(train("mixtral-8x7b", lora=16, **asked)).split())
+    assert "times (4·frozen active + 6·trained parameters)·tokens" in adapted
+    assert "6 x 12.9B active parameters" in str(roofline.train("mixtral-8x7b", on="h100:64", tokens="1T"))

@@ -28,6 +28,7 @@ from roofline.sizes import Size, is_array, is_one, product
 HAS: dict[str, Callable[[Model], bool]] = {
     "experts": has_experts,
     "shared experts": lambda model: any(each.shared is not None for each in experts_of(model)),
+    "attention": lambda model: any(block.keeps == "keys" for block in model.layer_blocks),
     "latent attention": lambda model: any(block.is_latent for block in model.layer_blocks),
     "cache": lambda model: model.causal,
 }
@@ -95,6 +96,7 @@ TRAINING: Rules = {
     "expert_exchange": OptionUse(None, ("expert",), "experts"),
     "sequence_parallel": OptionUse(True, ("tensor",)),
     "schedule": OptionUse("1f1b", ("pipeline",)),
+    "unfused": OptionUse(False, (), "attention"),
 }
 #: Options of a budget, which say nothing of a step.
 OF_A_BUDGET = ("price", "power", "tokens", "mfu")

@@ -67,7 +67,7 @@ class Training(Measurable, Comparable):
         ``checkpoint``    what is kept for the backward pass
         ``model_flops``   exact FLOPs of one forward and backward pass of the whole batch
         ``flops``         the same with what is computed again
-        ``six``           the usual 6·parameters·tokens, of the parameters that one token uses; of frozen ones 4
+        ``six``           the usual 6·parameters·tokens, of the (active) parameters that one token uses; of frozen 4
         ``peak``          FLOP/s of one chip, in the format of the arithmetic; that of all is ``chips`` times as much
         ``lower``, ``op_by_op``, ``upper``  seconds of a step
         ``estimate``      seconds with the overlap or overhead stated, or to expect by constants; None where neither was
@@ -701,7 +701,10 @@ def _flops_in_words(found: Training) -> str:
     over = float(found.model_flops / found.six)
     of_six = next((text for text in (f"{over:.3g}", f"{over:.4g}") if text != "1"), "")
     times = f"{of_six} times " if of_six else ""
-    usual = "6·parameters·tokens" if found.question.lora is None else "(4·frozen + 6·trained parameters)·tokens"
+    active = "" if found.model.sparsity is None else "active "
+    usual = f"6·{active}parameters·tokens"
+    if found.question.lora is not None:
+        usual = f"(4·frozen {active}+ 6·trained parameters)·tokens"
     said = f"{format_amount(found.model_flops, 'FLOP')} forward and backward, {times}{usual}"
     if found.flops <= found.model_flops * 1.0001:
         return said

@@ -171,7 +171,8 @@ class TokenBudget(Comparable):
     def sections(self) -> tuple[Section, ...]:
         """FLOPs, then chip-hours and what they come to."""
         per_token = format_amount(self.flops_per_token, "FLOP")
-        parameters = f"6 x {format_count(self.parameters)} parameters"
+        active = "" if self.model.sparsity is None else "active "
+        parameters = f"6 x {format_count(self.parameters)} {active}parameters"
         flops = f"{format_amount(self.flops, 'FLOP')}, {per_token} a token: {parameters}"
         hours = f"{format_number(self.chip_hours)} chip-hours, {format_number(self.chip_years)} chip-years"
         impossible = "; it cannot be: more than the peak" if self.mfu > 1 else ""

@@ -37,7 +37,7 @@ from roofline.hardware.rate import rate
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
-from roofline.models.idle import TRAINING, refuse_algorithm, refuse_idle
+from roofline.models.idle import HAS, TRAINING, refuse_algorithm, refuse_idle
 from roofline.models.operation_builder import ForwardPass
 from roofline.models.operations import forward_pass
 from roofline.models.parallelism.block_splitting import check_experts, split_by_layout
@@ -546,15 +546,16 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
     asked, model, plan, layout, machine = laid.asked, laid.local, laid.plan, laid.layout, laid.machine
     counting, rates, moved = asked.conventions.said(machine, of_model=True)
     usual = [counting, moved, rates]
-    said = [
-        f"checkpointing {plan.policy.name}: {plan.policy.says}",
-        "scores and probabilities of attention are in memory" if asked.unfused else FUSED_ATTENTION,
-    ]
+    said = [f"checkpointing {plan.policy.name}: {plan.policy.says}"]
+    softmax = ""
+    if HAS["attention"](laid.model):
+        fused = "scores and probabilities of attention are in memory" if asked.unfused else FUSED_ATTENTION
+        said += [fused, "every pair of query and key" if asked.count == "full" else "causal attention"]
+        softmax = "; a softmax of attention 4 FLOPs a pair"
     if plan.saved:
         said.append(f"activations of layers wait for the backward pass in {plan.saved}; converting them is not counted")
-    said.append("every pair of query and key" if asked.count == "full" else "causal attention")
     said.append(str(plan.formats) if asked.lora is None else _adapters_said(laid))
-    said.append("vector operations count twice in the backward pass; a softmax of attention 4 FLOPs a pair")
+    said.append(f"vector operations count twice in the backward pass{softmax}")
     if not is_one(plan.shards()):
         turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
         said.append(f"{plan.shards()} chips share by ZeRO stage {plan.zero}{turns}")
