@@ -83,6 +83,17 @@ def test_waits_are_those_of_a_run(schedule: str) -> None:
     assert found.lower >= run.end * 0.97
 
 
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-h2"])
+def test_faster_memory_never_slows_stages_whose_waits_are_filled(schedule: str) -> None:
+    """Passes that memory binds take a smaller share of a slot where it is faster; the others no larger waits."""
+    asked: dict[str, Any] = {
+        "on": "h100:16", "batch_tokens": 2**19, "sequence": 1024, "tensor": 2, "pipeline": 4, "zero": 1,
+        "microbatches": 4, "schedule": schedule, "policy": "fused",
+    }  # fmt: skip
+    floors = [train("llama-3-8b", set={"hbm": rate}, **asked).lower for rate in (0.8e12, 1e12, 1.3e12, 1.7e12)]
+    assert floors == sorted(floors, reverse=True)
+
+
 def test_bubbles_shrink_with_better_schedules_and_more_microbatches() -> None:
     at: dict[str, Any] = {"pipeline": 4, **SIZES}
     plain = train("llama-3-70b", microbatches=16, **at)

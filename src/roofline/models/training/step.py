@@ -26,7 +26,7 @@ from typing import Any
 from roofline import dtypes, sizes
 from roofline.answers import estimable
 from roofline.bounds.api import target
-from roofline.bounds.bound import Bound, OpBound, one_after_another
+from roofline.bounds.bound import Bound, one_after_another
 from roofline.bounds.case import Case
 from roofline.bounds.conventions import OF_OPERATIONS, Conventions, taken_from
 from roofline.errors import InputError, LayoutError, SizeError
@@ -485,42 +485,52 @@ def _times(
     if count == 1:
         bound = stages[0].bound
         return bound.lower, bound.op_by_op, bound.upper
-    made: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
-    known: dict[int, list[tuple[tuple[Size, Size, Size], Size]]] = {}
+    made: dict[int, Mapping[str, _Slot]] = {}
+    known: dict[int, Mapping[str, _Slot]] = {}
     for one, each in zip(stages, found, strict=True):
         alike = id(one.bound.ops)
         if alike not in known:
-            known[alike] = _of_microbatch(one.bound, each, plan.microbatches, shorten)
+            known[alike] = _of_microbatch(one.bound, each, plan.microbatches, order.fills, shorten)
         made.update(dict.fromkeys(one.numbers, known[alike]))
     rest = {"microbatches": plan.microbatches, "chunks": plan.chunks}
-    lower, op_by_op, upper = (
-        order.step([made[s][form][0] for s in range(count)], once=[made[s][form][1] for s in range(count)], **rest)
-        for form in range(3)
-    )
-    return lower, op_by_op, upper
+
+    def step(form: str) -> Size:
+        passes, once = zip(*(made[number].get(form, ((0, 0, 0), 0)) for number in range(count)), strict=True)
+        return order.step(passes, once=once, **rest)
+
+    times = {form: step(form) for form in dict.fromkeys(form for each in made.values() for form in each)}
+    op_by_op, upper = times.pop("op by op"), times.pop("upper")
+    return maximum(*times.values()), op_by_op, upper
+
+
+#: Times of the three passes of a microbatch, and the rest of a step.
+_Slot = tuple[tuple[Size, Size, Size], Size]
 
 
 def _of_microbatch(
-    bound: Bound, found: Passes, many: Size, shorten: Callable[[str, Size], Size]
-) -> list[tuple[tuple[Size, Size, Size], Size]]:
-    """For each of the three times: those of a microbatch's passes, and the rest of a step.
+    bound: Bound, found: Passes, many: Size, fills: bool, shorten: Callable[[str, Size], Size]
+) -> Mapping[str, _Slot]:
+    """For each form of a step's time, those of a microbatch's passes, and the rest of a step.
 
-    Passes that overlap take less than one after the other; each then counts with its share of their times, which is no
-    more than it takes alone: so what waits for it waits no longer than it must.
+    Passes that overlap are one slot at the floor. Where weight gradients fill waits (``fills``) each counts by itself:
+    the floor is then the longest of those of each resource, as if all others took no time.
     """
     ends = (0, *accumulate(map(len, (found.forward, found.inputs, found.weights))))
-    alone = [[shorten("passes", time) for time in _forms(bound.ops[a:b])] for a, b in pairwise(ends)]
-    slots = [shorten("slots", slot) for slot in _forms(bound.ops[: ends[-1]])]
-    totals = [shorten("stage", total) for total in (bound.lower, bound.op_by_op, bound.upper)]
-    return [
-        (tuple(shorten("pass", slot / many * (part / sum(parts))) for part in parts), total - slot)
-        for slot, total, parts in zip(slots, totals, zip(*alone, strict=True), strict=True)
-    ]
+    parts = [bound.ops[a:b] for a, b in pairwise(ends)]
+    each = [sums_by_name(use for part in ops for use in part.times.items()) for ops in parts]
+    slot = sums_by_name(use for times in each for use in times.items())
+    if fills:
+        forms = {name: ([times.get(name, 0) for times in each], total) for name, total in bound.times.items()}
+    else:
+        forms = {"lower": ([maximum(0, *slot.values()), 0, 0], bound.lower)}
+    forms["op by op"] = [one_after_another(ops) for ops in parts], bound.op_by_op
+    forms["upper"] = [sum(times.values()) for times in each], bound.upper
 
+    def short(passes: Sequence[Size], total: Size) -> _Slot:
+        ahead, back, weights = (shorten("pass", time / many) for time in passes)
+        return (ahead, back, weights), shorten("rest", total - sum(passes))
 
-def _forms(parts: Sequence[OpBound]) -> tuple[Size, Size, Size]:
-    times = sums_by_name(each for part in parts for each in part.times.items())
-    return maximum(0, *times.values()), one_after_another(parts), sum(times.values())
+    return {form: short(*sizes) for form, sizes in forms.items()}
 
 
 def _estimate(found: Training, overlap: float | None) -> Size | None:
