@@ -68,6 +68,15 @@ def test_states_are_those_of_adapters() -> None:
     assert parts["activations"] == whole["activations"] - TOKENS * D * 2 + between
 
 
+def test_of_a_matrix_and_its_adapter_the_sum_is_kept() -> None:
+    """Where results of products are kept: adapters add only what stands between their two matrices."""
+    whole, adapted = (step(checkpoint="matmuls", **more) for more in ({}, {"lora": RANK}))
+    between = 7 * L * RANK * TOKENS * 2
+    kept = whole.memory.parts["activations"] - TOKENS * D * 2 + between
+    assert adapted.memory.parts["activations"] == kept
+    assert not [each for each in adapted.bound.ops if each.op.where.endswith("lora_add again")]
+
+
 def test_frozen_weights_may_be_narrow() -> None:
     parts = step(lora=RANK, weights="nf4").memory.parts
     # nf4: half a byte, and an fp32 scale for 64; tables and norms stay in bf16

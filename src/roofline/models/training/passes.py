@@ -56,11 +56,16 @@ def is_unfused(op: Op) -> bool:
     return op.kind == "attention" and len(op.writes) > 1
 
 
+def adds_up(op: Op) -> bool:
+    """Whether an operation puts results of products together: chips' parts, or a matrix's and its adapter's."""
+    return op.kind == "collective" or op.where.endswith(".lora_add")
+
+
 CHECKPOINT_POLICIES: Mapping[str, Recomputation] = {
     "none": Recomputation("none", lambda op: False, "everything that backward reads is kept"),
     "selective": Recomputation("selective", is_unfused, "no probabilities of attention are kept"),
     "matmuls": Recomputation(
-        "matmuls", lambda op: op.kind not in ("contraction", "collective"),
+        "matmuls", lambda op: op.kind != "contraction" and not adds_up(op),
         "the results of matrix products are kept, the rest is run again",
     ),
     "full": Recomputation("full", lambda op: True, "each layer keeps its input alone and is run again", 1),

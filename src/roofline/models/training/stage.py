@@ -39,6 +39,7 @@ from roofline.models.training.passes import (
     GradientFormat,
     Recomputation,
     adapters,
+    adds_up,
     backward,
     is_frozen,
     is_unfused,
@@ -211,9 +212,9 @@ def _saved(ops: Sequence[Op], every: Sequence[Op], trained: frozenset[str] | Non
 
 
 def _after(tensor: Tensor, ops: Sequence[Op]) -> Tensor:
-    """A partial sum is kept as what the collective makes of it."""
-    summed = (op for op in ops if op.kind == "collective" and op.reads)
-    return next((op.writes[0] for op in summed if op.reads[0].ident == tensor.ident), tensor)
+    """A part of a sum is kept as the sum."""
+    sums = (op for op in ops if adds_up(op) and tensor.ident in {each.ident for each in op.reads})
+    return next((_after(op.writes[0], ops) for op in sums), tensor)
 
 
 def _written(ops: Sequence[Op]) -> dict[str, Size]:
