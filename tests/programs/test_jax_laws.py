@@ -155,6 +155,15 @@ def test_a_symbol_gives_a_formula():
     assert traced.bytes().subs(symbol, 24) == numbers.bytes()
 
 
+def test_a_size_that_is_a_value_is_no_input():
+    """What is worked out of sizes alone is a number that whoever starts the program gives it."""
+    for program in (lambda x: x * x.shape[0], lambda x: x.mean(0), lambda x: x / (x.shape[0] // 2 + 1)):
+        opened, fixed = trace(program, "fp32[N, 8]"), trace(program, "fp32[6, 8]")
+        for policy in ("each-op", "minimal"):
+            formula = opened.bytes(policy)
+            assert formula.subs(dict.fromkeys(formula.free_symbols, 6)) == fixed.bytes(policy)
+
+
 def test_ragged_dot_counts_every_row_once():
     inputs = _shape(8, 4), _shape(3, 4, 5), _shape(3, dtype="int32")
     assert trace(lax.ragged_dot, *inputs).flops() == 2 * 8 * 4 * 5

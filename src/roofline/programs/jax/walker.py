@@ -169,6 +169,10 @@ class JaxprWalker:
         ins, writes = [value_of(atom.aval) for atom in eqn.invars], tuple(map(self.tensor, outs))
         used = tuple(var in self.used for var in eqn.outvars)
         call = Call(eqn.primitive.name, eqn.params, ins, outs, operands, writes, axes, self._inner, used, numbers)
+        given = [tensor for tensor in operands if tensor is not None]
+        of_sizes = bool(given) and all(not t.dims and t.touched == 0 for t in given)
+        if call.name == "dim_as_value" or (of_sizes and not any(value.shape for value in outs)):
+            return [replace(tensor, touched=0) for tensor in writes]  # a number that whoever starts the program knows
         chosen = find(call.name)
         empty = any(value.size == 0 for value in (*call.ins[:1], *outs[:1]))
         if chosen is None:
