@@ -96,6 +96,10 @@ def test_branches_and_loops_as_operations():
     found = trace(chosen, "fp32[8, 8]")
     assert (found.macs(), found.complete) == (512, True)
     assert any("larger branch of torch.cond" in line for line in found.assumptions)
+    moving = trace(
+        lambda x: torch.cond(x.sum() > 0, lambda x: x[:2] @ x[0], lambda x: x[:2, 0] + x.sum(), (x,)), "fp32[8, 8]"
+    )
+    assert moving.macs() == 0  # the larger is the one that takes longer: fewer FLOPs, of all of x
     settled = trace(lambda x: torch.cond(torch.tensor(False), lambda x: x @ x, lambda x: x + 1, (x,)), "fp32[8, 8]")
     assert settled.flops("all") == 64
 
