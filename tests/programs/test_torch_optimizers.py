@@ -42,6 +42,13 @@ def test_every_optimizer_over_many_tensors_at_once_is_counted(name):
     assert _step(name, foreach=True).complete
 
 
+def test_adafactor_keeps_a_row_and_a_column_of_each_matrix():
+    """In the state a row, a column and a step: read and written as the weights are; norms that it asks for are one."""
+    step = trace(nn.Linear(100, 200, bias=False), "fp32[1, 100]", optimizer="adafactor").only(phase="optimizer")
+    assert step.complete
+    assert step.bytes("minimal") == 4 * (3 * 100 * 200 + 2 * (100 + 200 + 1))
+
+
 def test_gradients_of_a_scaled_loss_are_unscaled_and_taken_to_be_finite():
     """Two FLOPs for each: a product, and whether it is finite."""
     layer = nn.Linear(100, 100, bias=False)

@@ -174,3 +174,11 @@ def test_a_part_of_an_open_size_meets_numbers_that_the_program_makes():
     traced = trace(lambda x: x[:, ::2] @ torch.ones(8, 5), "fp32[B, 6, 8]")
     assert traced.flops() == 2 * 3 * 8 * 5 * symbol("B")
     assert traced.bytes("minimal") == 4 * (3 * 8 + 3 * 5) * symbol("B")
+
+
+@pytest.mark.parametrize("positions", [12, 64, 256])
+def test_a_table_of_positions_says_up_to_which_size_the_formulas_hold(positions):
+    table = nn.Parameter(torch.zeros(positions, 8))
+    traced = trace(lambda x: x + table[: x.shape[1]], "fp32[B, S, 8]")
+    assert traced.bytes("minimal") == 4 * 8 * (2 * B * S + S)
+    assert f"where S ≤ {positions}" in traced.assumptions[0]

@@ -28,6 +28,9 @@ from roofline.work import Op, Tensor, Work
 #: What PyTorch takes an open size for where a program branches on it: distinct, and with many divisors.
 _GUESSES = tuple(96 * prime for prime in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29))
 
+#: Such sizes are taken this many times smaller where a program fails on them, as on those beyond a table of positions.
+SMALLER = (1, 8, 48)
+
 #: The least an open size stands for: at 1 a dimension broadcasts, and PyTorch takes another path.
 LEAST = 2
 
@@ -35,8 +38,9 @@ LEAST = 2
 class OpenSizes:
     """The sizes of one trace that have a name and no number. ``line`` gives the user's line that runs now."""
 
-    def __init__(self, line: Callable[[], str]) -> None:
+    def __init__(self, line: Callable[[], str], smaller: int = 1) -> None:
         self._shapes = _Shapes(self._fixed, line)
+        self._smaller = smaller
         self._sizes: dict[str, Any] = {}
         self._names: dict[Any, Any] = {}
         self._error: SizeError | None = None
@@ -51,7 +55,7 @@ class OpenSizes:
 
             if len(self._sizes) == len(_GUESSES):
                 raise SizeError(f"more than {len(_GUESSES)} open sizes", hint="give some of them a number")
-            guess, source = _GUESSES[len(self._sizes)], ConstantSource(name)
+            guess, source = _GUESSES[len(self._sizes)] // self._smaller, ConstantSource(name)
             made = self._shapes.create_symbol(guess, source, dynamic_dim=DimDynamic.DYNAMIC, constraint_dim=None)
             self._names[made] = symbol(name)
             self._sizes[name] = self._shapes.create_symintnode(made, hint=guess, source=source)
@@ -80,6 +84,10 @@ class OpenSizes:
             dims={name: self.plain(size) for name, size in op.dims.items()},
             options={name: self.plain(value) for name, value in op.options.items()},
         )
+
+    def has_branched(self) -> bool:
+        """Whether the program took a branch that depends on an open size."""
+        return bool(self._shapes.guards)
 
     def check(self) -> None:
         """Stop if the program needed the number of an open size."""

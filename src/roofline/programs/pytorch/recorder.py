@@ -25,6 +25,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from roofline.errors import InputError, RooflineError
 from roofline.frozen import NamedTuple, replace
+from roofline.ops import pricing
 from roofline.ops.counting import count
 from roofline.programs.precision import allowing, torch_products
 from roofline.programs.pytorch import registry
@@ -206,13 +207,14 @@ class Recorder:
         float_constants: bool = True,
         backward: bool = False,
         leaf_values: bool = False,
+        smaller: int = 1,
     ) -> None:
         self.locations = locations
         self.backward = backward
         self.leaf_values = leaf_values
         self.device = device
         self.recompute_attention = recompute_attention
-        self.open = OpenSizes(locations.line)
+        self.open = OpenSizes(locations.line, smaller)
         self.identities = TensorIdentities(self.open.beyond_least)
         self.ops: list[Op] = []
         self.quiet = 0
@@ -571,6 +573,9 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
     def _on_shapes(self, traits: OperatorTraits, func: Any, args: Any, kwargs: Any, tensors: Sequence[Any]) -> Any:
         """Some values are not known: only shapes go through."""
         recorder = self.recorder
+        if traits.value_asked and recorder.locations.now().phase == "optimizer":  # a norm, which scales what follows
+            recorder.emit(pricing.move(traits.name, [recorder.read(tensor) for tensor in tensors], ()))
+            return 1.0
         if traits.value_asked:
             raise self._needs_values(traits)
         if traits.name in _OF_ONE_DTYPE and len({t.dtype for t in tensors}) > 1:

@@ -199,8 +199,10 @@ def prepared(optimizer: Any, declare: Declare) -> None:
         p.grad = torch.empty_like(p) if p.requires_grad else None
     for group, names in zip(optimizer.param_groups, wished, strict=True):
         group.update(dict.fromkeys(names, False))
+    item = torch.Tensor.item
     try:
-        type(optimizer).step(optimizer)
+        with mock.patch.object(torch.Tensor, "item", lambda held: 1.0 if held.is_meta else item(held)):
+            type(optimizer).step(optimizer)
     except (RuntimeError, TypeError, NotImplementedError):  # one that needs a closure, or values, starts with nothing
         optimizer.state = type(optimizer.state)(dict)
     for p, grad in zip(parameters, kept, strict=True):

@@ -39,6 +39,7 @@ from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch import standins
 from roofline.programs.pytorch.functions import on_shapes
+from roofline.programs.pytorch.open_sizes import SMALLER
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
 from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in
@@ -49,7 +50,11 @@ from roofline.progress import stopped
 from roofline.signatures import either
 from roofline.sizes import Size
 
-OPTIMIZERS = {name.lower(): getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad")}
+OPTIMIZERS = {
+    name.lower(): getattr(torch.optim, name)
+    for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adafactor", "Muon")
+    if hasattr(torch.optim, name)  # from PyTorch 2.5 and 2.9 on
+}
 
 
 def trace(
@@ -84,17 +89,21 @@ def trace(
     given = (inputs, backward or input_gradients or optimizer is not None, optimizer, sizes, name, kwargs)
     roots = standins.find_modules(program, inputs)
 
-    def once(float_constants: bool = True, leaf_values: bool = False) -> Traced:
+    def once(float_constants: bool = True, leaf_values: bool = False, smaller: int = 0) -> Traced:
         locations, told = LocationFinder(module_paths(roots)[0]), _device(device, roots)
-        recorder = Recorder(locations, told, recompute_attention, float_constants, given[1], leaf_values)
+        facts = recompute_attention, float_constants, given[1], leaf_values, SMALLER[smaller]
+        recorder = Recorder(locations, told, *facts)
         try:
             return _traced(program, roots, recorder, *given, input_gradients)
         except _GradientOfAConstant:
-            return once(False, leaf_values)
+            return once(False, leaf_values, smaller)
         except InputError:
             if recorder.met_leaves and not leaf_values:  # it may look at values of a tensor with a gradient
                 with suppress(InputError):
-                    return once(float_constants, True)
+                    return once(float_constants, True, smaller)
+            if recorder.open.has_branched() and smaller + 1 < len(SMALLER):  # it may hold for smaller sizes alone
+                with suppress(InputError):
+                    return once(float_constants, leaf_values, smaller + 1)
             raise
         finally:
             recorder.give_back()
