@@ -214,6 +214,17 @@ def test_a_kernel_that_neither_computes_nor_reaches_memory_is_listed(tmp_path):
     assert found.unpriced == {"idle": pytest.approx(2e-6)}
 
 
+def test_kernels_that_a_report_has_no_time_or_bytes_of_are_named(tmp_path):
+    rows = [
+        ("0", "k", TIME, "us", "5"), ("0", "k", "dram__bytes.sum", "byte", "64"),
+        ("1", "lost", TIME, "us", "n/a"), ("1", "lost", "dram__bytes.sum", "byte", "64"),
+        ("2", "bare", TIME, "us", "2"), ("2", "bare", "dram__bytes.sum", "byte", "n/a"),
+    ]  # fmt: skip
+    found = read_profile(written(tmp_path, long_report(*rows), "k.csv"))
+    assert [run.name for run in found.runs] == ["k"]
+    assert "2 of 3 kernels have no time or no bytes in the report and stand nowhere: lost, bare" in found.notes
+
+
 def test_an_error_names_the_line_of_the_file(tmp_path):
     report = "started\n" + long_report(("0", "k", TIME, "ns", "1")) + '"0","1"\n'
     with pytest.raises(InputError, match=r"k.csv:4: 2 values in 9 columns: the report was cut short"):

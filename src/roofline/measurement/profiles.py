@@ -103,7 +103,7 @@ def holds_nsight(content: bytes) -> bool:
 
 
 def read_nsight(path: str | os.PathLike[str]) -> Profile:
-    """Read the kernels of a report; a kernel without a time or bytes is an error that names the metric.
+    """Read the kernels of a report; where none has a time and bytes an error names the metric, else they are left out.
 
     A kernel without FLOPs of which nothing reached the main memory has no bound: it is listed with its time.
     """
@@ -122,7 +122,12 @@ def read_nsight(path: str | os.PathLike[str]) -> Profile:
         kernels = [(t, {m: (v.translate(_SWAP), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
     given, kernels = kernels, [(title, _amounts(metrics, name)) for title, metrics in kernels]
     notes = ["where the report holds rates alone, amounts are rate x time"] if given != kernels else []
-    runs = [_nsight_run(title, metrics, name) for title, metrics in kernels]
+    whole = [kernel for kernel in kernels if TIME in kernel[1] and _bytes_in(kernel[1])] or kernels
+    runs = [_nsight_run(title, metrics, name) for title, metrics in whole]
+    if len(whole) < len(kernels):
+        lost = ", ".join(list(dict.fromkeys(kernel[0] for kernel in kernels if kernel not in whole))[:MOST_NAMED])
+        many = f"{len(kernels) - len(whole)} of {len(kernels)} kernels"
+        notes.append(f"{many} have no time or no bytes in the report and stand nowhere: {lost}")
     idle = sums_by_name((run.name, run.seconds) for run in runs if not run.flops and not run.bytes)
     return Profile(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
 
@@ -231,13 +236,18 @@ def _nsight_run(title: str, metrics: Metrics, name: str) -> Measured:
     seconds = _figure(metrics, TIME, _SECONDS, name)
     if not 0 < seconds < math.inf:
         raise InputError(f"{name}: {title}: {TIME} is {metrics[TIME][0]}", hint="a time is above 0")
-    found = next((names for names in BYTES if all(metric in metrics for metric in names)), None)
-    if found is None:
+    found = _bytes_in(metrics)
+    if not found:
         raise InputError(f"{name}: {title}: the metric {BYTES[0][0]} is missing", hint=COLLECT)
     moved = sum(_figure(metrics, metric, _BYTES, name) for metric in found)
     flops = _flops(metrics, name)
     main = max(flops, key=lambda dtype: flops[dtype], default="fp32")
     return Measured(title, sum(flops.values()), moved, seconds, main)
+
+
+def _bytes_in(metrics: Metrics) -> Sequence[str]:
+    """The metrics of bytes that a kernel has, by the names of one generation; none where one of them is missing."""
+    return next((names for names in BYTES if all(metric in metrics for metric in names)), ())
 
 
 def _flops(metrics: Metrics, name: str) -> dict[str, float]:
