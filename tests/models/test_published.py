@@ -278,7 +278,60 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               moe_layer_freq=1, **_UNTIED),
         16375728128,
     ),
+    "orion-14b": (
+        sizes("orion", 5120, 40, 40, 15360, 84608, num_key_value_heads=40, pretraining_tp=1, **_UNTIED),
+        2 * 84608 * 5120 + 40 * (4 * 5120**2 + 3 * 5120 * 15360 + 4 * 5120) + 2 * 5120,
+    ),
+    "aquila2-34b": (
+        sizes("aquila", 6144, 60, 48, 24576, 100008, num_key_value_heads=8, **_UNTIED),
+        2 * 100008 * 6144 + 60 * (2 * 6144**2 + 2 * 1024 * 6144 + 3 * 6144 * 24576 + 2 * 6144) + 6144,
+    ),
+    "xverse-13b": (
+        sizes("xverse", 5120, 40, 40, 13824, 100534, max_tokenizer_truncation=8192, **_UNTIED),
+        2 * 100534 * 5120 + 40 * (4 * 5120**2 + 3 * 5120 * 13824 + 2 * 5120) + 5120,
+    ),
 }  # fmt: skip
+#: Published with the language model's fields beside those of pictures: what is not read, and parameters.
+_SEEING: dict[str, tuple[dict[str, Any], str, int]] = {
+    "molmo-7b-d": (  # Qwen2-7B, and 128 rows more
+        sizes("molmo", 3584, 28, 28, 37888, 152064, embedding_size=152064, num_key_value_heads=4, qkv_bias=True,
+              norm_after=False, attention_layer_norm=False, layer_norm_type="rms", use_position_ids=True, **_UNTIED),
+        "the vision tower, which no field describes, is not modelled", 7615616512 + 128 * 3584,
+    ),
+    "molmo-7b-o": (
+        sizes("molmo", 4096, 32, 32, 22016, 100278, embedding_size=100352, num_key_value_heads=None, qkv_bias=False,
+              norm_after=True, attention_layer_norm=True, layer_norm_type="rms", **_UNTIED),
+        "the vision tower, which no field describes, is not modelled",
+        (2 * 100352 + 128) * 4096 + 32 * (4 * 4096**2 + 3 * 4096 * 11008 + 4 * 4096) + 4096,
+    ),
+    "phi-3.5-vision": (  # Phi-3-mini
+        sizes("phi3_v", 3072, 32, 32, 8192, 32064, num_key_value_heads=32, sliding_window=262144,
+              embd_layer={"embedding_cls": "image"}, img_processor={"name": "clip_vision_model"}),
+        "img_processor is not understood and not modelled", 3821079552,
+    ),
+    "dots.ocr": (
+        sizes("dots_ocr", 1536, 28, 12, 8960, 151936, num_key_value_heads=2, attention_bias=True,
+              vision_config={"embed_dim": 1536, "num_hidden_layers": 42}, image_token_id=151665, **_UNTIED),
+        "vision_config is not modelled: only the language part is",
+        2 * 151936 * 1536 + 28 * (2 * 1536**2 + 2 * 1536 * 256 + 2048 + 3 * 1536 * 8960 + 2 * 1536) + 1536,
+    ),
+    "ernie-4.5-vl-28b-a3b": (
+        sizes("ernie4_5_moe_vl", 2560, 28, 20, 12288, 103424, num_key_value_heads=4, moe_intermediate_size=[1536, 512],
+              moe_k=6, moe_layer_start_index=[1, 1], moe_layer_end_index=[29, 28], moe_num_experts=[64, 64],
+              moe_num_shared_experts=2, pixel_hidden_size=1280, rope_3d=True, tie_word_embeddings=True, use_bias=False,
+              vision_config={"depth": 32, "embed_dim": 1280}),
+        "vision_config is not modelled: only the language part is",
+        103424 * 2560 + 28 * (2 * 2560**2 + 2 * 2560 * 512 + 2 * 2560) + 2560 + 3 * 2560 * 12288
+        + 27 * (3 * 2560 * (66 * 1536 + 64 * 512) + 2 * 64 * (2560 + 1)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _SEEING)
+def test_the_language_part_of_flat_configurations_is_read(name: str) -> None:
+    data, gap, parameters = _SEEING[name]
+    found = load(data, name=name)
+    assert (found.parameters, found.gaps) == (parameters, (gap,))
 
 
 @pytest.mark.parametrize("name", PUBLIC)

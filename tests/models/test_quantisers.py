@@ -34,6 +34,11 @@ def quark(weight: dict[str, Any], inputs: str | None = None, **more: Any) -> dic
     return {"quant_method": "quark", "global_quant_config": general, "exclude": ["lm_head"], **more}
 
 
+def aqlm(books: int, bits: int) -> dict[str, Any]:
+    sizes = {"in_group_size": 8, "out_group_size": 1, "num_codebooks": books, "nbits_per_codebook": bits}
+    return {"quant_method": "aqlm", "linear_weights_not_to_quantize": ["lm_head.weight"], **sizes}
+
+
 PER_ROW = {"_type": "PerRow", "_data": {"dim": -1}}
 GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
 
@@ -47,6 +52,13 @@ GROUPS = {"_type": "PerGroup", "_data": {"group_size": 32}}
         ({"quant_method": "quanto", "weights": "int4"}, FOUR + 2 * 2 * ROWS * 4, ""),
         ({"quant_method": "quanto", "weights": "float8", "activations": "float8"}, EIGHT + 2 * ROWS, "fp8"),
         ({"quant_method": "eetq"}, EIGHT + 2 * ROWS, ""),
+        ({"quant_method": "w8a8_int8", "ignore": ["lm_head"]}, EIGHT + 4 * ROWS, "int8"),
+        ({"quant_method": "w8a8_fp8"}, EIGHT + 4 * ROWS, "fp8"),
+        ({"quant_method": "blockwise_int8", "weight_block_size": [128, 128]}, EIGHT + 4 * 2 * 4, "int8"),
+        ({"quant_method": "modelopt_fp4"}, FOUR + EIGHT // 16, "fp4"),
+        ({"quant_method": "modelopt_fp8"}, EIGHT + 4, "fp8"),
+        (aqlm(1, 16), FOUR // 2 + 2 * ROWS + 2 * 2**16 * 8, ""),
+        (aqlm(2, 8), FOUR // 2 + 2 * ROWS + 2 * 2 * 2**8 * 8, ""),
         (torchao("Int4WeightOnlyConfig", group_size=32), FOUR + 2 * 2 * ROWS * 16, ""),
         (torchao("Int8WeightOnlyConfig"), EIGHT + 2 * ROWS, ""),
         (torchao("Int8DynamicActivationInt8WeightConfig"), EIGHT + 2 * ROWS, "int8"),
@@ -118,6 +130,12 @@ def test_a_table_that_is_quantised_apart_from_the_head() -> None:
     assert both.weight_bytes() == matrices // 2 + 2 * matrices // 32 + table + 2 * 5 * 256
 
 
+def test_modules_are_named_by_their_weights_too() -> None:
+    found = read_quantisation({**aqlm(1, 16), "linear_weights_not_to_quantize": [f"{PATH}.weight", "o_proj.weight"]})
+    left = [found.storage(path, "linear") is None for path in (PATH, f"{PATH[:-7]}down_proj", "layers.1.mlp.o_proj")]
+    assert left == [True, False, True]
+
+
 def test_keys_and_values_that_quark_quantises() -> None:
     fp8 = {"dtype": "fp8_e4m3", "qscheme": "per_tensor"}
     by = {f"*{name}": {"weight": fp8, "output_tensors": fp8} for name in ("k_proj", "v_proj")}
@@ -131,6 +149,8 @@ def test_keys_and_values_that_quark_quantises() -> None:
         (hqq(3, 64), "^bits of HQQ: 3 is not understood; known are: 8, 4, 2, 1$"),
         ({"quant_method": "quanto", "weights": "int3"}, "weights of Quanto: 'int3' is not understood"),
         (torchao("Float7WeightOnlyConfig"), "'Float7WeightOnlyConfig' is not understood; did you mean 'Float8Weig"),
+        (aqlm(1, 12), "^bits of AQLM: 1.5 is not understood; known are: 8, 4, 2, 1$"),
+        ({**aqlm(1, 16), "in_group_size": 0}, "the aqlm section is not of its usual form: division by zero"),
         ({"quant_method": "quark"}, "the quark section says no format of weights"),
         (quark({"dtype": "fp6_e3m2", "group_size": 32}), "weights of Quark: 'fp6_e3m2' is not understood"),
         ({"quant_method": "torchao", "quant_type": {"default": [1]}}, "torchao section is not of its usual form"),

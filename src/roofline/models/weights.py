@@ -10,8 +10,8 @@ True
 The ``quantization_config`` of a ``config.json`` says which modules are stored in which format, and which are not.
 Understood are ``fp8`` (per tensor or in blocks, DeepSeek's with fp4 experts), ``compressed-tensors``, ``modelopt``
 (FP8, NVFP4, W4A16_NVFP4, mixed by layer), ``mxfp4``, ``gptq``, ``awq``, ``auto-round``, ``bitsandbytes`` (8 and 4
-bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``, ``quanto``, ``eetq``. Anything else is an error that
-lists them.
+bits), ``bitnet``, ``fbgemm_fp8``, ``torchao``, ``quark``, ``hqq``, ``quanto``, ``eetq``, ``aqlm``, and SGLang's
+``w8a8_int8``, ``w8a8_fp8`` and ``blockwise_int8``. Anything else is an error that lists them.
 
 >>> found = read_quantisation({"quant_method": "fp8", "weight_block_size": [128, 128]})
 >>> found.storage("model.layers.0.mlp.up_proj", "linear").dtype, found.storage("lm_head", "head")
@@ -116,6 +116,7 @@ class Storage:
         ``block``    (rows, columns) that share one scale; 0 stands for the whole dimension
         ``zero``     format of the zero point beside each scale, in asymmetric quantisation
         ``nested``   how many scales share an fp32 scale of their own; 0: none do
+        ``table``    numbers of a table in fp16 that all of a matrix's weights are looked up in
         ``compute``  arithmetic of the matrix product (fp8 where activations are quantised too); empty: that of the
                      wider operand
     """
@@ -126,9 +127,10 @@ class Storage:
     compute: str = ""
     zero: str = ""
     nested: int = 0
+    table: int = 0
 
     def __post_init__(self) -> None:
-        for size in (*self.block, self.nested):
+        for size in (*self.block, self.nested, self.table):
             if isinstance(size, bool) or not isinstance(size, int) or size < 0:
                 raise InputError(f"a block of weights is {quoted(size)} wide", hint="a whole number, 0 for all of them")
 
@@ -152,6 +154,8 @@ class Storage:
         found = [(name, dtype, count) for name, dtype in (("scale", self.scale), ("zero", self.zero)) if dtype]
         if self.nested:
             found.append(("scale.scale", "fp32", -(-count // self.nested)))
+        if self.table:
+            found.append(("table", "fp16", self.table * prod(shape[:-2])))
         return tuple(found)
 
     @cache  # noqa: B019 - there are a few
@@ -283,21 +287,25 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
         return Quantisation(method, found, kept=modules(names, _BETWEEN_DOTS))
     except InputError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
 def _fp8(section: Section, expert_dtype: str | None) -> Quantisation:
-    block = section.get("weight_block_size")
     dtype = "fp8_e5m2" if section.get("fmt") == "e5m2" else "fp8_e4m3"
     scale = "fp8_e8m0" if section.get("scale_fmt") == "ue8m0" else "fp32"
-    storage = Storage(dtype, scale, (0, 0) if block is None else (block[0], block[1]), "fp8")
+    storage = Storage(dtype, scale, _block(section), "fp8")
     wanted = section.get("expert_dtype") or expert_dtype
     if wanted not in (None, "fp8", "fp4"):
         raise InputError(f"expert_dtype {quoted(wanted)} is not understood", hint="known are fp8 and fp4")
     experts = Storage("mxfp4", compute="fp8") if wanted == "fp4" else None
     kept = section.get("modules_to_not_convert") or section.get("ignored_layers") or []
     return Quantisation("fp8", storage, experts, kept=modules(kept, _BETWEEN_DOTS), kv=_kv(section))
+
+
+def _block(section: Section) -> tuple[int, int]:
+    block = section.get("weight_block_size")
+    return (0, 0) if block is None else (block[0], block[1])
 
 
 def _compressed(section: Section, _: str | None) -> Quantisation:
@@ -362,7 +370,8 @@ _ALGORITHMS = {
 
 
 def _modelopt(section: Section, expert_dtype: str | None) -> Quantisation:
-    name = str(section.get("quant_algo") or "").upper()
+    usual = {"modelopt_fp4": "NVFP4", "modelopt_fp8": "FP8"}.get(str(section.get("quant_method")), "")
+    name = str(section.get("quant_algo") or usual).upper()
     ignored = section.get("ignore") or section.get("exclude_modules") or section.get("modules_to_not_convert")
     kept = modules(ignored or [])
     by_storage: dict[Storage, list[str]] = {}
@@ -475,7 +484,7 @@ def modules(patterns: Iterable[str], inside: str = "") -> Modules:
     plain = [name for name in patterns if inside and not re.search(r"[*]|^re:|^model\.|\.\d+(\.|$)", name)]
     for pattern in (*patterns, *map(inside.format, plain)):
         expression = pattern.startswith("re:")
-        pattern = pattern if expression else _EXPERT.sub("0", pattern.rstrip("."))
+        pattern = pattern if expression else _EXPERT.sub("0", pattern.rstrip(".").removesuffix(".weight"))
         number = None if expression else _LAYER.search(pattern)
         generic = _LAYER.sub("#", pattern) if number else pattern
         table = wild if expression or "*" in generic else exact
@@ -547,6 +556,19 @@ def _quanto(section: Section) -> Storage:
     arithmetic = {None: "", "int8": "int8", "float8": "fp8"}
     _check_known(inputs, arithmetic, "activations of Quanto")
     return replace(formats[name], compute=arithmetic[inputs])
+
+
+def _aqlm(section: Section) -> Storage:
+    """Groups of weights as sums of vectors, one of each codebook: codes, a scale a row and the codebooks.
+
+    Source: Egiazarian et al., "Extreme Compression of Large Language Models via Additive Quantization",
+    arXiv:2401.06118, section 3.
+    """
+    books, bits = section["num_codebooks"], section["nbits_per_codebook"]
+    group = section["in_group_size"] * section.get("out_group_size", 1)
+    _check_known(bits, range(1, 17), "bits of a codebook of AQLM")
+    _check_known(books * bits / group, (8, 4, 2, 1), "bits of AQLM")
+    return Storage(f"int{books * bits // group}", "fp16", (1, 0), table=books * 2**bits * group)
 
 
 def _torchao(section: Section, _: str | None) -> Quantisation:
@@ -675,6 +697,11 @@ _ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
     # 8 bits with a scale a row, widened before use
     "eetq": (Storage("int8", "fp16", (1, 0)), _NOT_CONVERTED),
     "quanto": (_quanto, _NOT_CONVERTED),
+    # SGLang's: 8 bits with a scale a row or a block, tokens scaled as they come
+    "w8a8_int8": (Storage("int8", "fp32", (1, 0), "int8"), "ignore"),
+    "w8a8_fp8": (Storage("fp8_e4m3", "fp32", (1, 0), "fp8"), "ignore"),
+    "blockwise_int8": (lambda section: Storage("int8", "fp32", _block(section), "int8"), "ignored_layers"),
+    "aqlm": (_aqlm, "linear_weights_not_to_quantize"),
 }
 
 #: Modules that a method never converts, whatever a section says.
@@ -684,7 +711,7 @@ _ALWAYS_KEPT = {"quanto": ("lm_head",)}
 _METHODS: dict[str, Callable[[Section, str | None], Quantisation]] = {
     "fp8": _fp8,
     "compressed-tensors": _compressed,
-    "modelopt": _modelopt,
+    **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_fp8"), _modelopt),
     "mxfp4": lambda section, _: Quantisation(
         "mxfp4", None, Storage("mxfp4"), kept=modules(section.get(_NOT_CONVERTED) or [], _BETWEEN_DOTS)
     ),

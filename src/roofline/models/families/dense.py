@@ -109,9 +109,10 @@ def _in_pairs(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
 
 
 add({
-    "llama smollm3 granite iquestcoder": LLAMA,
+    "llama smollm3 granite iquestcoder aquila xverse": LLAMA,
+    "orion": replace(LLAMA, norm=_SHIFTED),
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
-    "mistral ministral ministral3 phi3 phi4mm phi4_multimodal": _WINDOWS,
+    "mistral ministral ministral3 phi3 phi3_v phi4mm phi4_multimodal": _WINDOWS,
     "voxtral_realtime_text": replace(_WINDOWS, tied=True, ends=_delay_ends),
     "kyutai_speech_to_text": Decoder(  # ffn_dim counts gate and up together
         prepare=lambda fields: fields.with_values(intermediate_size=max(fields.size("ffn_dim") // 2, 1)),
@@ -177,16 +178,19 @@ def _molmo_norm(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> 
 
 def _molmo_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
     rows = fields.count("additional_vocab_size") if "additional_vocab_size" in fields else 128
-    return {"before": rows_beyond_the_head(shape.width, rows)}
+    gaps = () if fields.kind == "molmo2_text" else ("the vision tower, which no field describes, is not modelled",)
+    return {"before": rows_beyond_the_head(shape.width, rows), "gaps": gaps}
 
+
+_MOLMO2 = Decoder(
+    renames={"qkv_bias": "attention_bias"}, arrange=arranged("norm_after", False, ("after", USUAL_NORMS)),
+    out_bias=False, attend=_molmo_norm, mlp_bias=False, ends=_molmo_ends,
+)  # fmt: skip
 
 add({
     "emu3_text_model": LLAMA,
     "diffllama": Decoder(attend=lambda *asked: {"differential": True}, mlp_bias=False),
-    "molmo2_text": Decoder(
-        renames={"qkv_bias": "attention_bias"}, arrange=arranged("norm_after", False, ("after", USUAL_NORMS)),
-        out_bias=False, attend=_molmo_norm, mlp_bias=False, ends=_molmo_ends,
-    ),
+    "molmo2_text": _MOLMO2,
 })  # fmt: skip
 
 
@@ -246,6 +250,11 @@ def _first_qwen(fields: Fields) -> Fields:
     return fields.renamed(kv_channels="head_dim").with_values(intermediate_size=half)
 
 
+def _first_molmo(fields: Fields) -> Fields:
+    """The first Molmo's width is of gate and up together too; its head has rows of padding."""
+    return _first_qwen(fields.with_values(vocab_size=fields.size("embedding_size", "vocab_size")))
+
+
 add({
     "internlm2 exaone": _REMOTE,
     # the larger Baichuan has slopes of scores in place of rotation
@@ -255,6 +264,10 @@ add({
         mlp_bias=False, act_fields=(),
     ),
     "qwen": Decoder(prepare=_first_qwen, bias=True, out_bias=False, mlp_bias=False, act_fields=()),
+    "molmo": replace(
+        _MOLMO2, prepare=_first_molmo, attend=None, qk_norm="full", qk_switch=("attention_layer_norm", False),
+        act_fields=(),
+    ),
 })  # fmt: skip
 
 

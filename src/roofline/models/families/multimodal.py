@@ -241,14 +241,14 @@ _TEXT = {
             "deepseek_v2": "deepseek_vl_v2",
         },
         "model.": {
-            "step3_text": "step3_vl",
+            "step3_text": "step3_vl", "ernie4_5_vl_moe_text": "ernie4_5_moe_vl", "qwen2": "dots_ocr",
         },
     }.items()
     for reader, kinds in readers.items()
     for kind in kinds.split()
 }  # fmt: skip
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
-_FLAT = ("qwen2_vl", "qwen2_5_vl")
+_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr")
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
 _SPEAKING = ("talker_config", "code2wav_config", "token2wav_config")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
