@@ -319,7 +319,8 @@ class Fact(NamedTuple):
     facts of a data frame too, which a reader sees behind the number alone. ``held`` says how many runs it held in place
     of 80%, where these are far fewer; a data frame then lacks its ends. It is ``extrapolated`` where none was measured.
     ``is_usual``: it is left out where all say so. ``form`` is that of the time behind it, and ``dollars_of`` what a
-    million of costs so many dollars, ``time_of`` what its time is of, where answers hold several steps.
+    million of costs so many dollars, ``time_of`` what its time is of, where answers hold several steps. ``kind`` is
+    ``floor`` of a time at best or what is attainable, ``binds`` of what binds a step, and of a rate its place.
     """
 
     name: str
@@ -336,6 +337,7 @@ class Fact(NamedTuple):
     form: str = "lower"
     dollars_of: str = ""
     time_of: str = ""
+    kind: str = ""
 
 
 def expected_facts(name: str, estimate: Any, expectation: Any) -> Iterator[Fact]:

@@ -108,6 +108,16 @@ class ResourceUse:
     rate: Rate
     time: Size
 
+    @property
+    def network(self) -> str:
+        """The kind of link that it goes over, whichever the axis: ``ici`` of ``ici X``."""
+        return self.resource.partition(" ")[0]
+
+    @property
+    def axis(self) -> str:
+        """The axis that it goes over, whichever part of it: ``X`` of ``X.1``."""
+        return self.place.partition(".")[0]
+
     def __repr__(self) -> str:
         unit = "FLOP" if self.quantity == "flops" else "" if self.quantity == "hops" else "B"
         of = f" {self.dtype}" if self.dtype else ""
@@ -649,9 +659,9 @@ class Bound(Measurable, Comparable):
     def facts(self) -> Iterator[Fact]:
         """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
         if self.is_rate_only:
-            yield Fact("attainable", self.attainable, "FLOP/s", "more", timed=True)
+            yield Fact("attainable", self.attainable, "FLOP/s", "more", timed=True, kind="floor")
         else:
-            yield Fact("at best", self.lower, "s", "less", timed=True)
+            yield Fact("at best", self.lower, "s", "less", timed=True, kind="floor")
             if is_number(self.op_by_op) and len(self.ops) > 1:
                 yield Fact(KERNELS_IN_TURN, self.op_by_op, "s", "less", timed=True, is_shown=self.joins_kernels)
             yield Fact("at worst", self.upper, "s", "less", timed=True)
@@ -659,7 +669,8 @@ class Bound(Measurable, Comparable):
         if self.measured is not None:
             yield Fact("measured", self.measured, "s", "less")
         yield from () if self.cost is None else self.cost.facts("runs")
-        yield Fact("bound by", self.kind and f"{self.kind} ({self.bound_by})", data=self.bound_by)
+        binds = self.kind and f"{self.kind} ({self.bound_by})"
+        yield Fact("bound by", binds, data=self.bound_by, kind="binds")
         if not self.is_rate_only:
             yield Fact("bytes moved", self.total_bytes, "B", "less")
         yield Fact("intensity", self.intensity, "FLOP/B")
@@ -693,13 +704,13 @@ class Bound(Measurable, Comparable):
         others, elementwise = parts
         for use in (*others, *sorted(elementwise, key=lambda use: _longest(use.time))[-1:]):
             if use.quantity == "flops":
-                yield Fact(f"{use.place} {use.dtype}", use.rate.value, "FLOP/s", "more")
+                yield Fact(f"{use.place} {use.dtype}", use.rate.value, "FLOP/s", "more", kind=use.place)
             elif use.quantity == "bytes":
-                yield Fact("main memory" if use.place == "main" else use.place, use.rate.value, "B/s", "more")
+                named = "main memory" if use.place == "main" else use.place
+                yield Fact(named, use.rate.value, "B/s", "more", kind=use.place)
             elif use.quantity == "wire":
-                name = use.resource.partition(" ")[0]
-                inner = name == next(iter(links), name)
-                every = use.rate.value * links.get(name, 1)
+                inner = use.network == next(iter(links), use.network)
+                every = use.rate.value * links.get(use.network, 1)
                 yield Fact("all links of a chip" if inner else "network of a chip", every, "B/s", "more")
                 yield Fact("a hop takes", max(hops, default=None), "s", "less")
 

@@ -373,12 +373,12 @@ class Communication(Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The time, how it is reached, and what benchmarks print, for a comparison."""
-        yield Fact("at best", self.time, "s", "less", timed=True)
+        yield Fact("at best", self.time, "s", "less", timed=True, kind="floor")
         yield Fact("at worst", self.bound.upper, "s", "less", timed=True)
         yield from expected_facts("expected", self.bound.estimate, self.bound.expectation)
         if self.bound.measured is not None:
             yield Fact("measured", self.bound.measured, "s", "less")
-        yield Fact("bound by", next(iter(_times_on_network(self)), None))
+        yield Fact("bound by", next(iter(_times_on_network(self)), None), kind="binds")
         yield Fact("algorithm", self.algorithm)
         yield Fact("chips", self.chips)
         yield Fact("on each chip", self.bytes_per_chip, "B")

@@ -111,10 +111,10 @@ TIMES_THE_LEAST = "times the least"
 #: The table of what answers say, by name.
 FACTS = "comparison"
 
-#: What the fact of the rate that binds begins with, its words, and what the fastest of as much of it does.
+#: The kind of fact that the rate that binds is, its words, and what the fastest of as much of it does.
 _RATES = {
     "compute-bound": ("matrix", "", "computes the least", "compute the least"),
-    "memory-bound": ("main memory", "memory bandwidth", "moves the fewest bytes", "move the fewest bytes"),
+    "memory-bound": ("main", "memory bandwidth", "moves the fewest bytes", "move the fewest bytes"),
 }
 
 #: Times where less overlaps than at best, as data: they tell apart what has the same floor.
@@ -186,7 +186,7 @@ class SideBySide(Answer):
     def _said(self, answer: Comparable) -> list[Fact]:
         """What an answer says; behind what binds it the time on each resource, where all are of one kind of chip."""
         found = list(answer.facts())
-        behind = max((at for at, fact in enumerate(found, 1) if fact.name.endswith("bound by")), default=len(found))
+        behind = max((at for at, fact in enumerate(found, 1) if fact.kind == "binds"), default=len(found))
         found[behind:behind] = resource_facts(answer) if self.is_one_chip else ()
         return found
 
@@ -827,8 +827,8 @@ class SideBySide(Answer):
         """What decides, where the same binds everywhere and the fastest has the most of it, alone or with others."""
         kinds = {getattr(_first_timed(answer), "kind", None) for answer in self.answers}
         said = kinds.pop() if len(kinds) == 1 else None
-        begins, of, *fewest = _RATES.get(said or "", ("", "", "", ""))
-        rates = [name for name in self.facts if begins and name.startswith(begins)]
+        place, of, *fewest = _RATES.get(said or "", ("", "", "", ""))
+        rates = [name for name in self.facts if place and self._said_of(name).kind == place]
         counts = {getattr(answer, "chips", 1) for answer in self.answers}
         most = self.best(rates[0]) if len(rates) == 1 and len(counts) == 1 else ()
         first = self._leaders

@@ -688,7 +688,7 @@ def _two_dimensions(request: _SplitQuestion) -> Scaling:
     for line, spread, axes in lines:
         asked = request.line(line, spread, axes)
         symbolic = _in_symbols(asked.vary(sizes={}))
-        busiest = {u.place.partition(".")[0]: u.time for u in symbolic.uses if u.quantity == "wire"}
+        busiest = {u.axis: u.time for u in symbolic.uses if u.quantity == "wire"}
         times = [busiest[axis] for axis in dict.fromkeys(("X", "Y")) if axis in busiest]
         sent.append(_together(sum(times[1:], times[0]), spread).subs(symbol("Y"), n / x))
     sizes = _split_sizes(asked)
@@ -855,11 +855,11 @@ def _sides(symbolic: Bound, condition: Condition, network: str | None) -> tuple[
         return held, [_weights(symbolic, named="W")]
     links = [u for u in symbolic.uses if u.quantity == "wire"]
     if network is not None:
-        names = list(dict.fromkeys(u.resource.partition(" ")[0] for u in links))
-        links = [u for u in links if u.resource.partition(" ")[0] == network]
+        names = list(dict.fromkeys(u.network for u in links))
+        links = [u for u in links if u.network == network]
         if not links:
             raise InputError(f"nothing is sent over {network!r}", hint=suggest(network, names, what="links in use"))
-    return held, [u.time for u in links if not condition.link or u.place.partition(".")[0] == condition.link]
+    return held, [u.time for u in links if not condition.link or u.axis == condition.link]
 
 
 def _crossing(held: Any, links: list[Any], x: Any, known: Mapping[Any, Any]) -> Any:
@@ -885,7 +885,7 @@ def _weights(symbolic: Bound, named: str = "") -> Any:
 
 def _over(symbolic: Bound, axis: str) -> Any:
     """The time of the busiest link of one mesh axis."""
-    return next(u.time for u in symbolic.uses if u.quantity == "wire" and u.place.partition(".")[0] == axis)
+    return next(u.time for u in symbolic.uses if u.quantity == "wire" and u.axis == axis)
 
 
 def _ways(asked: Question, axes: tuple[str, ...]) -> Any:

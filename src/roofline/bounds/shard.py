@@ -128,10 +128,10 @@ class ShardPlans(AboutQuestion):
     def facts(self) -> Iterator[Fact]:
         """The time of the best plan, which it is, what it sends; the next that takes longer."""
         best = self.best
-        if best.bound is None or not is_number(best.bound.lower):
-            yield Fact("at best", None if best.bound is None else best.bound.lower, "s", "less", timed=True)
+        lower = None if best.bound is None else best.bound.lower
+        yield Fact("at best", lower, "s", "less", timed=True, kind="floor")
+        if best.bound is None or not is_number(lower):
             return
-        yield Fact("at best", best.bound.lower, "s", "less", timed=True)
         yield Fact("at worst", best.bound.upper, "s", "less", timed=True)
         yield from expected_facts("expected", best.bound.estimate, best.bound.expectation)
         yield Fact("best plan", _named(best))
@@ -144,7 +144,7 @@ class ShardPlans(AboutQuestion):
         slower = next(iter(self.plans[len(self.as_good) :][:1]), None)
         if slower is not None and slower.bound is not None:
             yield Fact("next plan", _named(slower))
-            yield Fact("next plan at best", slower.bound.lower, "s", "less", timed=True)
+            yield Fact("next plan at best", slower.bound.lower, "s", "less", timed=True, kind="floor")
 
     def assumed(self) -> Sequence[str]:
         """What all plans assume, and the shape of the mesh."""

@@ -590,8 +590,7 @@ def use_of(symbolic: Bound, name: str, machine: Machine) -> ResourceUse:
     wanted = {"peak": "flops", "bandwidth": "bytes"}.get(name)
     called = find_link(machine, name)
     name = name if called is None else called.name
-    named = (name in (u.resource, u.dtype) or u.resource.startswith(f"{name} ") for u in symbolic.uses)
-    found = [u for u, is_named in zip(symbolic.uses, named, strict=True) if is_named or u.quantity == wanted]
+    found = [u for u in symbolic.uses if name in (u.resource, u.network, u.dtype) or u.quantity == wanted]
     if not found:
         used = ", ".join(dict.fromkeys(w for u in symbolic.uses for w in (u.resource, u.dtype) if w))
         raise InputError(f"{name!r} plays no part in this on {machine.name}", hint=f"what plays a part: {used}")

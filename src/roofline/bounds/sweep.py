@@ -138,10 +138,14 @@ class Sweep(Columns):
         return {"expression": asked.expression, "on": asked.machine.target, **chosen, **own}
 
     @property
+    def same_in_all(self) -> str:
+        """The machine."""
+        return "several machines" if self.questions[1:] else self.question.machine.name
+
+    @property
     def about(self) -> Headline:
         """The line and the machine."""
-        where = "several machines" if self.questions[1:] else self.question.machine.name
-        return Headline(self.question.expression, f"on {where}")
+        return Headline(self.question.expression, f"on {self.same_in_all}")
 
     def row(self, index: int) -> Bound:
         """Answer one row afresh, with every detail."""

@@ -432,8 +432,7 @@ def _subtitle(plane: _Plane) -> str:
     values = {name: _values_of(table, name)[0] for name in plane.sizes}
     same = [plane.said(name, values[name][0]) for name in plane.sizes if len(values[name]) == 1]
     subject = [] if about is None or hasattr(table, "model") else [about.subject]
-    where = [] if about is None else [about.beside.removeprefix("on ")]
-    return " · ".join(filter(None, [*where, *subject, ", ".join(same)]))
+    return " · ".join(filter(None, [table.same_in_all, *subject, ", ".join(same)]))
 
 
 def _thinned(plane: _Plane, across: int, up: int) -> Iterator[str]:

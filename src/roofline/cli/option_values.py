@@ -111,11 +111,10 @@ def against_catalog(found: Any, options: dict[str, Any], ask: Callable[[dict[str
     alone = {one: times(one) for one in options["set_"]} if several and before else {}
     lines = []
     for fact in found.facts():
-        was, is_rate = before.get(fact.name), fact.name == "attainable"  # what an intensity alone has
-        is_time = fact.name.endswith("at best") and fact.unit == "s"
-        if (is_time or is_rate) and is_number(fact.value) and is_number(was):
+        was = before.get(fact.name)
+        if fact.kind == "floor" and is_number(fact.value) and is_number(was):
 
-            def gain(now: Any, was: Any = was, is_rate: bool = is_rate) -> float:
+            def gain(now: Any, was: Any = was, is_rate: bool = fact.better == "more") -> float:
                 return float(now / was if is_rate else was / now)
 
             yours, listed = format_quantity(fact.value, fact.unit), format_quantity(was, fact.unit)

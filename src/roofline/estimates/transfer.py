@@ -49,7 +49,6 @@ from roofline.files import read_toml
 from roofline.frozen import dataclass, field
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
-from roofline.hardware.overrides import is_set
 from roofline.lazy import np
 
 #: Families of chips in the order of their generations; those of one row are of one.
@@ -241,7 +240,7 @@ def _joules(machine: Machine) -> tuple[float, float] | None:
 def _half_precision(machine: Machine) -> float | None:
     """FLOP/s of a chip in half precision as its data sheet states them; None where only the caller does."""
     stated = [unit.peaks[dtype] for unit in machine.units for dtype in ("bf16", "fp16") if dtype in unit.peaks]
-    return max((float(figure.value) for figure in stated if not is_set(figure)), default=None)
+    return max((float(figure.value) for figure in stated if not figure.is_set), default=None)
 
 
 def clock(machine: Machine, cores: float) -> float | None:

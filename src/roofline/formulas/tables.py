@@ -117,6 +117,11 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         return {}
 
     @property
+    def same_in_all(self) -> str:
+        """The machine that all rows are on, and what else is the same in them, in a phrase."""
+        return ""
+
+    @property
     def about(self) -> Headline | None:
         """What the table is of, and on which machine, where it says so."""
         return None

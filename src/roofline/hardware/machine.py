@@ -84,6 +84,11 @@ class Figure(NamedTuple):
     doubt: str = ""
 
     @property
+    def is_set(self) -> bool:
+        """Whether a caller set it in place of a machine's own figure, which says so in its source."""
+        return self.basis == "given" and bool(self.source)
+
+    @property
     def remarks(self) -> str:
         """Its doubt and its note.
 

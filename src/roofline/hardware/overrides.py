@@ -279,7 +279,7 @@ def _set_clock(machine: Machine, unit: Unit, key: str, value: Any) -> Machine:
     peaks = {}
     for name in dict.fromkeys((*unit.peaks, *counted)):
         peak = unit.peaks.get(name)
-        if peak is not None and is_set(peak):
+        if peak is not None and peak.is_set:
             peaks[name] = peak
         elif name in counted and machine.cores is not None:
             peaks[name] = peak_at(machine.cores, counted[name], clock)
@@ -375,7 +375,7 @@ def _put(parts: tuple[Any, ...], old: Any, new: Any) -> tuple[Any, ...]:
 def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Machine:
     given = tuple(dict.fromkeys([*machine.given, path]))
     warnings = machine.warnings
-    if old is not None and not is_set(old) and new.source == GIVEN:
+    if old is not None and not old.is_set and new.source == GIVEN:
         odd, whose = "", "the catalog's" if is_chip(machine.key) else "its own"
         if figure_unit(path) in ("FLOP/s", "B/s") and abs(new.value / (2 * old.value) - 1) <= 0.01:
             odd = f"exactly twice {whose} figure: a sparse (or duplex) figure?"
@@ -384,11 +384,6 @@ def _noted(machine: Machine, path: str, old: Figure | None, new: Figure) -> Mach
         if odd:
             warnings = (*warnings, Assumption("doubt", f"given {path} is {odd}"))
     return replace(machine, given=given, warnings=warnings)
-
-
-def is_set(figure: Figure) -> bool:
-    """Whether a caller set it in place of a machine's own figure."""
-    return figure.source.startswith(GIVEN)
 
 
 def settable_figures(machine: Machine) -> list[str]:
@@ -454,7 +449,7 @@ def _describe(machine: Machine, path: str) -> str:
         return f"{name} at {value}{kept}"
     idle = f"{path} at {value}, which enters no floor here"
     capacity = every.get(f"{head}.capacity")
-    if part != "bandwidth" or capacity is None or is_set(capacity):
+    if part != "bandwidth" or capacity is None or capacity.is_set:
         return idle
     stays = quantity.format_quantity(capacity.value, "B")
     return f"{idle}; its capacity stays {stays}, which {head}.capacity sets"

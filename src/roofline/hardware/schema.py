@@ -719,9 +719,7 @@ def _written(name: str, value: Any) -> list[str]:
         return [line for key, figure in value.items() for line in _written(f"{name}.{toml_key(key)}", figure)]
     if isinstance(value, Reduction):
         value = value._asdict() if value.dtypes else True
-    alone = (
-        isinstance(value, Figure) and value.basis == "given" and bool(value.source)
-    )  # its unit's note is not its own
+    alone = isinstance(value, Figure) and value.is_set  # its unit's note is not its own
     if isinstance(value, Figure):
         value = value._asdict()
     if isinstance(value, Mapping):

@@ -365,20 +365,21 @@ class Serving(Comparable):
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""
         if (whole := self.further.get("generation")) is not None:
-            at = OF_FORM.get(whole.form, " at best")
-            of = "whole answers"
-            yield Fact(f"{of}{at}", whole.total, "s", "less", timed=True, form=whole.form, time_of=of)
+            at, of = OF_FORM.get(whole.form, " at best"), "whole answers"
+            kind = "floor" * (whole.form not in OF_FORM)
+            yield Fact(f"{of}{at}", whole.total, "s", "less", timed=True, form=whole.form, time_of=of, kind=kind)
             expected = whole.expectation
             asked = expected or next((phase.expectation for phase in self.phases.values()), None)
             yield from expected_facts("whole answers, expected", expected and expected.value, asked)
             yield Fact(f"their tokens/s{at}", whole.tokens_per_second, "token/s", "more", timed=True)
         for name, phase in self.phases.items():
             each = "a token" if name == "decode" else "first tokens"
-            yield Fact(f"{each} at best", phase.lower, "s", "less", timed=True, time_of=each)
+            yield Fact(f"{each} at best", phase.lower, "s", "less", timed=True, time_of=each, kind="floor")
             yield from expected_facts(f"{name}, expected", phase.estimate, phase.expectation)
             if phase.measured is not None:
                 yield Fact(f"{name}, measured", phase.measured, "s", "less")
-            yield Fact(f"{name} bound by", phase.kind and f"{phase.kind} ({phase.bound_by})", data=phase.bound_by)
+            binds = phase.kind and f"{phase.kind} ({phase.bound_by})"
+            yield Fact(f"{name} bound by", binds, data=phase.bound_by, kind="binds")
         if self.decode is not None:
             rate = self.tokens_per_second
             yield Fact("tokens/s at best", rate, "token/s", "more", timed=True)

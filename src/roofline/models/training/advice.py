@@ -244,7 +244,7 @@ def _would_fit(found: Training, changes: dict[str, Any]) -> bool:
 
 def axis_times(bound: Bound, axis: str) -> dict[str, Any]:
     """Seconds by link of the collectives over one axis of the mesh."""
-    wires = (use for use in bound.uses if use.quantity == "wire" and use.place.partition(".")[0] == axis)
+    wires = (use for use in bound.uses if use.quantity == "wire" and use.axis == axis)
     return sums_by_name((use.place, use.time) for use in wires)
 
 

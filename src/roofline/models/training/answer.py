@@ -332,7 +332,7 @@ class Training(Measurable, Comparable):
 
     def facts(self) -> Iterator[Fact]:
         """The step, what binds it, MFU, the token budget, the rates that were used, memory, for a comparison."""
-        yield Fact("a step at best", self.lower, "s", "less", timed=True)
+        yield Fact("a step at best", self.lower, "s", "less", timed=True, kind="floor")
         yield self.memory.needs._replace(better="")  # it follows from the microbatches, which are as many as fit
         yield self.memory.has
         yield Fact("a step op by op", self.op_by_op, "s", "less", timed=True)
@@ -342,7 +342,7 @@ class Training(Measurable, Comparable):
         if self.measured is not None:
             yield Fact("a step, measured", self.measured, "s", "less")
         binds = self.bound.bound_by
-        yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({binds})", data=binds)
+        yield Fact("bound by", self.bound.kind and f"{self.bound.kind} ({binds})", data=binds, kind="binds")
         yield Fact("MFU at most", self.most_mfu, "share", "more", timed=True)
         yield Fact("tokens a day", self.tokens_per_day, "token", "more", timed=True)
         if self.tokens is not None:
