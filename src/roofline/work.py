@@ -184,8 +184,9 @@ class Op:
 
     Who makes it says what others ask of it. ``group`` is the group of equal layers it belongs to, ``phase`` the pass
     (forward, recompute, backward, optimizer), ``role`` its part in it: ``linear`` (its gradient needs nothing of the
-    forward pass), ``input gradient``, ``weight gradient``, ``absorb``. ``by_sequence`` says that its amounts depend on
-    how tokens are divided into sequences, and not on their number alone. ``block`` is the kind of block that makes it.
+    forward pass), ``input gradient``, ``weight gradient``, ``absorb``, ``quantised`` (sent in a format that was chosen
+    for it). ``by_sequence`` says that its amounts depend on how tokens are divided into sequences, and not on their
+    number alone. ``block`` is the kind of block that makes it.
     """
 
     name: str

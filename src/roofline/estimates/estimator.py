@@ -81,8 +81,8 @@ from roofline.quantity import format_amount, format_quantity
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.signatures import call, check_methods, spelled, takes
 from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, sqrt
-from roofline.statements import Assumption
-from roofline.work import Key, Op
+from roofline.statements import Assumption, assume
+from roofline.work import Key, Op, Tensor, with_tensors
 
 #: Formats of constants by the format of a product's activations; half precision runs on the same units.
 PRODUCT_FORMATS = {
@@ -109,6 +109,8 @@ WITH_GRAPHS = ("nvidia",)
 ELEMENT_KINDS = ("elementwise", "embedding", "reduction", "copy")
 #: Kinds whose kernels pass over their data several times, or in steps that wait for each other: none was measured.
 UNMEASURED = ("fft", "recurrence", "scan", "selection", "sort")
+#: What an engine takes, which says nothing of another one.
+OF_ENGINES = ("served_step", "first_token", "eager_kernel")
 #: Kernels whose constants, of a path, stand in for a kind without any: a softmax reads, reduces and writes rows as a
 #: norm does.
 STAND_INS = {"softmax": ("norm", "input_layernorm")}
@@ -524,7 +526,7 @@ class Estimator:
     def host_time(self, machine: Machine) -> float:
         """Seconds of the host to start a kernel without a CUDA graph; an error where it was not measured."""
         found = self.record(KernelRun("eager_kernel", "any", "", {}, ()), machine)
-        if found is None or found.library != self.library:
+        if found is None:
             wrong = f"what {self.library} takes to start a kernel without a CUDA graph is not known on {machine.key}"
             raise InputError(wrong, hint=f"leave {spelled('eager')} out: graphs are the default of serving frameworks")
         return found.values["host_time"]
@@ -535,7 +537,8 @@ class Estimator:
         known = found.is_known
         expected = found.value if (known.any() if is_array(known) else known) else None
         estimate = expected if answer.estimate is None else answer.estimate
-        said = (*answer.assumptions, *found.assumptions)
+        halves = "expected: activations pass between kernels in half precision, as in engines; products quantise theirs"
+        said = (*answer.assumptions, *found.assumptions, *assume("estimate", (halves,) * _is_narrow(answer)))
         return replace(answer, estimate=estimate, expectation=found, assumptions=said)
 
     def own_kernel(self, run: KernelRun) -> KernelRun:
@@ -673,10 +676,12 @@ class Estimator:
     def _of_kind(self, run: KernelRun) -> list[KernelConstants]:
         """Constants of this kind of kernel: of its format and path; of attention in 8 bits, that in half precision."""
         eight_bits = run.dtype == "fp8" and ("attention" in run.kernel or "latent" in run.kernel)
+        whose = {"library": self.library} if run.kernel in OF_ENGINES else {}
         for dtype in (run.dtype, "bf16") if eight_bits else (run.dtype,):
             for path in self._paths(run, dtype):
                 forms = dict.fromkeys((dtype, "any"))
-                if found := [one for form in forms for one in self.records_of(run.kernel, dtype=form, path=path)]:
+                words = {"path": path, **whose}
+                if found := [one for form in forms for one in self.records_of(run.kernel, dtype=form, **words)]:
                     return found
         return []
 
@@ -799,8 +804,8 @@ def _read_format(run: KernelRun) -> str:
 def kernels_of(answer: Bound) -> list[KernelRun]:
     """The kernels that a library runs for an answer's operations."""
     runs: list[KernelRun] = []
-    apart = answer.request.get("policy", "each-op") == "each-op"
-    for group in _groups([part for part in answer.ops if part.times], apart):
+    apart, parts = answer.request.get("policy", "each-op") == "each-op", [part for part in answer.ops if part.times]
+    for group in _groups(list(map(_as_engines_run, parts)) if _is_narrow(answer) else parts, apart):
         op, kind = group[0].op, _kind(group[0].op)
         if _SHAPED.get(kind, "") not in ("", *op.dims):
             wrong = f"nothing is expected of {op.where or op.name}, whose shapes are not known"
@@ -814,6 +819,32 @@ def kernels_of(answer: Bound) -> list[KernelRun]:
     if not runs or decided(moved == maximum(*(run.bytes for run in runs))):  # one kernel, once
         return runs
     return [replace(run, shapes={**run.shapes, BESIDE: moved - run.bytes}) for run in runs]
+
+
+def _is_narrow(answer: Bound) -> bool:
+    """Whether a step of a model was asked for with activations in fewer than 16 bits."""
+    return dtypes.get(answer.request.get("activations", _HALF[0])).bits < 16
+
+
+def _as_engines_run(part: OpBound) -> OpBound:
+    """An operation of a step as engines run it, whatever format of activations its floor is of.
+
+    What passes from kernel to kernel stays in half precision; a product that computes in fewer bits quantises what it
+    reads. Weights, keys and values are as they were asked for.
+    """
+    op = part.op
+    passed = [dtypes.get(one.dtype).bits_per_element for one in (*op.reads, *op.writes) if _is_passed(one)]
+    if not passed or op.role == "quantised":
+        return part
+    wider = 16 / passed[0]
+    dims = {**op.dims, "bytes": op.dims["bytes"] * wider} if "bytes" in op.dims else op.dims
+    halves = with_tensors(op, lambda one: replace(one, dtype=_HALF[0]) if _is_passed(one) else one, dims=dims)
+    wires = (use if use.quantity != "wire" else replace(use, time=use.time * wider) for use in part.uses)
+    return replace(part, op=halves, uses=tuple(wires))
+
+
+def _is_passed(tensor: Tensor) -> bool:
+    return tensor.role == "activation" and dtypes.get(tensor.dtype).bits < 16
 
 
 def _kind(op: Op) -> str:

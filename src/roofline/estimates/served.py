@@ -322,13 +322,11 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
         return None
     machine = serving.decode.machine
     token = first = None
-    record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
-    record = measured_part(record, shapes.is_known)
-    if record is not None:
-        token = step_estimate(record, shapes.of_step(), shapes.floor)
+    steps = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
+    if steps is not None and were_measured(steps, shapes.is_known, machine):
+        token = step_estimate(steps, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
-    record = measured_part(record, shapes.first_is_known)
-    if record is not None and shapes.prefill is not None:
+    if record is not None and shapes.prefill is not None and were_measured(steps, shapes.first_is_known, machine):
         first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
     if token is None and first is None:
         return None
@@ -336,9 +334,9 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said)
 
 
-def measured_part(record: KernelConstants | None, kernels_are_known: bool) -> KernelConstants | None:
-    """Constants of steps; None of those of another format where its kernels were not measured either."""
-    return None if record is None or (record.stand_in and not kernels_are_known) else record
+def were_measured(steps: KernelConstants | None, kernels_are_known: bool, machine: Machine) -> bool:
+    """Whether steps rest on runs: by their kernels, or as whole steps in their format on this chip."""
+    return kernels_are_known or (steps is not None and not steps.stand_in and steps.chip == machine.key)
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:

@@ -52,7 +52,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import measured_part, refuse_unmeasured, step_estimate, step_times, weight_format
+from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times, weight_format, were_measured
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -648,13 +648,12 @@ def expected_steps(
     path = "mixture" if has_experts(model) else "dense"
     runs, dtype = kernels[-1].runs, weight_format(kernels[-1])
     step = estimator.step_record("served_step", dtype, path, machine, float(runs))
-    step = measured_part(step, all(each.is_known for each in (*kernels, prompt)))
     first = estimator.step_record("first_token", dtype, path, machine)
     value = float(values[-1])
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
     said: list[str] = [*assumptions_of([*kernels, prompt])]
-    if step is None:
-        unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
+    unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
+    if step is None or not were_measured(step, unknown is None, machine):
         if unknown is not None:
             kind = unknown.unknown[0].run.kind
             raise UnknownConstantsError(

@@ -194,11 +194,12 @@ class ExpertExchange:
         The busiest chip's link sets the time: it gets more than it sends, or the other way round.
         """
         width = x.dims[1]
-        dtype = (self.dispatch if way == "dispatch" else self.combine) or builder.step.activations
+        stated = self.dispatch if way == "dispatch" else self.combine
+        dtype = stated or builder.step.activations
         out = builder.output(f"{way}.all_to_all", rows, width, dtype=dtype)
         nbytes = dtypes.get(dtype).nbytes(made * width) * product(axis.size for axis in self.axes)
         op = collective_operation("AllToAll", self.axes, nbytes, x, out, self.algorithm, density)
-        builder.add(op, f"{way}.all_to_all")
+        builder.add(replace(op, role="quantised") if stated else op, f"{way}.all_to_all")
         return out
 
     def describe(self) -> str:
