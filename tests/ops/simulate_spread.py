@@ -16,14 +16,17 @@ from simulate import (
     SCHEDULES,
     Chip,
     Dimension,
+    Link,
+    Piece,
     Trace,
     balanced_orders,
     chips_of,
     gather_schedule,
     links_between,
+    phase,
     straight_schedule,
 )
-from simulate_moves import Move, elements, run
+from simulate_moves import Move, _range, elements, run
 from simulate_networks import Network
 
 ZERO, HALF, ONE = Fraction(0), Fraction(1, 2), Fraction(1)
@@ -297,6 +300,64 @@ def one_shot(network: Network) -> Trace:
     trace = run(arrays, moves)
     _all_have({c: a.reshape(len(chips), each).sum(axis=0) for c, a in arrays.items()}, sum(partial.values()))
     return Trace([{link: size * len(chips) for link, size in step.items()} for step in trace.steps])
+
+
+def turning_all_reduce(dimensions: Sequence[Dimension]) -> Trace:
+    """Sums along all axes but one, then along that one from both ends of as many lines as it has chips, then back.
+
+    Each line round a ring leaves out another link, so that each link carries as much.
+    """
+    chips = chips_of(dimensions)
+    place, start, parts = {chip: i for i, chip in enumerate(chips)}, ZERO, []
+    for order, share in balanced_orders(dimensions):
+        held = {chip: [Piece(chip, start, start + share)] for chip in chips}
+        start += share
+        for _ in phase(dimensions, order[0], held):
+            pass
+        pieces = [piece for line in held.values() for piece in line]
+        parts.append((order[0], {*pieces}, [step for axis in order[1:] for step in phase(dimensions, axis, held)]))
+
+    def moved(piece: Piece, *ends: Chip, axis: int = 0, add: bool = False) -> Move:
+        a, b = ((place[piece.owner] + f) / len(chips) for f in (piece.start, piece.stop))
+        return Move(ends[0], (ends[1],), links_between(dimensions[axis], *ends), a, b, add)
+
+    found: list[list[dict[Link, Fraction]]] = []
+    gathers = []
+    for _, _, gather in parts:
+        axes = [[next(i for i, n in enumerate(m.source) if n != m.target[i]) for m in step] for step in gather]
+        gathers.append(
+            [
+                [moved(m.piece, m.source, m.target, axis=i) for m, i in zip(step, own, strict=True)]
+                for step, own in zip(gather, axes, strict=True)
+            ]
+        )
+    whole = [[moved(piece, piece.owner, piece.owner) for _, pieces, _ in parts for piece in pieces]]
+    arrays = _partials(chips, elements([*whole, *(step for gather in gathers for step in gather)]))
+    total = sum(arrays.values())
+    for (axis, pieces, _), gather in zip(parts, gathers, strict=True):
+        there = run(arrays, [[_turned(move) for move in step] for step in reversed(gather)], handed_on=True)
+        middle: list[list[tuple[Link, Fraction]]] = [[] for _ in range(dimensions[axis].size - 1)]
+        for piece in pieces:
+            n, own = dimensions[axis].size, piece.owner
+            row = [(*own[:axis], (own[axis] + 1 - n // 2 + k) % n, *own[axis + 1 :]) for k in range(n)]
+            where = _range(moved(piece, own, own), total.size)
+            steps, sums = _sums_of_a_line(row, "line", {chip: arrays[chip][where] for chip in row})
+            for step, ends in zip(middle, steps, strict=True):
+                for a, b, _ in ends:
+                    step += [
+                        (link, (piece.stop - piece.start) / len(chips)) for link in moved(piece, a, b, axis=axis).links
+                    ]
+            for chip in row:
+                arrays[chip][where] = sums[chip]
+        turn = Trace()
+        for step in middle:
+            turn.add(step)
+        found.append([*there.steps, *turn.steps, *run(arrays, gather).steps])
+    _all_have(arrays, total)
+    trace = Trace()
+    for steps in zip(*found, strict=True):
+        trace.add(pair for step in steps for pair in step.items())
+    return trace
 
 
 # ---- whole partial sums along one axis after the other

@@ -84,14 +84,24 @@ def test_an_all_reduce_in_two_passes_is_a_reduce_scatter_and_an_all_gather(netwo
             continue
         part = "direct" if name == "two-shot" else name
         halves = [cost(kind, network.axes, V, algorithm=part).work for kind in ("ReduceScatter", "AllGather")]
-        assert same(halves[0] + halves[1], cost("AllReduce", network.axes, V, algorithm=name).work), name
+        whole = cost("AllReduce", network.axes, V, algorithm=name).work
+        for place in {key.place for key in whole}:
+            wire = Key("wire", place)
+            assert float(whole[wire]) == pytest.approx(float(halves[0][wire] + halves[1][wire])), name
+        fewer = sum(half.total("hops") for half in halves) - whole.total("hops")
+        sides = [d.size for d in network.dimensions if d.size > 1]
+        turns = (
+            name in ("two-way ring", "torus") and len(link_groups(network.axes)) == 1 and not any(n % 2 for n in sides)
+        )
+        assert fewer in ((0, 1) if turns else (0,)), name
 
 
 @given(st.sampled_from(["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast", "Reduce", "Gather"]))
 def test_two_chips_on_a_ring_have_one_way(kind):
     axes = one("ring", 2).axes
     both, once = (cost(kind, axes, V, algorithm=f"{name} ring").work for name in ("two-way", "one-way"))
-    assert both == once
+    met = Work.hops("X", int(kind == "AllReduce"))  # the two send one another their sums
+    assert both + met == once
 
 
 @given(cases(), st.lists(st.integers(1, 10**9), min_size=1, max_size=4))

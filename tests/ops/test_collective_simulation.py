@@ -39,6 +39,7 @@ from simulate_spread import (
     straight_broadcast,
     switch_all_reduce,
     switch_broadcast,
+    turning_all_reduce,
     whole_sums,
 )
 from tests.strategies import LONG
@@ -116,6 +117,19 @@ def through(**kinds: str) -> Simulation:
 
 
 NATURAL = through(switch="direct")
+
+
+def turning(**kinds: str) -> Simulation:
+    """Simulate an AllReduce whose sums meet at links where all axes are rings of even sizes, and not at chips."""
+
+    def simulate(network: Network, kind: str) -> Simulated:
+        sides = [d for d in network.by(kinds).dimensions if d.size > 1]
+        rings = all(d.size % 2 == 0 and (d.kind in ("ring", "both") or d.size == 2) for d in sides)
+        if kind == "AllReduce" and len(network.tiers) == 1 and sides and rings:
+            return Simulated([turning_all_reduce(sides)])
+        return through(**kinds)(network, kind)
+
+    return simulate
 
 
 def flat(network: Network, kind: str) -> Simulated:
@@ -246,7 +260,7 @@ def in_switch(network: Network, kind: str) -> Simulated:
 
 def closed(network: Network, kind: str) -> Simulated:
     """The two-way ring is taken to close: the ring that does is what was simulated."""
-    return through(line="ring", switch="both", mesh="ring")(network, kind)
+    return turning(line="ring", switch="both", mesh="ring")(network, kind)
 
 
 def book(network: Network, kind: str) -> Simulated:
@@ -289,7 +303,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "one-way ring": through(ring="one-way", line="back", switch="switch", mesh="one-way"),
     "two-way ring": closed,
     "line": through(ring="line", switch="switch", mesh="one-way"),
-    "torus": NATURAL,
+    "torus": turning(switch="direct"),
     "hierarchical": NATURAL,
     "flat ring": flat,
     "whole sums": outside(0),

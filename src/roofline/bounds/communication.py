@@ -403,7 +403,7 @@ class Communication(Comparable):
         >>> found = comm("AllReduce_X(bf16[N])", on="v5e:8", mesh={"X": 8}, N=[4096, 2**27]).to_pandas()
         >>> ring = found[found["algorithm"] == "two-way ring"]
         >>> ring[["N", "bytes", "latency_bound_below"]].values.round().tolist()
-        [[4096.0, 8192.0, 411429.0], [134217728.0, 268435456.0, 411429.0]]
+        [[4096.0, 8192.0, 360000.0], [134217728.0, 268435456.0, 360000.0]]
         """
         if is_symbol(self.time) or table not in (None, _ALGORITHMS):
             return Comparable.plain_table(self, table)

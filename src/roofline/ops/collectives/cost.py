@@ -18,7 +18,7 @@ sizes may be numbers, arrays or symbols:
 >>> from roofline.hardware.mesh import with_mesh
 >>> n, V = symbol("n"), symbol("V")
 >>> cost("AllReduce", with_mesh(chip("v5p"), {"X": n}).mesh.select("X"), V).work
-Work(wire/X: V*(n - 1)/n, hops/X: n)
+Work(wire/X: V*(n - 1)/n, hops/X: n - 1)
 
 Without ``algorithm``, the one that is the fastest for large arrays is taken (:func:`default_algorithm`). A
 :class:`~roofline.ops.collectives.choice.Chooser` knows the machine and takes the fastest at this size.

@@ -6,7 +6,7 @@ With V bytes over n chips, d ways round (1 or 2, and never more than n − 1: tw
 one link::
 
     AllGather, ReduceScatter     V·(n − 1)/(n·d) over each link      n − 1 hops, or ⌊n/2⌋ where the ring has two ways
-    AllReduce                    twice that: a ReduceScatter, then an AllGather
+    AllReduce                    twice that: a ReduceScatter, then an AllGather; n − 1 hops where a ring has two ways
               chain, on a line   V: added up on the way, from both ends                       n − 1 hops
               spanning trees     V·(N − 1)/E, E the links of all axes: n of a ring, n − 1 of a line    2·Σ⌊n/2⌋ hops
     over tiers, a flat ring      V·(n − 1)/(n·B) out of a unit of B chips, once over all n
@@ -23,9 +23,10 @@ Trees over all chips (``spanning trees``) share out all links. An AllReduce adds
 sum back, so each of the tree's N − 1 links carries it once each way, and E links hold E/(N − 1) trees: no partition of
 a torus or a grid has fewer links between its parts (C. Nash-Williams, W. Tutte, J. London Math. Soc. 36, 1961). No
 algorithm without switches that add does better: N partial sums take N − 1 messages to become one, and the sum N − 1 to
-reach all. A Broadcast takes V/Σd: as many trees lead away from a chip as links lead into a corner (J. Edmonds,
-"Edge-disjoint branchings", 1973). Over several axes they are as deep as the farthest chip is far, and one more where an
-axis closes or has two chips.
+reach all. Where all axes are rings of even sizes, an AllReduce takes one hop less, 2·Σ⌊n/2⌋ − 1: the middle of each
+tree is a link, and its two chips send one another the sums of both sides. A Broadcast takes V/Σd: as many trees lead
+away from a chip as links lead into a corner (J. Edmonds, "Edge-disjoint branchings", 1973). Over several axes they are
+as deep as the farthest chip is far, and one more where an axis closes or has two chips.
 Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
 are switches or a link for every pair.
 
@@ -112,7 +113,7 @@ On a torus whose axes are alike each axis is the outermost for a share of the da
 ...     print(cost("AllReduce", chip("v5e:16x16").mesh.axes, 256, algorithm=algorithm).work)
 Work(wire/X: 1920, wire/Y: 1920, hops/Y: 8, hops/X: 8)
 Work(wire/X: 180, wire/Y: 180, hops/Y: 8, hops/X: 16)
-Work(wire/X: 127.5, hops/X: 16, wire/Y: 127.5, hops/Y: 16)
+Work(wire/X: 127.5, hops/X: 15, wire/Y: 127.5, hops/Y: 16)
 
 A line is a tree over each of whose links goes the sum of either side. Sums along one dimension after the other are
 those of E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective communication: theory, practice, and
@@ -201,8 +202,13 @@ def pass_hops(segment: AxisSegment) -> Size:
     return ring_or_line(segment, half_way(segment.size), segment.size - 1)
 
 
-def pass_between_neighbours(call: CollectiveCall, ways: OfSegment, hops: OfSegment, *, one_way: bool = False) -> Work:
-    """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once."""
+def pass_between_neighbours(
+    call: CollectiveCall, ways: OfSegment, hops: OfSegment, *, one_way: bool = False, back: OfSegment | None = None
+) -> Work:
+    """Count a collective in which data passes from neighbour to neighbour in ``ways`` at once.
+
+    Sums that are added up in ``hops`` come ``back`` in as many, unless other hops are given.
+    """
     if call.kind == "AllToAll":
         return _all_to_all(call, ways, hops, one_way) + direct_all_to_all(call)
     if call.kind == "Broadcast":
@@ -212,7 +218,32 @@ def pass_between_neighbours(call: CollectiveCall, ways: OfSegment, hops: OfSegme
         lanes = links_in_use([ways(segment) * more_than_one(segment.size) for segment in group.segments])
         return group.exchanged(call.nbytes, rounds(call), lanes)
 
-    return over_links(call, share, lambda segment: hops(segment) * rounds(call))
+    return over_links(call, share, lambda each: hops(each) + (rounds(call) - 1) * (back or hops)(each))
+
+
+def _back_from_a_link(call: CollectiveCall, hops: OfSegment, *, rings: bool = False) -> OfSegment:
+    """Hops by which sums come back: one less along one axis where they meet at a link and not at a chip.
+
+    So they do on a torus whose axes are ``rings`` of even sizes; an axis of two chips is one.
+    """
+    if call.kind != "AllReduce" or len(call.groups) != 1 or not (rings or call.groups[0].topology == "torus"):
+        return hops
+    (segments, *_), left = call.groups[0], 1
+    for segment in segments:
+        even = (2 * half_way(segment.size) - segment.size + 1) * (1 if rings else _closes(segment))
+        left = left * (1 - more_than_one(segment.size) * (1 - even))
+    fewer: dict[str, Size] = {}
+    for segment in sorted(segments, key=lambda each: each.place):
+        fewer[segment.place] = left * more_than_one(segment.size)
+        left = left - fewer[segment.place]
+    return lambda segment: hops(segment) - fewer[segment.place]
+
+
+def _closes(segment: AxisSegment) -> Size:
+    """1 for a ring, and for two chips in a line; else 0."""
+    n = segment.size
+    wrap = segment.wrap * 1
+    return wrap if segment.wrap is True or is_symbol(n) else maximum(wrap, 1 - minimum(1, abs(n - 2)))
 
 
 def _broadcast(call: CollectiveCall, ways: OfSegment, hops: OfSegment) -> Work:
@@ -350,7 +381,11 @@ def one_way_ring(call: CollectiveCall) -> Work:
 @register("two-way ring", _KINDS, "both ways round a ring, which needs wrap-around", _no_ring, require_closed_axes)
 def two_way_ring(call: CollectiveCall) -> Work:
     """Count both ways round at once."""
-    return pass_between_neighbours(call, _both, lambda segment: half_way(segment.size))
+
+    def hops(segment: AxisSegment) -> Size:
+        return half_way(segment.size)
+
+    return pass_between_neighbours(call, _both, hops, back=_back_from_a_link(call, hops, rings=True))
 
 
 @register("line", _KINDS, "from neighbour to neighbour, without wrap-around", require_torus)
@@ -365,7 +400,7 @@ def line(call: CollectiveCall) -> Work:
 @register("torus", _KINDS, "all links of the torus at once, both ways where an axis wraps around", require_torus)
 def all_links(call: CollectiveCall) -> Work:
     """Count all links of all axes and tiers at once."""
-    return pass_between_neighbours(call, usable_links, pass_hops)
+    return pass_between_neighbours(call, usable_links, pass_hops, back=_back_from_a_link(call, pass_hops))
 
 
 @register(
@@ -412,7 +447,8 @@ def spanning_trees(call: CollectiveCall) -> Work:
     """
     if call.kind == "Broadcast":
         return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees(call), pass_hops)
-    return over_links(call, lambda group: summed_over(group, call.nbytes), lambda each: 2 * _far(each))
+    back = _back_from_a_link(call, _far)
+    return over_links(call, lambda group: summed_over(group, call.nbytes), lambda each: _far(each) + back(each))
 
 
 def summed_over(group: LinkGroup, nbytes: Size) -> Size:
@@ -444,8 +480,7 @@ def _spread_by_trees(call: CollectiveCall) -> OfSegment:
         left: Size = 1
         for segment in sorted(group.segments, key=lambda each: each.place):
             n = segment.size
-            turns = 1 if segment.wrap is True or is_symbol(n) else maximum(segment.wrap * 1, 1 - minimum(1, abs(n - 2)))
-            one_more[segment.place] = turns * left * more_than_one(n)
+            one_more[segment.place] = _closes(segment) * left * more_than_one(n)
             left = left - one_more[segment.place]
             several[segment.place] = minimum(1, maximum(0, sum(more_than_one(s.size) for s in group.segments) - 1))
 
