@@ -163,3 +163,32 @@ def test_switches_add_up_gradients_in_formats_that_they_can() -> None:
     }
     assert found["bf16"] == pytest.approx(2 * load("llama-3-8b").parameters, rel=1e-3)
     assert found["int8"] == pytest.approx(2 * 7 / 8 * load("llama-3-8b").parameters, rel=1e-3)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_chips_that_hold_the_same_weights_add_up_their_gradients(zero: int) -> None:
+    """8 heads of keys and values on 16 chips are held by two each; norms by all, which run them on their own tokens."""
+
+    def sent(**more: Any) -> dict[int, float]:
+        found = train("llama-3-70b", on="h100:32", tensor=16, fsdp=2, zero=zero, **more)
+        ops = [each.op for each in found.bound.ops if "tensor chips add up" in each.op.where]
+        return {int(op.dims["chips"]): op.dims["bytes"] * op.repeat for op in ops}
+
+    keys, norms = 2 * 80 * 2 * 128 * 8192, 2 * (2 * 80 + 1) * 8192
+    # the two chips that share a copy each look after half
+    assert sent(batch_tokens=2**18) == {2: keys / 2, 16: norms / 2}
+    assert sent(batch_tokens=2**18, sequence_parallel=False) == {2: keys / 2}
+    # of 2,048 tokens the gradients of keys and values themselves are fewer than those of their matrices of 8,192 rows
+    assert sent(batch_tokens=4096, sequence=2048) == {2: keys / 2 * 2048 / 8192, 16: norms / 2}
+    plain = train("llama-3-70b", on="h100:32", tensor=8, batch_tokens=2**18, sequence_parallel=False, zero=zero)
+    assert not [each for each in plain.bound.ops if "tensor chips add up" in each.op.where]
+
+
+def test_copies_add_up_what_each_chip_looks_after() -> None:
+    """Without ZeRO too: between the two halves of the AllReduce of the chips that share."""
+    sent = []
+    for zero in (0, 1):
+        found = train("llama-3-8b", on="h100:16", batch_tokens=2**17, data=2, fsdp=8, zero=zero)
+        ops = [each.op for each in found.bound.ops if each.op.name == "gradients of copies"]
+        sent.append(sum(op.dims["bytes"] * op.repeat for op in ops))
+    assert sent == [2 * load("llama-3-8b").parameters / 8] * 2

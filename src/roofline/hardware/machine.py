@@ -21,7 +21,7 @@ from typing import Any
 from roofline import dtypes
 from roofline.answers import Answer, Part, capability
 from roofline.errors import HardwareError
-from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once
+from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once, replace
 from roofline.quantity import format_amount
 from roofline.sections import Section, Table
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
@@ -527,6 +527,15 @@ class MeshAxis:
     name: str
     size: Size
     segments: tuple[AxisSegment, ...] = ()
+
+    def innermost(self, size: int) -> MeshAxis:
+        """The part of the axis whose ``size`` chips lie side by side."""
+        parts, left = [], size
+        for segment in self.segments:
+            taken = min(int(segment.size), left)
+            parts += [replace(segment, size=taken, wrap=segment.wrap and taken == segment.size)] if taken > 1 else []
+            left //= taken
+        return replace(self, size=size // left, segments=tuple(parts))
 
     def __str__(self) -> str:
         parts = [" ".join(filter(None, tier)) for tier in self._tiers()]

@@ -7,7 +7,8 @@ each microbatch of the step::
                             ZeRO 3: weights gathered twice, those outside the layers once; ZeRO 2 and 3: gradients
                             added up and shared out
     once a step             gradients of copies added up, ZeRO 1: weights gathered, the optimizer's update;
-                            a tied table's gradients exchanged by the first and the last stage
+                            a tied table's gradients exchanged by the first and the last stage, those of weights
+                            that tensor chips hold together added up
 
 Its memory: weights, gradients and optimizer states by format and ZeRO stage; activations by policy.
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 from roofline import dtypes
@@ -33,7 +35,8 @@ from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, suggest
 from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.collectives import Algorithm, collective_operation
-from roofline.models.description import Model, block_parameters
+from roofline.models.description import Layer, Model, block_parameters
+from roofline.models.parallelism.layout import Parallelism
 from roofline.models.parallelism.splitting import balance_layers as even
 from roofline.models.training.passes import (
     GradientFormat,
@@ -47,6 +50,7 @@ from roofline.models.training.passes import (
     loss,
     policy,
 )
+from roofline.models.weights import join_path
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
 from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, maximum, minimum, product
@@ -423,13 +427,39 @@ def held_by_several(model: Model, stages: Sequence[Sequence[int]]) -> list[Size]
     return found
 
 
+def added_up_by_tensor_chips(
+    whole: Model, local: Model, held: Sequence[int], ends: tuple[bool, bool], ways: Parallelism, tokens: Size
+) -> dict[int, Size]:
+    """For so many tensor-parallel chips as hold the same weights, parameters whose gradients these chips add up.
+
+    Each has a part of the gradients of keys' and values' matrices, by its own queries, and under sequence parallelism
+    of what chips run on their own tokens. Of few tokens they exchange the gradients of keys and values instead.
+    """
+    found: dict[int, Size] = {}
+    seen: set[tuple[str, str]] = set()
+    sides = [*((whole.layers[number], local.layers[number]) for number in held)]
+    sides += [(Layer(whole.before), Layer(local.before))] if ends[0] else []
+    sides += [(Layer((*whole.after, *whole.final)), Layer((*local.after, *local.final)))] if ends[1] else []
+    for full, part in sides if ways.tensor > 1 else ():
+        for (block, weight), (_, own) in zip(full.weights(), part.weights(), strict=True):
+            copies = ways.tensor * own.elements // weight.elements
+            keys = [join_path(block.name, name) for name in getattr(block, "names", ())[1:3]]
+            once = (full.shared_as(weight.name), weight.name)
+            if copies > 1 and once not in seen and (ways.sequence if block.runs_whole else weight.name in keys):
+                seen |= {once} if once[0] else set()
+                rows = 1 if block.runs_whole else weight.shape[-1]
+                found[copies] = found.get(copies, 0) + exact_div(own.elements, rows) * minimum(rows, tokens)
+    return found
+
+
 def passes(
     plan: StepPlan, ops: Sequence[Op], parameters: tuple[Size, Size], waiting: Size, ends: tuple[bool, bool],
-    exchanged: Size = 0,
+    exchanged: Size = 0, added: Mapping[int, Size] = MappingProxyType({}),
 ) -> Passes:  # fmt: skip
     """Work out one stage from its operations of one microbatch; ``waiting`` microbatches' activations are kept.
 
-    ``ends`` says whether it is the pipeline's first and last stage; ``exchanged`` is as in :func:`held_by_several`.
+    ``ends`` says whether it is the pipeline's first and last stage; ``exchanged`` is as in :func:`held_by_several`,
+    ``added`` as in :func:`added_up_by_tensor_chips`.
     """
     forward = [*ops, *([loss(ops[-1].writes[0])] if ends[1] else [])]
     trained = None if plan.frozen is None else adapters(ops)
@@ -439,6 +469,8 @@ def passes(
     each, once = _shared(plan, ops, trained)
     if exchanged:
         once.append(_exchanged(plan, exchanged))
+    if trained is None:
+        once += [op for copies, count in added.items() for op in _added_up(plan, copies, count)]
     ahead, behind = _sent(plan, ends)
     forward += [op for op in each if op.phase == "forward"] + ahead
     for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind
@@ -493,13 +525,20 @@ def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
 
 def _exchanged(plan: StepPlan, parameters: Size) -> Op:
     """Stages that hold the same weights send each other their gradients: each chip those it looks after."""
-    held = exact_div(parameters, plan.shards()) if plan.zero else parameters
-    gradients = Tensor("shared gradient", (held,), plan.formats.gradients, "gradient")
+    gradients = Tensor("shared gradient", (exact_div(parameters, plan.shards()),), plan.formats.gradients, "gradient")
     other = replace(gradients, ident="shared gradient of other stages", role="activation")
     axes = plan.axes("pipeline")
     sent = collective_operation("Permute", axes, gradients.traffic_bytes, gradients, other, plan.algorithm)
     name = "gradients of weights that stages share"
     return replace(sent, name=name, where=f"pipeline: {name}")
+
+
+def _added_up(plan: StepPlan, copies: int, parameters: Size) -> Iterator[Op]:
+    """Tensor-parallel chips that hold the same weights add up their parts of the gradients, those they look after."""
+    axes = tuple(axis.innermost(copies) for axis in plan.axes("tensor"))
+    name, dtype = f"gradients that {copies} tensor chips add up", plan.formats.gradients
+    call = WeightCollective(name, "AllReduce", axes, dtype, "backward", False, "weight gradient", plan.shards())
+    return _priced([call], {"": (parameters, 1)}, plan.algorithm)
 
 
 def _gathered(plan: StepPlan, ops: Sequence[Op], experts: bool | None) -> dict[str, tuple[Size, Size]]:
@@ -537,7 +576,8 @@ def _calls(plan: StepPlan, sharing: Any) -> Iterator[WeightCollective]:
         kind = "ReduceScatter" if zero else "AllReduce"
         yield WeightCollective("gradients", kind, sharing, each=zero > 1, **of_gradients)
     if copying:
-        parts = product(axis.size for axis in sharing) if zero else 1
+        # without ZeRO too, between the two halves of the AllReduce of those that share
+        parts = product(axis.size for axis in sharing)
         yield WeightCollective("gradients of copies", "AllReduce", copying, each=False, parts=parts, **of_gradients)
 
 

@@ -162,10 +162,7 @@ class TrainingQuestion:
             wrong = f"{laid.machine.name} has no peak for {model.dtype}"
             raise InputError(wrong, hint=f"give one: set {model.dtype}=…")
         case, alike = laid.case(), dict[Any, Bound]()
-        made = [
-            _stage(numbers, held, found, plan, case, self.symbolic, alike)
-            for numbers, held, found in _kinds(laid.local, laid.step, plan, order, self)
-        ]
+        made = [_stage(numbers, held, found, plan, case, self.symbolic, alike) for numbers, held, found in _kinds(laid)]
         stages = tuple(each for each, _ in made)
         short = sizes.Definitions()
         shorten: Any = short if self.symbolic else lambda name, form: form
@@ -190,7 +187,7 @@ class TrainingQuestion:
     def fits(self) -> Any:
         """Whether a step without a pipeline fits the memory, without its times; None where that is not known."""
         laid = _LaidOutStep.of(self, None)
-        ((_, _, found),) = _kinds(laid.local, laid.step, laid.plan, laid.order, self)
+        ((_, _, found),) = _kinds(laid)
         footprint = replace(laid.case(), memory=found.memory).footprint()
         return None if footprint is None else footprint.fits
 
@@ -434,12 +431,11 @@ def _usual_flops(model: Model, ops: Sequence[Op], rank: int | None) -> Size:
     return 4 * model.active_parameters + 6 * count
 
 
-def _kinds(
-    model: Model, step: ForwardPass, plan: StepPlan, order: Schedule, asked: TrainingQuestion
-) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
+def _kinds(laid: _LaidOutStep) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...], Passes]]:
     """The kinds of stage there are: which stages, what one of them holds and exchanges, what it does."""
+    asked, model, plan, order = laid.asked, laid.local, laid.plan, laid.order
     stages = asked.pipeline
-    ops = forward(forward_pass(model, step, asked.frozen))
+    ops = forward(forward_pass(model, laid.step, asked.frozen))
     check_modules(plan.policy, ops)
     held = stage.cut(model, stages, plan.chunks)
     exchanged = stage.held_by_several(model, held)
@@ -454,7 +450,9 @@ def _kinds(
         layers = held[numbers[0]]
         mine = stage.operations_of(model, ops, layers, *ends)
         parameters = stage.parameters_of(model, layers, *ends)
-        found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]])
+        tokens = laid.step.tokens * plan.microbatches
+        added = stage.added_up_by_tensor_chips(laid.model, model, layers, ends, laid.layout, tokens)
+        found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]], added)
         yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
 
 
