@@ -27,11 +27,11 @@ def _at(amount, sizes):
 
 
 class Spectrum(nn.Module):
-    """What PyTorch takes apart late: a transform, a norm over a matrix, a solve."""
+    """What PyTorch takes apart late: transforms, of which one converts, a norm over a matrix, a solve."""
 
     def forward(self, x):
         found = torch.fft.rfft(x).abs()
-        return torch.linalg.matrix_norm(found), torch.linalg.solve(x.T @ x, x.T)
+        return torch.fft.fft2(x).abs(), torch.linalg.matrix_norm(found), torch.linalg.solve(x.T @ x, x.T)
 
 
 class Inverse(nn.Module):

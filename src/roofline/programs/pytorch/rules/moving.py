@@ -99,7 +99,7 @@ rule(
 )(lambda call: call.move(reads=()))  # fmt: skip
 
 
-@rule("_to_copy", "to", "_nested_tensor_from_mask")
+@rule("_to_copy", "_nested_tensor_from_mask")
 def converted(call: Call) -> Priced:
     """Convert to another dtype, or copy."""
     same = [t.dtype for t in call.reads] == [t.dtype for t in call.writes]
