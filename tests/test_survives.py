@@ -438,7 +438,8 @@ FP8 = {"quant_method": "modelopt", "quant_algo": "FP8"}
         (lambda: models.train(LLAMA, on="h100:8", batch_tokens=65536, tokens=1e9, price=2, power=DEEP), "is several"),
         (lambda: roofline.model({**LLAMA, "quantization_config": {**FP8, "kv_cache_scheme": DEEP}}), "keys and values"),
         *[(lambda field=field: roofline.model({**LLAMA, field: DEEP}), "nested too deeply")
-          for field in ("model_type", "dtype", "hidden_act", "tie_word_embeddings")],
+          for field in ("model_type", "dtype", "hidden_act")],
+        (lambda: roofline.model({**LLAMA, "tie_word_embeddings": DEEP}), "it is true or false"),
         (lambda: roofline.bound(flops=1e9, dtype="bf16", on={"hbm": 1e12, "B": DEEP["B"]}), "unknown key 'B'"),
         (lambda: estimates.held_accuracy([DEEP], "h100"), r"runs\[0\]"),
     ],

@@ -215,7 +215,7 @@ def get(name: str) -> DType:
     if found is None:
         several = "one format at a time; a model's weights, activations and kv take several" * ("," in name)
         hint = several or two_formats(name) or suggest(name, [*DTYPES, *ALIASES], what="dtypes")
-        raise DTypeError(f"unknown dtype {name!r}", hint=hint)
+        raise DTypeError(f"unknown dtype {quoted(name)}", hint=hint)
     return found
 
 

@@ -168,6 +168,13 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="lama"),
         "no reader for model_type 'lama'; did you mean 'llama'? Or if its layers are those of",
     ),
+    (changed(model_type=[1] * 99), "model_type of toy is [1, 1, 1, 1, …]; it is a text"),
+    (changed(model_type=None), "toy has no model_type; a config.json names its family there"),
+    (changed(tie_word_embeddings=[1] * 99), "tie_word_embeddings of toy is [1, 1, 1, 1, …]; it is true or false"),
+    (
+        changed(model_type="zamba2", num_attention_heads=999, num_key_value_heads=...),
+        "toy: twice the width, 128, does not divide into 999 heads; check the configuration",
+    ),
     (changed(vocab_size=...), "toy has no vocab_size; a llama configuration needs it"),
     (changed(hidden_size=0), "hidden_size of toy is 0; it is a whole number of at least 1"),
     (changed(hidden_size=2.5), "hidden_size of toy is 2.5; it is a whole number of at least 1"),

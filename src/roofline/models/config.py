@@ -174,10 +174,10 @@ def from_fields(data: Mapping[str, Any], name: str) -> Model:
 
 def _from_fields(data: Mapping[str, Any], name: str) -> Model:
     fields = Fields(data, name)
-    if not fields.kind:
+    kind = fields.text("model_type")
+    if not kind:
         raise InputError(f"{name} has no model_type", hint="a config.json names its family there")
     _check_sections(data, name)
-    kind = fields.kind
     fields, left = with_defaults(fields)
     fields = fields.with_values(model_type=read_as(kind))
     fields.ignore_inert()

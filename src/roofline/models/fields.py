@@ -98,7 +98,7 @@ class Fields:
         """True or false."""
         value = self.get(field, default)
         if not isinstance(value, bool):
-            raise InputError(f"{field} of {self.name} is {value!r}", hint="it is true or false")
+            raise InputError(f"{field} of {self.name} is {quoted(value)}", hint="it is true or false")
         return value
 
     def listed(self, field: str, length: int | None = None, *, nested: bool = False) -> list[Any] | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import InputError, did_you_mean
+from roofline.errors import InputError, did_you_mean, quoted
 
 if TYPE_CHECKING:
     from roofline.models.description import Model
@@ -81,11 +81,11 @@ def reader_of(model_type: str) -> Reader:
     readers = _found(model_type)
     other = next((why for why, types in _OTHERS.items() if model_type in types), None)
     if other is not None:
-        wrong = f"model_type {model_type!r} has {other}"
+        wrong = f"model_type {quoted(model_type)} has {other}"
         raise InputError(wrong, hint="decoders, a few encoders, and both together as in T5 are read")
     if model_type not in readers:
         near = did_you_mean(model_type, sorted(readers))
-        wrong = f"no reader for model_type {model_type!r}"
+        wrong = f"no reader for model_type {quoted(model_type)}"
         also = _LIKE_A_KNOWN_ONE.format(len(readers))
         raise InputError(wrong, hint=f"did you mean {near!r}? Or {also}" if near else also)
     return readers[model_type]

@@ -135,7 +135,8 @@ def layer_types(
         return list(map(usual, range(layers)))
     unknown = [kind for kind in listed if kind not in known]
     if unknown:
-        raise fields.not_understood(f"layer type {unknown[0]!r}", suggest(str(unknown[0]), known, what="known here"))
+        hint = suggest(str(unknown[0]), known, what="known here")
+        raise fields.not_understood(f"layer type {quoted(unknown[0])}", hint)
     kinds = [known[kind] for kind in listed[:layers]]
     fields.ignore(*(name for kind, names in _OF_KIND.items() if kind not in kinds for name in names))
     return kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.frozen import replace
 from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Attention
@@ -370,7 +370,8 @@ def _mpt(fields: Fields) -> Fields:
     inner = fields.section("attn_config")
     for name, usual in (("attn_type", "multihead_attention"), ("prefix_lm", False), ("qk_ln", False)):
         if inner is not None and inner.get(name, usual) != usual:
-            raise InputError(f"{name} in attn_config of {fields.name} is {inner.get(name)!r}", hint="it is not read")
+            wrong = f"{name} in attn_config of {fields.name} is {quoted(inner.get(name))}"
+            raise InputError(wrong, hint="it is not read")
     width = fields.size("hidden_size", "n_embd", "d_model")
     return fields.with_values(n_inner=fields.size("expansion_ratio", default=4) * width)
 
@@ -380,7 +381,7 @@ def _opt(fields: Fields) -> Fields:
         ("enable_bias", True), ("layer_norm_elementwise_affine", True), ("_remove_final_layer_norm", False),
     ):  # fmt: skip
         if fields.get(name, usual) != usual:
-            raise InputError(f"{name} of {fields.name} is {fields.get(name)!r}", hint="that is not read")
+            raise InputError(f"{name} of {fields.name} is {quoted(fields.get(name))}", hint="that is not read")
     return fields
 
 

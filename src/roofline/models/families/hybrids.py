@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from math import isqrt
 from typing import Any
 
-from roofline.errors import InputError, suggest
+from roofline.errors import InputError, quoted, suggest
 from roofline.frozen import replace
 from roofline.models.blocks import recurrent, residual
 from roofline.models.blocks.attention import Attention, MeanIndexer
@@ -562,7 +562,7 @@ def _zamba_kinds(fields: Fields, layers: int) -> list[str]:
         kinds = ["hybrid" if number in hybrid else "linear_attention" for number in range(layers)]
     unknown = [kind for kind in kinds if kind not in ("linear_attention", "hybrid")]
     if unknown:
-        raise fields.not_understood(f"layer type {unknown[0]!r}", "'hybrid', 'linear_attention' or 'mamba'")
+        raise fields.not_understood(f"layer type {quoted(unknown[0])}", "'hybrid', 'linear_attention' or 'mamba'")
     return kinds
 
 
@@ -570,10 +570,9 @@ def _zamba_transformer(fields: Fields, shape: DecoderSizes, name: str) -> tuple[
     """The blocks that layers share, and adapters of each layer's own (Zamba2)."""
     width, is_second = shape.width, fields.kind == "zamba2"
     rank = fields.size("adapter_rank", default=128) if is_second else 0
-    head = 2 * width // shape.heads if is_second else shape.head
     attention = Attention(
-        f"{name}.self_attn", 2 * width, shape.heads, shape.kv_heads, head, head, outputs=width,
-        rotary=head if fields.flag("use_mem_rope", False) else 0,
+        f"{name}.self_attn", 2 * width, shape.heads, shape.kv_heads, shape.head, shape.head, outputs=width,
+        rotary=shape.head if fields.flag("use_mem_rope", False) else 0,
         adapter_rank=rank if fields.flag("use_shared_attention_adapter", False) else 0,
     )  # fmt: skip
     mlp = Mlp(
@@ -607,7 +606,9 @@ def _zamba_mixer(fields: Fields, name: str) -> Block:
 def read_zamba(fields: Fields) -> Model:
     """Read mixers, some with a transformer block before them: one for all (Zamba), or some that take turns."""
     width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    shape = DecoderSizes(fields.with_values(head_dim=fields.size("attention_head_dim", default=2 * width // heads)))
+    head = fields.optional("attention_head_dim") if fields.kind == "zamba" else None
+    even = "twice the width, {total}, does not divide into {parts} heads"
+    shape = DecoderSizes(fields.with_values(head_dim=head or divide_evenly(fields, 2 * width, heads, even)))
     name = "shared_transf" if fields.kind == "zamba" else "shared_transformer"
     fields.ignore("attention_hidden_size", "attention_head_dim", "kv_channels", "num_query_groups")
     turns = fields.size("num_mem_blocks", default=1)
@@ -678,7 +679,8 @@ def _nemotron_kinds(fields: Fields, listed: str, pattern: str) -> list[str]:
     kinds = [_WORDS.get(kind, _LETTERS.get(kind, kind)) for kind in found]
     unknown = [kind for kind in kinds if kind not in _LETTERS.values()]
     if unknown:
-        raise fields.not_understood(f"layer {unknown[0]!r}", suggest(str(unknown[0]), _LETTERS.values(), what="known"))
+        hint = suggest(str(unknown[0]), _LETTERS.values(), what="known")
+        raise fields.not_understood(f"layer {quoted(unknown[0])}", hint)
     return kinds
 
 
