@@ -374,8 +374,11 @@ MESSAGES = [
     *(
         ([*PLAN, "--on", "h100", "--count", "1", "--why", words], said)
         for words, said in (
-            ("", "'' is not a number of chips of the plan; a chip of the plan first, as in h100, or a number of them"),
-            ("h100:0", "'h100:0' is not a number of chips of the plan; a chip of the plan first, as in h100"),
+            (
+                "",
+                "'' is no chip of the plan, nor a number of one; a chip of the plan first, as in h100, or a",
+            ),
+            ("h100:0", "'h100:0' is no chip of the plan, nor a number of one; a chip of the plan first, as in h100"),
             ("h100 tensor 0", "tensor without a number in 'h100 tensor 0'; for instance tensor 8"),
             (
                 "h100 tensor 2",

@@ -147,6 +147,14 @@ def test_prompts_in_chunks_wait_for_each_other(output: int, chunks: int, step: f
         assert getattr(found, time).percentile == pytest.approx(getattr(seen, time).percentile, rel=0.1)
 
 
+def test_every_rate_below_the_largest_has_times() -> None:
+    n = np.arange(1025)
+    step, mixed = 2e-5 * n, 2.1e-5 * n + 0.005
+    server = ServerTimes.of(step=step, prompt=0.0, output=100, mixed=mixed, chunks=100 / 512, together=5)
+    assert server.largest_rate == server.rates(server.most)  # below that of prompts alone
+    assert server.under(0.999999 * server.largest_rate).time_per_token.mean > step[0]
+
+
 @pytest.mark.parametrize("share", [0.3, 0.8])
 def test_short_prompts_that_share_steps_wait_as_simulated(share: float) -> None:
     """Four prompts a step, each 0.8 ms more: with places for 120 in flight 4 of them every 13.2 ms at the most."""

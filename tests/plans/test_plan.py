@@ -106,6 +106,15 @@ def test_why_not_is_asked_afresh() -> None:
     assert set(found.reasons) <= set(KINDS)
 
 
+def test_the_deployment_that_is_taken_is_not_among_those_that_are_not() -> None:
+    load = {"rate": 4, "prompt": 100, "output": 100}
+    found = plan("llama-3-8b", on="h100", count=1, formats=["bf16"], **load)
+    times = found.search.priced(found.best.deployment.replica)
+    assert not isinstance(times, str)
+    assert sum(found.reasons.values()) == (len(times.chunks) + 1) * times.most - 1
+    assert " other deployments: " in str(found)
+
+
 TWO: dict[str, Any] = {
     "on": ["l4", "h100"], "count": [1, 2], "rate": "1/s", "prompt": 1024, "output": 128, "tpot": "50 ms",
     "price": {"l4": 0.8, "h100": 2.5}, "formats": ["bf16", "fp8 kv fp8"],
@@ -404,7 +413,7 @@ def test_chips_without_constants_stay_in_an_estimate_with_that_reason(capsys: py
         (["--rate", "fast"], "requests a second, as in 12/s"),
         (["--rate", "2/fortnight"], "12/s, 700/min or 40k/h"),
         (["--rate", "2/s", "--price", "h200=2"], "not one price for each of h100: 1 given"),
-        (["--rate", "2/s", "--why", "h900:8"], "a number of chips of the plan"),
+        (["--rate", "2/s", "--why", "h900:8"], "is no chip of the plan, nor a number of one"),
         (["--rate", "2/s", "--percentile", "100"], "percentile 100"),
         (["--rate", "2/s", "--estimate", "take"], "no constants of a library 'take'"),
     ],

@@ -717,8 +717,8 @@ class DeploymentPlan(Answer):
             "rate": "do not keep up", "load": "miss a limit under load or are no better", "beaten": "cost more",
         }  # fmt: skip
         parts = [f"{n:,} {agree(n, text)}" for kind, text in words.items() if (n := self.reasons.get(kind, 0))]
-        every = sum(self.reasons.values())
-        return f"{every:,} deployment{'s' if every != 1 else ''}: {', '.join(parts)}"
+        every, other = sum(self.reasons.values()), "other " * self.meets
+        return f"{every:,} {other}deployment{'s' if every != 1 else ''}: {', '.join(parts)}" if every else ""
 
     @property
     def assumptions(self) -> tuple[str, ...]:

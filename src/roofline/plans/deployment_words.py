@@ -93,7 +93,7 @@ class DeploymentWords:
         chips = whole_number(shape) if colon else 0
         if name not in (asked.chips if target or not words else ("",)) or chips is None or (colon and not chips):
             hint = f"a chip of the plan first, as in {asked.chips[0]}, or a number of them, as in {asked.chips[0]}:8"
-            raise InputError(f"{target!r} is not a number of chips of the plan", hint=hint)
+            raise InputError(f"{target!r} is no chip of the plan, nor a number of one", hint=hint)
         found: dict[str, Any] = {}
         ways: dict[str, int] = {}
         formats = []

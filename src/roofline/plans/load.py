@@ -310,7 +310,8 @@ class ServerTimes:
         """The largest rate at which waiting requests do not pile up: ``n / ((o − 1)·t(n) + n·h(n))`` when saturated.
 
         Where steps with a chunk follow each other without end, (o − 1) / k sequences decode on average, a number that
-        varies by its root. Where there are places for as many, prompts alone limit the rate: ``1 / (k·t')``.
+        varies by its root. Where there are places for as many, prompts alone limit the rate: ``1 / (k·t')``. Neither
+        is it more than what is served once all places are taken.
         """
         if self.decode_steps <= 0:
             return 1 / float(self.service[0])
@@ -318,7 +319,8 @@ class ServerTimes:
             return float(self.rates(self.most))
         beside = self.decode_steps / self.chunks
         if beside + beside**0.5 < self.most:
-            return 1 / float(np.interp(beside, np.arange(self.most + 1), self.service))
+            alone = 1 / float(np.interp(beside, np.arange(self.most + 1), self.service))
+            return min(alone, float(self.rates(self.most)))
         return float(self.rates(max(1, min(self.most, int(beside)))))
 
     @property

@@ -442,7 +442,10 @@ class Search:
         return tuple(sorted(set(self.asked.counts)))
 
     def tally(self, bests: Sequence[Assessment], searched: Iterable[Replica]) -> Counter[str]:
-        """How many deployments there are for each reason: every number of chips, chunk and number of sequences."""
+        """How many deployments are not taken, by why: every number of chips, chunk and number of sequences.
+
+        The first of ``bests`` is taken.
+        """
         found: Counter[str] = Counter()
         limits = {ranked: min((each.cost for each in bests if each.is_ranked is ranked), default=float("inf"))
                   for ranked in (True, False)}  # fmt: skip
@@ -468,6 +471,8 @@ class Search:
                 found["rate"] += int(slow.sum())
                 found["beaten"] += int((~slow & dear).sum())
                 found["load"] += int((~slow & ~dear).sum())
+        if bests and bests[0].deployment.prefill is None:
+            found["load"] -= 1
         return found
 
 
