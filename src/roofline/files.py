@@ -218,30 +218,70 @@ def first_line(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip() and not _is_aside(line)), "")
 
 
+def cell_separator(text: str) -> str:
+    """The sign between cells that the first line of a table has most of; without any, spaces between words.
+
+    >>> [cell_separator(each) for each in ("m,n,us", "m;n;us", "m | n | us", "m  n  us", "time")]
+    [',', ';', '|', ' ', ',']
+    """
+    first = first_line(text)
+    found = max(",;\t|", key=first.count)
+    return " " if found not in first and len(first.split()) > 1 else found
+
+
 def table_rows(
-    text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True, between: str = ","
+    text: str, name: str, hint: str, *, first: int = 1, most: int = MOST_ROWS, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
     """Give the rows of a CSV table that are not empty, each with the number of its last line, without comments.
 
-    ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Without ``strict``
-    a quoted text may end with the file; ``between`` stands between two cells.
+    ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Tabs, semicolons,
+    bars or spaces may stand between cells, and with semicolons a comma before decimals. Without ``strict`` commas do,
+    cells stay as they are, and a quoted text may end with the file.
     """
     import csv
     import io
 
+    between = cell_separator(text) if strict else ","
     lines = ("\n" if _is_aside(line) else line for line in io.StringIO(text, newline=""))
+    if between in " |":  # one may stand at both ends of a line too
+        lines = (line.strip(f"{between}\r\n ") + "\n" for line in lines)
     reader = csv.reader(lines, skipinitialspace=strict, strict=strict, delimiter=between)
     try:
         rows = 0
         for row in reader:
-            if any(map(str.strip, row)):
+            if any(map(str.strip, row)) and not _is_rule(row):
                 rows += 1
                 if rows > most:
                     raise InputError(f"{name} has over {most:,} rows", hint="keep those that matter")
-                yield first - 1 + reader.line_num, row
+                cells = [_plain_cell(cell.strip(), is_decimal=between == ";") for cell in row] if strict else row
+                yield first - 1 + reader.line_num, cells
     except csv.Error as wrong:
         line = first - 1 + reader.line_num
         raise InputError(f"{name} is not a CSV file: line {line}: {wrong}", hint=hint) from None
+
+
+def _is_rule(row: Sequence[str]) -> bool:
+    """Whether a row draws a line under the names of columns, as Markdown has it."""
+    return len(row) > 1 and all(re.fullmatch(r"\s*:?-{2,}:?\s*", cell) for cell in row)
+
+
+#: A number with commas between its thousands, and one with a comma before its decimals; a unit may follow.
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*[^\W\d]*")
+_DECIMALS = re.compile(r"(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?\s*[^\W\d]*)")
+
+
+def _plain_cell(cell: str, *, is_decimal: bool) -> str:
+    """A cell, a number in it without signs between its thousands and with a point before its decimals.
+
+    >>> [_plain_cell("1,234", is_decimal=each) for each in (False, True)], _plain_cell("1.234,5 us", is_decimal=True)
+    (['1234', '1.234'], '1234.5 us')
+    >>> _plain_cell("0,512", is_decimal=False), _plain_cell("fp32[64,8192]", is_decimal=True)
+    ('0.512', 'fp32[64,8192]')
+    """
+    if "," in cell and not is_decimal and _THOUSANDS.fullmatch(cell):
+        return cell.replace(",", "")
+    number = _DECIMALS.fullmatch(cell) if "," in cell else None
+    return f"{number[1].replace('.', '')}.{number[2]}" if number else cell
 
 
 def is_program(text: str) -> bool:

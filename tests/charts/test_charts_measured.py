@@ -107,7 +107,7 @@ HEADER = "name,flops,bytes,seconds\n"
         (HEADER + "x,1e9,,1e-3\n", "runs.csv:2: bytes is missing; give it, in B"),
         (HEADER + "x,1e9,1e6,3 GB\n", "runs.csv:2: seconds '3 GB' is a capacity in bytes; expected a time"),
         (HEADER + "x,1e9,1e6\n", "runs.csv:2: 3 values in 4 columns; leave no figure out"),
-        (HEADER + "x,1,000,1e6,1\n", "runs.csv:2: 5 values in 4 columns; quote a figure that holds a comma"),
+        (HEADER + "x,1,000,1e6,1\n", "runs.csv:2: 5 values in 4 columns; quote a cell that holds the sign"),
         (HEADER + ",1e9,1e6,1\n", "runs.csv:2: the run has no name"),
         ("name,flops,bytes,seconds,dtype\nx,1e9,1e6,1,bf61\n", "2: unknown dtype 'bf61'; did you mean 'bf16'?"),
         (HEADER + '"x,1e9,1e6,1\n', "is not a CSV file"),

@@ -246,8 +246,8 @@ def test_what_a_profile_writes_is_read_again(tmp_path, machine):
     ("text", "said"),
     [
         ("name,flops,bytes,seconds\na,0,0,1\n", ":2: the run has neither FLOPs nor bytes; state what it computes"),
-        ("name;flops;bytes;seconds\na;1;1;1\n", ":1: values stand apart by ';'; separate them by commas"),
-        ("name\tflops\tbytes\tseconds\n", r":1: values stand apart by '\\t'; separate them by commas"),
+        ("name;flops;bytes;seconds\na;1;1\n", ":2: 3 values in 4 columns; leave no figure out"),
+        ("name\tflops\tbytes\tseconds\n", "has a header and no runs"),
     ],
 )
 def test_a_plain_file_says_what_is_wrong_with_it(tmp_path, text, said):
@@ -400,10 +400,17 @@ def test_bytes_of_a_run_may_be_warm(tmp_path, machine):
     assert large.bound.bound_by == "dram"
 
 
-def test_quoted_values_apart_by_semicolons_are_told(tmp_path):
-    path = written(tmp_path, '\ufeff"name";"flops";"bytes";"seconds"\n"a";"1";"1";"1"\n', "runs.csv")
-    with pytest.raises(InputError, match=":1: values stand apart by ';'; separate them by commas"):
-        read_measured(path)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\ufeff"name";"flops";"bytes";"seconds"\n"a";"1,5";"2";"1.234,5"\n',
+        "name\tflops\tbytes\tseconds\na\t1.5\t2\t1234.5\n",
+        "| name | flops | bytes | seconds |\n|:--|--:|--:|---|\n| a | 1.5 | 2 | 1,234.5 |\n",
+        "  name  flops  bytes  seconds\n  a       1.5      2   1234.5 \n",
+    ],
+)
+def test_tables_of_other_signs_between_cells_are_read(tmp_path, text):
+    assert read_measured(written(tmp_path, text, "runs.csv")) == (Measured("a", 1.5, 2.0, 1234.5),)
 
 
 def test_a_chart_of_runs_without_a_place_is_refused_in_words(tmp_path, capsys):

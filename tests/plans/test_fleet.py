@@ -52,7 +52,7 @@ def test_further_columns_are_not_read(names: str, tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("rate\n1\n", "no column time, its first line has rate"),
-        ("time;rate\n0;1\n", "its first line has time;rate"),
+        ("when;rate\n0;1\n", "has no column time, its first line has when, rate"),
         ("time,rate\n", "no rows below"),
         ("time,rate\n0,fast\n", "line 2: 'fast' is not a number"),
         ("time,rate\n0,1\n0,2\n", "do not rise"),

@@ -9,9 +9,9 @@ A row is one kernel: an ``expression`` of the notation, or the shapes of a kind 
 first counts, a least one after all others. Where there is none, that of a product follows from its ``TFLOPS``.
 ``library`` and ``q_length`` are optional. ``dtype`` is the format of both operands, except that ``int4``, ``int4_wo``
 and ``int8_wo`` are weights beside bf16; ``a_dtype``, ``b_dtype`` and ``out_dtype`` say each by itself. Columns go by
-the names that others give them too (``head_dim``, ``seq_len``), cells may have semicolons between. A file of ``roofline
-run --csv`` has its expressions under ``name``. Rows that cannot be, or that cannot be read, are left out and counted by
-their reason; columns that are not read are named.
+the names that others give them too (``head_dim``, ``seq_len``), cells may have tabs, semicolons, bars or spaces
+between. A file of ``roofline run --csv`` has its expressions under ``name``. Rows that cannot be, or that cannot be
+read, are left out and counted by their reason; columns that are not read are named.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from roofline.estimates.estimator import (
 )
 from roofline.estimates.kernel_model import data_sheet_bound, data_sheet_times
 from roofline.estimates.vector_and_collectives import FRAMEWORKS
-from roofline.files import MOST_SAMPLES, as_text, first_line, read_bytes, table_rows
+from roofline.files import MOST_SAMPLES, as_text, read_bytes, table_rows
 from roofline.frozen import NamedTuple
 from roofline.hardware import chip
 from roofline.hardware.machine import Machine
@@ -109,9 +109,6 @@ STEPS = 20
 SLOW, SLOW_SECONDS = 50, 50e-6
 
 
-#: A number with commas between its thousands, and one with a comma before its decimals; a unit may follow.
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*[^\W\d]*")
-_DECIMALS = re.compile(r"(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?\s*[^\W\d]*)")
 #: The 50th percentile of times.
 _HALF = re.compile(r"(?<![^\W_])p50(?!\d)")
 #: A sliding window that is none.
@@ -384,32 +381,16 @@ def _as_typed(value: Any) -> str:
 
 
 def _csv_rows(path: str | Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Lines of a CSV file. Tabs or semicolons may stand between cells; with semicolons decimals may have a comma."""
+    """Lines of a CSV file, each by its names of columns."""
     hint, name = "a CSV file with a line of names first", str(path)
     text = as_text(read_bytes(path, "table"), name)
-    between = max(",;\t", key=first_line(text).count)
-    rows = table_rows(text, name, hint, most=MOST_SAMPLES, between=between)
+    rows = table_rows(text, name, hint, most=MOST_SAMPLES)
     _, header = next(rows, (0, []))
     names = [word.strip().lower() for word in header]
     if any(_is_number(word) for word in names):
         raise InputError(f"the first line of {name} is a row, not names", hint="names first: m,n,k,dtype,us")
     for line, row in rows:
-        cells = [_plain(value.strip(), is_decimal=between == ";") for value in row]
-        yield f"{path}, line {line}", _named(names, cells)
-
-
-def _plain(cell: str, *, is_decimal: bool) -> str:
-    """A cell, a number in it without signs between its thousands and with a point before its decimals.
-
-    >>> [_plain("1,234", is_decimal=each) for each in (False, True)], _plain("1.234,5 us", is_decimal=True)
-    (['1234', '1.234'], '1234.5 us')
-    >>> _plain("0,512", is_decimal=False), _plain("fp32[64,8192]", is_decimal=True)
-    ('0.512', 'fp32[64,8192]')
-    """
-    if "," in cell and not is_decimal and _THOUSANDS.fullmatch(cell):
-        return cell.replace(",", "")
-    number = _DECIMALS.fullmatch(cell) if "," in cell else None
-    return f"{number[1].replace('.', '')}.{number[2]}" if number else cell
+        yield f"{path}, line {line}", _named(names, row)
 
 
 def _is_number(word: str) -> bool:

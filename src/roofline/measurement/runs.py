@@ -23,7 +23,7 @@ from typing import Any
 
 from roofline import dtypes
 from roofline.errors import InputError, SizeError, quoted, suggest
-from roofline.files import as_text, first_line, read_bytes, replaced, table_rows
+from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
 from roofline.ops.rules import build
@@ -131,10 +131,8 @@ def _from_file(path: str) -> tuple[Measured, ...]:
     content = read_bytes(path, "table")
     check_plain(path, content)
     text = as_text(content, path)
-    if tells_shapes(re.split("[,;\t]", first_line(text))):
+    if tells_shapes(next((row for _, row in table_rows(text, path, PLAIN)), [])):
         return tuple(_of_shapes(row, where) for where, row in rows_of(path, A_KERNEL))
-    if "," not in (first := first_line(text)):
-        _check_apart(first, f"{path}:1")
     rows = table_rows(text, path, PLAIN)
     line, header = next(rows, (0, []))
     if not header:
@@ -150,8 +148,6 @@ def _header(header: list[str], where: str) -> list[str]:
     from roofline.estimates.own_runs import time_unit
 
     names = [name.strip().lower() for name in header]
-    if len(names) == 1:
-        _check_apart(names[0], where)
     timed = [name for name in names if time_unit(name) is not None]
     times = [name for name in names if name in (*timed, "seconds")]
     if len({*times}) > 1:
@@ -179,17 +175,9 @@ def _column_hint(name: str) -> str:
     return f"the column is {column}" if column else suggest(name, (*COLUMNS, *OPTIONAL), what="columns")
 
 
-def _check_apart(line: str, where: str) -> None:
-    """Raise where the values of a header are separated by another sign than a comma."""
-    apart = next((sign for sign in ";\t" if sign in line), None)
-    if apart is not None:
-        hint = f"separate them by commas: {','.join(COLUMNS)}"
-        raise InputError(f"{where}: values stand apart by {apart!r}", hint=hint)
-
-
 def _from_row(names: list[str], row: list[str], where: str) -> Measured:
     if len(row) != len(names):
-        hint = "quote a figure that holds a comma" if len(row) > len(names) else "leave no figure out"
+        hint = "quote a cell that holds the sign between cells" if len(row) > len(names) else "leave no figure out"
         raise InputError(f"{where}: {len(row)} values in {len(names)} columns", hint=hint)
     return _point(_in_seconds(dict(zip(names, row, strict=True)), where), where)
 
