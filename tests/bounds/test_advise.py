@@ -321,3 +321,16 @@ def test_advice_about_an_intensity_says_a_rate() -> None:
     one, other = (advise(bound(intensity=50, on=name)) for name in ("h100", "a100"))
     assert "168 TFLOP/s attainable, memory-bound" in str(one)
     assert [round(fact.value / 1e12) for fact in one.compare(other).facts["attainable"]] == [168, 102]
+
+
+@pytest.mark.parametrize(
+    ("line", "sizes", "size", "work"),
+    [
+        ("bf16[B, D] * bf16[D, F]", {"B": 1000, "D": "B", "F": "B/2"}, 1182, 1.182**3),
+        ("bf16[B, D] * bf16[D, F]; bf16[E, D] * bf16[D, F]", {"B": 11, "E": 99, "D": 4096, "F": 4096}, 591, 690 / 110),
+    ],
+)
+def test_a_larger_size_counts_all_its_work(line: str, sizes: dict[str, Any], size: int, work: float) -> None:
+    """Formulas of it follow and stay whole; a product that it is not in does the same work as before."""
+    found = [each for each in advise(line, on="h100", sizes=sizes) if each.change.startswith("B = ")]
+    assert [(each.change, round(each.more, 6)) for each in found] == [(f"B = {size}", round(work, 6))]

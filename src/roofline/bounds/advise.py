@@ -51,7 +51,7 @@ from roofline.bounds.bound import Bound, ResourceUse
 from roofline.bounds.crossing import first_where
 from roofline.bounds.memory import KERNELS_APART, scores_in_memory
 from roofline.bounds.question import NOT_REPEATED, Question, refuse_idle
-from roofline.errors import HardwareError, InputError, RooflineError
+from roofline.errors import HardwareError, InputError, RooflineError, SizeError
 from roofline.frozen import dataclass, fields, replace
 from roofline.hardware import chip, override, with_choices
 from roofline.hardware.machine import Machine, Mesh
@@ -345,13 +345,22 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     sizes = {**parsed_sizes(asked), **asked.sizes}
     for label in _batch_labels(asked):
         now = sizes.get(label)
-        if not isinstance(now, int):
+        if not isinstance(now, int) or label in asked.formulas:
             continue
         wanted = _first_compute_bound(asked, label, now)
         if wanted is not None:
             change = f"{label} = {wanted}" if not is_unnamed(label) else f"a size of {wanted} for {now}"
-            more = f"{format_number(wanted / now, 3)} times the work"
-            yield Proposal(change, more, resize(asked, label, wanted), wanted / now)
+            larger = resize(asked, label, wanted)
+            more = _more_work(larger, answer)
+            yield Proposal(change, f"{format_number(more, 3)} times the work", larger, more)
+
+
+def _more_work(larger: Question, answer: Bound) -> float:
+    """How many times the FLOPs a question takes; not a number where it cannot be asked."""
+    try:
+        return float(larger.answer().flops) / float(answer.flops)
+    except RooflineError:
+        return math.nan
 
 
 def _batch_labels(asked: Question) -> list[str]:
@@ -374,22 +383,36 @@ def _batch_labels(asked: Question) -> list[str]:
 
 
 def _first_compute_bound(asked: Question, label: str, now: int) -> int | None:
-    """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide."""
+    """Double until another kind of resource binds, then halve the stretch: the smallest size that its axes divide.
+
+    Sizes that are formulas of it stay whole too: its steps are then a divisor of what it is.
+    """
     each = asked.multiple_of(label) if asked.conventions.uneven == "error" else 1
 
-    def at(count: int) -> Bound:
-        return resize(asked, label, count * each).answer()
+    def at(size: int) -> Bound | None:
+        try:
+            return resize(asked, label, size).answer()
+        except SizeError:
+            return None
 
-    before, low, high = at(now // each), now // each, now * 2 // each
+    if asked.formulas:
+        each = next((n for n in range(each, now, each) if now % n == 0 and at(now + n) is not None), now)
+    before, low, high = at(now), now // each, now * 2 // each
     farthest = min(now * 2**24, LARGEST) // each
-    while high <= farthest and (after := at(high)).kind == before.kind:
+    while high <= farthest and (after := at(high * each)) and before and after.kind == before.kind:
         before, low, high = after, high, high * 2
-    if high > farthest:
+    if high > farthest or before is None or after is None:
         return None
     # times are nearly straight lines: where the two that bind at the ends cross
     ahead, behind = (found.times[before.bound_by] - found.times[after.bound_by] for found in (before, after))
     crossing = low + math.ceil((high - low) * ahead / (ahead - behind))
-    return first_where(lambda count: at(count).kind != before.kind, low, high, near=crossing) * each
+    kind = before.kind
+
+    def flips(count: int) -> bool:
+        found = at(count * each)
+        return found is not None and found.kind != kind
+
+    return first_where(flips, low, high, near=crossing) * each
 
 
 def _fusion(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
@@ -478,7 +501,8 @@ def _doubled(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
     for label in _batch_labels(asked)[:1]:
         if isinstance(now := sizes.get(label), int):
             change = f"twice {label}" if not is_unnamed(label) else f"a size of {2 * now} for {now}"
-            yield Proposal(change, "", resize(asked, label, 2 * now), 2.0)
+            larger = resize(asked, label, 2 * now)
+            yield Proposal(change, "", larger, _more_work(larger, answer))
 
 
 def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
