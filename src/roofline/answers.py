@@ -739,9 +739,8 @@ def models_in(model: Any) -> Any:
     """
     if isinstance(model, list | tuple):
         return model[0] if len(model) == 1 else list(model)
-    is_list = (
-        issubclass(type(model), str) and "," in model and re.search("[A-Za-z]", model) and not os.path.exists(model)
-    )
+    text = model if issubclass(type(model), str) else ""
+    is_list = "," in text and "[" not in text and re.search("[A-Za-z]", text) and not os.path.exists(text)
     return models_in([each.strip() for each in model.split(",") if each.strip()]) if is_list else model
 
 

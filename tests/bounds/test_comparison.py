@@ -118,7 +118,7 @@ def test_answers_compare_with_their_like() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["bound", LINE, "--on", "a100,"], "--on names no machine; as in --on h100:8,h200:8"),
+        (["bound", LINE, "--on", "a100,"], "--on names no machine beside a comma; as in --on h100:8,h200:8"),
         (["llm", "llama-3-8b", "--on", "a100,h100", "--context", "1k", "--draft", "9"], "--draft is of one step"),
         (["bound", LINE, "--on", "a100,g100"], "unknown chip 'g100'"),
     ],

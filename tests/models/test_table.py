@@ -146,7 +146,7 @@ def test_a_list_of_no_model_is_an_error() -> None:
     with pytest.raises(InputError, match=r"no model is named; one or more, as in 'llama-3-8b,qwen3-8b'"):
         load_each([])
     with pytest.raises(
-        InputError, match=r"^'bf16\[B, D\]' is a line, not a model; a sweep is of one line, or of models"
+        InputError, match=r"^'bf16\[B, D\]' is a line, not a model; .* a sweep is of one line, or of models"
     ):
         sweep(["bf16[B, D]", "gelu(bf16[B])"], on="h100", B=[1, 2], D=8)
 

@@ -94,7 +94,7 @@ expected ',' or ']' between dimensions, found 'D'
          ^
 """,
     """
-expected a tensor such as bf16[B, D], a name or a function, found '*'
+expected a tensor such as bf16[B, D], a name or a function, found '*'; a power is power(a, b)
   bf16[B, D] ** bf16[D]
               ^
 """,

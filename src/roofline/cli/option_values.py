@@ -55,7 +55,8 @@ def targets(words: Sequence[str]) -> list[str | None]:
     written = [each.strip() for word in words for each in ([word] if os.path.exists(word) else word.split(","))]
     found = [behind_colon(each) for each in written]
     if "" in found:
-        raise InputError("--on names no machine", hint="as in --on h100:8,h200:8")
+        wrong = "--on names no machine beside a comma" if any(found) else "--on names no machine"
+        raise InputError(wrong, hint="as in --on h100:8,h200:8")
     return list(dict.fromkeys(found)) or [None]
 
 

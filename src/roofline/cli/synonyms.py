@@ -214,6 +214,8 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
     names = [word.lower().replace("_", "-") if word.startswith("--") else "" for word in line]
     added: list[str] = []
     counted: dict[str, int] = {}  # where sequences stand: of a step, or of a part of one
+    if any(word.startswith("-") and not word.startswith("--") and word not in known for word in words):
+        return ""
     for at, name in enumerate(names):
         if not name or name in known:
             continue
@@ -296,6 +298,8 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
     if isinstance(error, click.NoSuchOption):
         if isinstance(context.command, click.Group):
             return "options stand behind a command, as in roofline bound … --on h100"
+        if any(word.startswith(error.option_name) and "[" in word for word in words):
+            return "the negative of a tensor is neg(x)"
         long = next((f"-{w}" for w in words if w.startswith(error.option_name) and f"-{w}" in known), "")
         if long:
             return f"that is written {long}, with two dashes"

@@ -425,9 +425,8 @@ def _missing(text: str, *, listed: str = _LISTED) -> InputError:
         hint = f"the shipped model is called {stem!r}" if stem in _index() else "check the path"
         return InputError(f"no file {text}", hint=hint)
     if _is_line(text):
-        return InputError(
-            f"{quoted(text)} is a line, not a model", hint="a sweep is of one line, or of models: 'gpt2,qwen3-8b'"
-        )
+        hint = "bound, advise and solve ask about one; a sweep is of one line, or of models: 'gpt2,qwen3-8b'"
+        return InputError(f"{quoted(text)} is a line, not a model", hint=hint)
     if "," in text and re.search("[A-Za-z]", text):
         several = "llm and train put several side by side, at several batches too; sweep makes a table of them"
         return InputError(f"one model here, not {text.count(',') + 1}: {text}", hint=several)

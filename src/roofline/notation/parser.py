@@ -664,7 +664,8 @@ def _operand(cursor: Cursor) -> Node:
         if re.match(r"\d+\s*[x×*]\s*\d+", cursor.text[token.start :]):
             hint = MATMUL
         raise cursor.fail(f"the number {token.text[:32]} is not an operand", at=token.start, hint=hint)
-    raise cursor.expected("a tensor such as bf16[B, D], a name or a function")
+    hint = {"-": "the negative is neg(x)", "*": "a power is power(a, b)"}.get(token.text, "")
+    raise cursor.expected("a tensor such as bf16[B, D], a name or a function", hint=hint)
 
 
 def _typed_afterwards(cursor: Cursor, value: BinaryNode) -> Node:

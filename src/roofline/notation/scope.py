@@ -146,6 +146,8 @@ class Scope:
         if name not in self.names:
             near = did_you_mean(name, self.names)
             hint = f"did you mean '{near}'?" if near else f"an input is written with its dims, as in {name}[B, D]"
+            if name == "T" and self.text[: node.span.start].endswith("."):
+                hint = "labels say what meets what: bf16[B, D] * bf16[B, F] -> bf16[D, F] contracts B"
             raise self.fail(f"'{name}' is not defined", node.span, hint)
         known = self.names[name]
         if node.unreduced and node.unreduced != known.unreduced:

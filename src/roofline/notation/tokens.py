@@ -174,10 +174,11 @@ LABELS = "an einsum is written with its labels, as in bf16[B, D] * bf16[D, F] ->
 def _unexpected(text: str, position: int) -> NotationError:
     character = text[position]
     shown = character if character.isprintable() else f"character U+{ord(character):04X}"
+    is_size = text.rfind("[", 0, position) > text.rfind("]", 0, position)
     hint = {
         "<": "a comparison is compare(a, b)",
         ">": "the result follows ->",
-        "^": "a power is power(a, b)",
+        "^": "name the size and give it beside the line: N=2^10" if is_size else "a power is power(a, b)",
         **dict.fromkeys("&|", "statements are separated by ;"),
         **dict.fromkeys("'\"", LABELS),
         **dict.fromkeys("“”„«»‘’", "quotes of a word processor; straight ones go round the whole line"),
