@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import signature
 from itertools import product
@@ -290,9 +290,13 @@ def _elsewhere(answer: Any, name: str) -> str:
     return f"there {'are' if len(places) > 1 else 'is'} {' and '.join(places)}{meaning and ', '}{meaning}"
 
 
+#: The attributes of a class, which Python gathers anew each time.
+_names = cache(dir)
+
+
 def _places(answer: Any, words: Sequence[str], path: str) -> Iterator[str]:
     """The expressions that say an attribute, the first of ``words``: of the answer, of a column, or of its parts."""
-    has = dir(type(answer))
+    has = _names(answer.__class__)
     if words[0] in has:
         yield f"{path}.{words[0]}"
         return

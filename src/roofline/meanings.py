@@ -9,6 +9,7 @@ Errors, ``help()``, the options of commands and the reference say it from here.
 from __future__ import annotations
 
 from collections.abc import Collection, Container
+from functools import lru_cache
 
 from roofline.errors import InputError, did_you_mean, suggest
 
@@ -407,14 +408,15 @@ def meant(name: str, known: Container[str]) -> str:
     return next((f"did you mean {' and '.join(map(repr, several))}?" for several in found), "")
 
 
-def attribute_meant(word: str) -> tuple[list[str], str]:
+@lru_cache(1024)
+def attribute_meant(word: str) -> tuple[tuple[str, ...], str]:
     """The attribute of answers that a word means, with other words for it, and what it is; else the word itself.
 
     >>> attribute_meant("knee")[0][:2], attribute_meant("knee")[1], attribute_meant("ops")
-    (['critical_intensity', 'ridge'], 'the ridge in FLOP/B', (['ops'], ''))
+    (('critical_intensity', 'ridge'), 'the ridge in FLOP/B', (('ops',), ''))
     """
-    each = (([name, *words.split()], said) for name, (said, words) in _ATTRIBUTES.items())
-    return next((found for found in each if word.lower() in found[0]), ([word], ""))
+    each = (((name, *words.split()), said) for name, (said, words) in _ATTRIBUTES.items())
+    return next((found for found in each if word.lower() in found[0]), ((word,), ""))
 
 
 def function_meant(word: str, known: Collection[str]) -> str:

@@ -57,7 +57,7 @@ def column_meant(name: Any, known: Collection[str], limit: int = 12) -> str:
     >>> column_meant("lowr", ["B", "lower"])
     "did you mean 'lower'?"
     """
-    words = [each for each in known if READ_AS.get(each) == name] + attribute_meant(str(name))[0]
+    words = [*(each for each in known if READ_AS.get(each) == name), *attribute_meant(str(name))[0]]
     meant = next((word for word in words if word in known), None)
     return suggest(str(name), known, what="columns", limit=limit) if meant is None else f"did you mean {meant!r}?"
 
