@@ -23,7 +23,7 @@ from benchmarks.estimates.fits import Outcome, kept_family
 from benchmarks.estimates.page import SUMMARY
 from benchmarks.estimates.rows import Lint, groups_by_family, read, versions
 from benchmarks.estimates.served import (
-    LEVELS,
+    STEPS,
     fitted_steps,
     other_formats,
     other_models,
@@ -95,7 +95,7 @@ def write(done: Sequence[KernelConstants], folder: Path, lint: Lint, libraries: 
         mine = {one.key: one for one in done if one.kernel == kernel}
         known = read_constants(path) if libraries and path.exists() else ()
         kept = [mine.pop(one.key, one) for one in known]
-        said = lint.said("served" if kernel in LEVELS else kernel)
+        said = lint.said("served" if kernel in STEPS else kernel)
         heading = "\n".join(["Made by python -m benchmarks.estimates; see docs/accuracy.md.", *said])
         write_constants([*kept, *mine.values()], path, heading)
 

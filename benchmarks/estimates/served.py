@@ -59,11 +59,9 @@ MODELS = {
 UNLOADED = 4
 #: Weight of a wider kind's constants against one row: of typical ones, and of each kind around another.
 TYPICAL, AROUND = 0.1, 0.5
-#: Kinds around one another, of constants of steps and of first tokens.
-LEVELS = {
-    "served_step": ("library", "path", "chip", "dtype", "version"),
-    "first_token": ("library", "path", "chip"),
-}
+#: Models of steps, and what tells apart the kinds around one another that constants are of; the last has versions.
+STEPS, LEVELS = ("served_step", "first_token"), ("library", "path", "chip", "dtype", "version")
+KIND = len(LEVELS) - 1
 FOLDS, INNER_FOLDS = 5, 4
 #: Terms that a form leaves out, by name; what is left out stays at the least value of its constant.
 FORMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -182,17 +180,15 @@ def fitted_steps(runs: Sequence[Run]) -> list[KernelConstants]:
     fold = folds(runs)
     estimated = nested(runs)
     found = []
-    for kernel, levels in LEVELS.items():
-        everything = np.ones(len(runs), bool)
-        members, used = members_of(kernel, runs, everything)
+    for kernel in STEPS:
+        members, used, values = _of_all(kernel, runs)
         caches = best_caches(tuple(runs)) if kernel == "served_step" else {}
-        values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
-        form, width = best_kind(kernel, runs, everything, MIXTURE)
-        wide = hierarchy(kernel, [members[i] for i in used], levels[:width], form)
+        form, width = best_kind(kernel, runs, np.ones(len(runs), bool), MIXTURE)
+        wide = hierarchy(kernel, [members[i] for i in used], form)
         for one in _records(kernel, values, members, used, estimated[kernel], fold):
             kind = (one.library, one.path, one.chip, one.dtype)
             record = replace(one, policy=f"{caches[kind]} cache") if kind in caches else one
-            wider = one.path == MIXTURE and width < len(levels)
+            wider = one.path == MIXTURE and width < len(LEVELS)
             found.append(replace(record, other_model=wide[kind[:width]]) if wider else record)
     return found
 
@@ -213,10 +209,10 @@ def models_of(runs: Sequence[Run]) -> Any:
 @cache
 def _nested(runs: tuple[Run, ...], by_model: bool) -> dict[str, Any]:
     fold = models_of(runs) if by_model else folds(runs)
-    found = {kernel: np.zeros(len(runs)) for kernel in LEVELS}
+    found = {kernel: np.zeros(len(runs)) for kernel in STEPS}
     for one in np.unique(fold):
-        for kernel, levels in LEVELS.items():
-            form, width = best_form(kernel, runs, fold != one), len(levels)
+        for kernel in STEPS:
+            form, width = best_form(kernel, runs, fold != one), len(LEVELS)
             if by_model:
                 form, width = best_kind(kernel, runs, fold != one, runs[int(np.argmax(fold == one))].key["path"])
             found[kernel] += _estimated(kernel, runs, fold != one, fold == one, form)[width]
@@ -236,12 +232,12 @@ def best_form(kernel: str, runs: Sequence[Run], fits: Any) -> tuple[str, ...]:
 
     An error is the logarithm of a ratio. A form with fewer terms is taken where it is no worse.
     """
-    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), (len(LEVELS[kernel]),))[0]
+    return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), (len(LEVELS),))[0]
 
 
 def best_kind(kernel: str, runs: Sequence[Run], fits: Any, path: str) -> tuple[tuple[str, ...], int]:
     """For a model that was not fitted the form, and how many levels tell apart the kinds whose constants it takes."""
-    whole = len(LEVELS[kernel])
+    whole = len(LEVELS)
     if kernel != "served_step" or path != MIXTURE:
         return best_form(kernel, runs, fits), whole
     return _best(kernel, tuple(runs[i] for i in np.flatnonzero(fits)), tuple(range(whole + 1)))
@@ -270,13 +266,12 @@ def _of_folds(kernel: str, mine: tuple[Run, ...], form: tuple[str, ...]) -> Any:
 
 def _estimated(kernel: str, runs: Sequence[Run], fits: Any, tested: Any, left_out: Sequence[str]) -> Any:
     """Estimates of the tested runs by constants of the fitted ones, zero elsewhere: a row a width of kinds."""
-    levels = LEVELS[kernel]
     members, used = members_of(kernel, runs, fits)
-    values = hierarchy(kernel, [members[i] for i in used if fits[i]], levels, left_out)
-    found = np.zeros((len(levels) + 1, len(runs)))
+    values = hierarchy(kernel, [members[i] for i in used if fits[i]], left_out)
+    found = np.zeros((len(LEVELS) + 1, len(runs)))
     for i in (i for i in used if tested[i]):
-        for width in range(len(levels) + 1):
-            found[width, i] = _time(kernel, members[i], _narrowest(values, members[i][0], levels[:width]))
+        for width in range(len(LEVELS) + 1):
+            found[width, i] = _time(kernel, members[i], _narrowest(values, members[i][0], width))
     return found
 
 
@@ -307,18 +302,25 @@ def best_caches(runs: tuple[Run, ...]) -> dict[tuple[str, ...], str]:
 
 
 def _kind(run: Run) -> tuple[str, ...]:
-    return tuple(run.key[name] for name in LEVELS["served_step"][:4])
+    return tuple(run.key[name] for name in LEVELS[:KIND])
 
 
-def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str], left_out: Sequence[str] = ()) -> Values:
+def _of_all(kernel: str, runs: Sequence[Run]) -> tuple[list[Member], list[int], Values]:
+    """Runs with the shapes of a model of steps, the numbers of those that it is for, and constants fitted to all."""
+    everything = np.ones(len(runs), bool)
+    members, used = members_of(kernel, runs, everything)
+    return members, used, hierarchy(kernel, [members[i] for i in used], best_form(kernel, runs, everything))
+
+
+def hierarchy(kernel: str, members: Sequence[Member], left_out: Sequence[str] = ()) -> Values:
     """Fit from the widest kind to the narrowest, each drawn to the one around it, without the terms left out."""
     known = KERNELS[kernel].constants
     free = [one.name for one in known if one.name not in left_out]
     values: Values = {(): {one.name: one.low if one.name in left_out else one.typical for one in known}}
-    for depth in range(1, len(levels) + 1):
+    for depth in range(1, len(LEVELS) + 1):
         groups: dict[tuple[str, ...], list[Member]] = defaultdict(list)
         for member in members:
-            groups[tuple(member[0].key[name] for name in levels[:depth])].append(member)
+            groups[tuple(member[0].key[name] for name in LEVELS[:depth])].append(member)
         for key, mine in sorted(groups.items()):
             start = values[key[:-1]]
             if len(mine) < LEAST:
@@ -329,8 +331,8 @@ def hierarchy(kernel: str, members: Sequence[Member], levels: Sequence[str], lef
     return values
 
 
-def _narrowest(values: Values, run: Run, levels: Sequence[str]) -> Mapping[str, float]:
-    key = tuple(run.key[name] for name in levels)
+def _narrowest(values: Values, run: Run, width: int) -> Mapping[str, float]:
+    key = tuple(run.key[name] for name in LEVELS[:width])
     return next(values[key[:depth]] for depth in range(len(key), -1, -1) if key[:depth] in values)
 
 
@@ -347,20 +349,19 @@ def _records(
     kernel: str, values: Values, members: Sequence[Member], used: Sequence[int], estimated: Any, fold: Any
 ) -> list[KernelConstants]:
     """Constants of every kind with their errors on the folds that did not see them; versions apart where stated."""
-    levels = LEVELS[kernel]
     found = []
     for key, constants in sorted(values.items()):
-        if len(key) < min(len(levels), 4) or (len(key) == 5 and not key[-1]):
+        if len(key) < KIND or not key[-1]:
             continue
-        mine = [i for i in used if tuple(members[i][0].key[name] for name in levels[: len(key)]) == key]
+        mine = [i for i in used if tuple(members[i][0].key[name] for name in LEVELS[: len(key)]) == key]
         if len(mine) < LEAST:
             continue
         # few configurations tell little of an interval: those of the framework and kind of model then set it
-        wide = [i for i in used if tuple(members[i][0].key[name] for name in levels[:2]) == key[:2]]
+        wide = [i for i in used if tuple(members[i][0].key[name] for name in LEVELS[:2]) == key[:2]]
         enough = len({members[i][0].configuration for i in mine}) >= LEAST_CONFIGURATIONS
         basis = mine if enough else wide
         found.append(
-            _record(kernel, dict(zip(levels, key, strict=False)), constants, members, mine, basis, estimated, fold)
+            _record(kernel, dict(zip(LEVELS, key, strict=False)), constants, members, mine, basis, estimated, fold)
         )
     return found
 
@@ -390,7 +391,7 @@ def _record(
         error["by_bound"] = Errors.of(np.array([members[i][0].floor for i in mine]), seconds[mine]).mdape
     return KernelConstants(
         kernel=kernel,
-        dtype=key.get("dtype", "any"),
+        dtype=key["dtype"],
         chip=key["chip"],
         library=key["library"],
         path=key["path"],
@@ -412,14 +413,12 @@ def transferred(runs: Sequence[Run]) -> list[Transfer]:
     this kind of model, in its own format where that one has it.
     """
     found = []
-    for kernel, levels in LEVELS.items():
-        everything = np.ones(len(runs), bool)
-        members, used = members_of(kernel, runs, everything)
-        values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
+    for kernel in STEPS:
+        members, used, values = _of_all(kernel, runs)
         ratios: dict[str, list[float]] = defaultdict(list)
         for i in used:
             key = members[i][0].key
-            near = _nearest(values, key, levels)
+            near = _nearest(values, key)
             if near is not None:
                 to = SAME if distance(chip(key["chip"]), chip(near[2])) == 0 else OTHER
                 ratios[to].append(members[i][2] / _time(kernel, members[i], values[near]))
@@ -447,27 +446,28 @@ def other_models(runs: Sequence[Run]) -> list[Transfer]:
 
 
 def other_formats(runs: Sequence[Run]) -> list[Transfer]:
-    """How far steps of a format are off by the constants of another one, on the same chip, that stand for it.
+    """How far steps and first tokens of a format are off by constants of another one that stands in for it.
 
     Coverage is the mean over pairs of formats on a chip, each by an interval that its own runs have no part in.
     """
-    kernel, levels, everything = "served_step", LEVELS["served_step"], np.ones(len(runs), bool)
-    members, used = members_of(kernel, runs, everything)
-    values = hierarchy(kernel, [members[i] for i in used], levels, best_form(kernel, runs, everything))
-    ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for i in used:
-        own = tuple(members[i][0].key[name] for name in levels[:4])
-        near = next((one for form in STEP_FORMATS if (one := (*own[:3], form)) in values and one != own), None)
-        if near is not None:
-            ratios[own].append(members[i][2] / _time(kernel, members[i], values[near]))
-    inside = []
-    for own, mine in ratios.items():
-        low, high = even_ends(np.concatenate([each for other, each in ratios.items() if other != own]))
-        inside.append(np.mean((np.array(mine) >= low) & (np.array(mine) <= high)))
-    every = np.concatenate(list(ratios.values()))
-    source = f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
-    found = residuals_of(kernel, OTHER_FORMAT, every, every, source, even_ends)
-    return [replace(found, error={**found.error, "coverage": float(np.mean(inside))})]
+    found = []
+    for kernel in STEPS:
+        members, used, values = _of_all(kernel, runs)
+        ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
+        for i in used:
+            own = _kind(members[i][0])
+            near = next((one for form in STEP_FORMATS if (one := (*own[:3], form)) in values and one != own), None)
+            if near is not None:
+                ratios[own].append(members[i][2] / _time(kernel, members[i], values[near]))
+        inside = []
+        for own, mine in ratios.items():
+            low, high = even_ends(np.concatenate([each for other, each in ratios.items() if other != own]))
+            inside.append(np.mean((np.array(mine) >= low) & (np.array(mine) <= high)))
+        every = np.concatenate(list(ratios.values()))
+        source = f"{SOURCE}: {len(ratios)} formats of chips left out in turn"
+        moved = residuals_of(kernel, OTHER_FORMAT, every, every, source, even_ends)
+        found.append(replace(moved, error={**moved.error, "coverage": float(np.mean(inside))}))
+    return found
 
 
 def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
@@ -475,11 +475,11 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
 
     As for kernels: constants of each kind from its inner runs, an interval from other inner runs, scores of outer ones.
     """
-    kernel, levels = "served_step", LEVELS["served_step"][:4]
+    kernel = "served_step"
     members, _ = members_of(kernel, runs, np.ones(len(runs), bool))
     kinds: dict[tuple[str, ...], list[Member]] = defaultdict(list)
     for member in members:
-        kinds[tuple(member[0].key[name] for name in levels)].append(member)
+        kinds[_kind(member[0])].append(member)
     model, scores, ratios = KERNELS[kernel], [], []
     for _, mine in sorted(kinds.items()):
         rows = _rows(mine)
@@ -500,14 +500,12 @@ def outside_batches(runs: Sequence[Run]) -> list[Transfer]:
     return [widening(kernel, together[::2], together[1::2], beyond[1::2], SOURCE)]
 
 
-def _nearest(values: Values, key: Mapping[str, str], levels: Sequence[str]) -> tuple[str, ...] | None:
+def _nearest(values: Values, key: Mapping[str, str]) -> tuple[str, ...] | None:
     """The constants of the nearest other chip: of the run's framework and kind of model, and its format if there."""
-    depth = min(len(levels), 4)
-    known = [one for one in values if len(one) == depth and one[:2] == (key["library"], key["path"])]
+    known = [one for one in values if len(one) == KIND and one[:2] == (key["library"], key["path"])]
     known = [one for one in known if one[2] != key["chip"]]
-    formats = dict.fromkeys((key["dtype"], *STEP_FORMATS)) if depth == 4 else ("",)
-    for dtype in formats:
-        same = [one for one in known if depth < 4 or one[3] == dtype]
+    for dtype in dict.fromkeys((key["dtype"], *STEP_FORMATS)):
+        same = [one for one in known if one[3] == dtype]
         if same:
             first = next(iter(weights(chip(key["chip"]), [one[2] for one in same])))
             return next(one for one in same if one[2] == first)

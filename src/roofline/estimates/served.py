@@ -322,11 +322,11 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
         return None
     machine = serving.decode.machine
     token = first = None
-    steps = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
-    if steps is not None and were_measured(steps, shapes.is_known, machine):
-        token = step_estimate(steps, shapes.of_step(), shapes.floor)
+    record = estimator.step_record("served_step", shapes.dtype, shapes.path, machine, shapes.kernels)
+    if record is not None and was_measured(record, shapes.is_known, machine):
+        token = step_estimate(record, shapes.of_step(), shapes.floor)
     record = estimator.step_record("first_token", shapes.dtype, shapes.path, machine)
-    if record is not None and shapes.prefill is not None and were_measured(steps, shapes.first_is_known, machine):
+    if record is not None and shapes.prefill is not None and was_measured(record, shapes.first_is_known, machine):
         first = step_estimate(record, shapes.of_first_token(), shapes.first_floor)
     if token is None and first is None:
         return None
@@ -334,9 +334,9 @@ def expect_served(estimator: Estimator, serving: Serving, output: int | None = N
     return ServedExpectation(token, first, shapes.batch, shapes.asked, estimator.library, said)
 
 
-def were_measured(steps: KernelConstants | None, kernels_are_known: bool, machine: Machine) -> bool:
+def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Machine) -> bool:
     """Whether steps rest on runs: by their kernels, or as whole steps in their format on this chip."""
-    return kernels_are_known or (steps is not None and not steps.stand_in and steps.chip == machine.key)
+    return kernels_are_known or (not record.stand_in and record.chip == machine.key)
 
 
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
@@ -664,7 +664,7 @@ def calibrate_served(
             why = f"no constants to start from, or fewer than {LEAST_RUNS}: {kernel.replace('_', ' ')}"
             rejected[why] += [where for *_, where in members]
             continue
-        ours = replace(record, dtype="any" if record.dtype == "any" else dtype, stand_in=())
+        ours = replace(record, dtype=dtype, stand_in=())
         places = [where for *_, where in members]
         fitted.append(refitted([(ours, 1.0)], _rows(members), machine.key, library, places, PRIOR))
         starts.append(f"{record.chip} {record.library} ({record.transferred_from or 'this chip'})")

@@ -52,7 +52,7 @@ from roofline.bounds.bound import Bound
 from roofline.bounds.memory import Footprint
 from roofline.errors import InputError, RooflineError
 from roofline.estimates.estimator import Estimator, assumptions_of
-from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times, weight_format, were_measured
+from roofline.estimates.served import refuse_unmeasured, step_estimate, step_times, was_measured, weight_format
 from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level
@@ -653,7 +653,7 @@ def expected_steps(
     low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
     said: list[str] = [*assumptions_of([*kernels, prompt])]
     unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
-    if step is None or not were_measured(step, unknown is None, machine):
+    if step is None or not was_measured(step, unknown is None, machine):
         if unknown is not None:
             kind = unknown.unknown[0].run.kind
             raise UnknownConstantsError(
@@ -670,7 +670,7 @@ def expected_steps(
     factor = float(step_times(step, mixed, "prefill"))
     whole = max(factor * alone, float(prefill.lower))
     lag = whole - whole / copies
-    if first is not None:
+    if first is not None and was_measured(first, unknown is None, machine):
         lag += max(0.0, float(step_times(first, {"prefill": alone, "kernels": prompt.runs})) - whole)
     middle = max(1, most // 2)
     told = step_estimate(step, {**shapes, **{name: float(shapes[name][middle]) for name in ("batch", "decode")}}, 0.0)
