@@ -62,7 +62,7 @@ NARROW = 64
 PREFILL = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a block", 0.65, 0.05, 1.6, own=True),
     ModelConstant("exp_rate", "1/s", "exponentials a second of one core", 3e10, 1e9, 1e12, True, "peak"),
-    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.2, 1.4, own=True),
+    ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.7, 0.2, 1.4, True, "stream"),
     ModelConstant("launch_time", "s", "time of an empty kernel", 8e-6, 5e-7, 5e-4, own=True),
     ModelConstant("tile_time", "s", "time to start a tile of queries", 1e-6, 1e-8, 2e-5, own=True),
     ModelConstant("block_time", "s", "time of a block beside its arithmetic", 5e-8, 1e-10, 2e-6, False, "peak"),
@@ -80,7 +80,7 @@ LATENT_PREFILL = tuple(
 
 DECODE = (
     ModelConstant("launch_time", "s", "time of an empty kernel", 7e-6, 5e-7, 5e-4, own=True),
-    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.85, 0.2, 1.4, True, "stream"),
     ModelConstant("core_rate", "B/s", "rate at which one core streams keys and values", 5e10, 2e9, 2e12, own=True),
     ModelConstant("start_time", "s", "time to start a piece", 3e-6, 1e-8, 2e-5, own=True),
     ModelConstant("combine", "s", "time to combine pieces, for each doubling", 1e-6, 1e-8, 1e-5, own=True),

@@ -100,7 +100,7 @@ ROWS_AT_ONCE = 128
 
 CONSTANTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.9, 0.05, 1.6, True, "power"),
-    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.85, 0.2, 1.4, own=True),
+    ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.85, 0.2, 1.4, True, "stream"),
     ModelConstant("launch_time", "s", "time of an empty kernel", 2.5e-6, 3e-7, 6e-5, True, "start"),
     ModelConstant("tile_overhead", "s", "time to start a tile: prologue and pipeline fill", 4e-7, 1e-8, 2e-5),
     ModelConstant(

@@ -38,7 +38,7 @@ from roofline.lazy import np
 
 EXPERTS = (
     ModelConstant("compute_efficiency", "", "share of a core's peak within a tile", 0.6, 0.03, 1.6, True, "power"),
-    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.7, 0.05, 1.4, own=True),
+    ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.7, 0.05, 1.4, True, "stream"),
     ModelConstant("launch_time", "s", "time of the kernels without tokens", 2e-5, 1e-6, 4e-4, own=True),
     ModelConstant(
         "core_l2_rate", "B/s", "rate at which one core loads operands from cache", 1e11, 3e9, 2e12, True, "peak"

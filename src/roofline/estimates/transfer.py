@@ -8,7 +8,8 @@ Figures of the data sheet move constants from chip to chip, memory is that of th
                             within a generation √(watts / (peak · 1.6 energy)), at most 1, for both,
                             and 1.06 of a GeForce board; a rate does not grow with it
     time of all cores     · cores · clock there / here
-    rate of a quantiser   · √(cores · clock here / there · bandwidth here / there)
+    share of the bandwidth  · streamed there / here,     streamed = 0.9 where error correction shares the bus
+    rate of a quantiser   · √(cores · clock here / there · streamed bandwidth here / there)
     1 + slowing of long products    · √(sustained there / here),    of another generation
 
 A launch of a product takes some 5,000 cycles on every chip that was measured. One of more than 10,000 is the host's
@@ -39,6 +40,7 @@ measured on one chip alone says nothing of another generation: no promise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -77,6 +79,12 @@ FULL_CLOCK = 1.6
 #: The best product in bf16 that PyTorch reached on each of 16 such boards is 0.91 to 1.16 of that peak, 1.06 in the
 #: middle (zzc0721/torch-performance-test-data). Boards for workstations and servers keep to the stated one.
 GEFORCE, BEYOND_BOOST = "GeForce", 1.06
+#: Share of the bandwidth that is left where bits of error correction lie beside the data: on boards for servers with
+#: GDDR up to Ada, which have it switched on. Workstations have it off, GDDR7 and HBM bring bits of their own.
+#: NVIDIA says that it costs some 20% and depends on the pattern (CUDA C++ Best Practices Guide, "Theoretical Bandwidth
+#: Calculation"); sister boards with and without read at 0.91 to 0.93 (XiongjieDai/GPU-Benchmarks-on-LLM-Inference).
+CORRECTED = 0.9
+SERVER_BOARDS, CORRECTS_ITSELF = re.compile(r"(NVIDIA|Tesla) [A-Z]\d"), ("nvidia-blackwell", "nvidia-rubin")
 #: Cycles beyond which a launch is the time of the host.
 HOST_CYCLES = 10_000
 #: FLOPs in single precision that a core starts in a cycle: half as many in the large cores up to Ampere.
@@ -225,6 +233,17 @@ def boost(*names: str) -> float:
     return BEYOND_BOOST if any(GEFORCE in name for name in names) else 1.0
 
 
+def streamed(machine: Machine) -> float:
+    """Share of the stated bandwidth that bits of error correction leave to data.
+
+    >>> from roofline.hardware import chip
+    >>> [streamed(chip(key)) for key in ("l40s", "a10g", "t4", "rtx-6000-ada", "rtx-pro-6000", "a100", "agx-orin")]
+    [0.9, 0.9, 0.9, 1.0, 1.0, 1.0, 1.0]
+    """
+    beside = machine.memories[0].name != STACKED and machine.family not in CORRECTS_ITSELF
+    return CORRECTED if beside and SERVER_BOARDS.match(machine.name) else 1.0
+
+
 def _clocks_held(here: Machine, there: Machine) -> float:
     """How much more of its clock a chip holds than another with the same cores; 1 where one of them is not known."""
     held = clock_held(here), clock_held(there)
@@ -283,9 +302,12 @@ def on_another_chip(
     # speeds up arithmetic, which had to wait for it, and no load of a short product
     grown = 1 / cycle if alike else (target.matrix_peak / target.cores) / (source.matrix_peak / source.cores)
     chips = target.cores / source.cores / cycle
-    traffic = (chips * target.bandwidth / source.bandwidth) ** 0.5
+    stream = streamed(there) / streamed(here)
+    traffic = (chips * stream * target.bandwidth / source.bandwidth) ** 0.5
     fed = grown * (min(power, 1.0) if alike else power)
-    factors = {"peak": fed, "power": power, "cores": chips, "traffic": traffic, "start": 1 / cycle, "": 1.0}
+    factors = {
+        "peak": fed, "power": power, "cores": chips, "stream": stream, "traffic": traffic, "start": 1 / cycle, "": 1.0,
+    }  # fmt: skip
     moved = {}
     for one in model.constants:
         if one.moves_with == "slowing":

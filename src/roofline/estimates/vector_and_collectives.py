@@ -48,7 +48,7 @@ from roofline.lazy import np
 
 ELEMENTWISE = (
     ModelConstant("launch_time", "s", "time of an empty kernel", 5e-6, 2e-7, 1e-4, own=True),
-    ModelConstant("memory_efficiency", "", "share of the data-sheet bandwidth that streams", 0.8, 0.1, 1.6, own=True),
+    ModelConstant("memory_efficiency", "", "share of the bandwidth that streams", 0.8, 0.1, 1.6, own=True),
     ModelConstant("cache_share", "", "cache that keeps operands between calls, as a share", 1.2, 0.02, 20.0, own=True),
     ModelConstant("cache_speedup", "", "rate of the cache against that of memory", 4.0, 1.0, 40.0, own=True),
 )
