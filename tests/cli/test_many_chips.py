@@ -83,7 +83,7 @@ def test_arrays_give_the_range_of_every_plan(capsys: pytest.CaptureFixture[str])
 def test_formulas_of_a_collective_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run(capsys, "comm", "AllReduce_X(bf16[B, D] {U_X})", "--on", "dgx-h100:1024", "--sharp")
     assert "…" not in shown
-    assert "in-switch 6 Max(B*D/(4*W_ib), 2*B*D/W_nvlink, B*D/(128*W_spine))" in " ".join(shown.split())
+    assert "in-switch 4 Max(B*D/(4*W_ib), 2*B*D/W_nvlink, B*D/(128*W_spine))" in " ".join(shown.split())
     shown = run(capsys, "comm", "AllGather_X(bf16[B_X, D])", "--on", "v5e", "--mesh", "X=n")
     assert "latency-bound below 45000*n**2/(n - 1) bytes" in shown
 

@@ -61,7 +61,7 @@ class Dimension(NamedTuple):
     ``line``. Ports of a switch: ``switch`` (one way round), ``both`` (both ways), ``tree`` (by doubling), ``direct``
     (all at once), ``trees`` (two binary trees), ``relay`` (a part to each, which sends it on). ``mesh``: a link for
     every pair, all at once; a ring over a mesh is as one of links of its own. ``reduces`` says that a switch adds up
-    and multicasts.
+    and multicasts. ``beyond`` are places that are crossed too between members of different blocks of so many.
     """
 
     place: str
@@ -69,6 +69,7 @@ class Dimension(NamedTuple):
     kind: str
     crossed: tuple[str, ...] = ()
     reduces: bool = False
+    beyond: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -184,7 +185,9 @@ def links_between(dimension: Dimension, source: Chip, target: Chip) -> tuple[Lin
     """The link of two neighbours or of a pair of a mesh; at a switch the way out of one chip and into the other."""
     if dimension.kind not in PORTS:
         return ((dimension.place, source, target),)
-    places = (dimension.place, *dimension.crossed)
+    ends = list(zip(source, target, strict=True))
+    further = (place for place, width in dimension.beyond if any(a // width != b // width for a, b in ends))
+    places = (dimension.place, *dimension.crossed, *further)
     return tuple(link for place in places for link in ((place, "out", source), (place, "in", target)))
 
 

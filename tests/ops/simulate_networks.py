@@ -36,6 +36,20 @@ class Network(NamedTuple):
             tiers=tuple(tuple(d._replace(kind=kinds.get(d.kind, d.kind)) for d in tier) for tier in self.tiers)
         )
 
+    @property
+    def joined(self) -> Network:
+        """The tiers of a fat tree as one, in which a message crosses the further ones where it has to."""
+        nested = {s.place for axis in self.axes for s in axis.segments if s.nested}
+        if not nested:
+            return self
+        inner = [tier for tier in self.tiers if tier[0].place not in nested]
+        first, *outer = (tier[0] for tier in self.tiers if tier[0].place in nested)
+        beyond, size = [], first.size
+        for each in outer:
+            beyond.append((each.place, size))
+            size *= each.size
+        return self._replace(tiers=(*inner, (first._replace(size=size, beyond=tuple(beyond)),)))
+
     def is_torus(self, tier: int) -> bool:
         return self.tiers[tier][0].kind not in ("switch", "mesh")
 

@@ -454,17 +454,30 @@ def switch_all_reduce(network: Network) -> Trace:
                 own = parts[chip]
                 arrays[chip][own] = sum(before[peer][own] for peer in _peers(network, chip, tier))
             each = Fraction(1, prod(sizes[: tier + 1]))
-            trace.add(_ports(network, tier, chips, out=each * (n - 1), into=each))
+            step = dict(_ports(network, tier, chips, out=each * (n - 1), into=each))
+            trace.steps.append({**trace.steps.pop(), **step} if _passes_on(network, sizes, tier) else step)
         elif n > 1:
             steps = reversed(list(_gather(network, tier, chips, sizes, everywhere=True)))
             trace.steps += run(arrays, ([_turned(move) for move in step] for step in steps)).steps
+    passed = False
     for tier in reversed(range(len(sizes))):
         if sizes[tier] > 1 and _reduces(network, tier):
-            trace.steps += _multicast(network, tier, chips, sizes, arrays).steps
+            (step,) = _multicast(network, tier, chips, sizes, arrays).steps
+            trace.steps.append({**trace.steps.pop(), **step} if passed else step)
+            passed = _passes_on(network, sizes, tier)
         elif sizes[tier] > 1:
             trace.steps += run(arrays, _gather(network, tier, chips, sizes, everywhere=True)).steps
+            passed = False
     _all_have(arrays, total)
     return trace
+
+
+def _passes_on(network: Network, sizes: Sequence[int], tier: int) -> bool:
+    """Whether the switches of the tier below add up too and send on at once, as those of a fat tree do."""
+    below = next((t for t in reversed(range(tier)) if sizes[t] > 1), None)
+    nested = [s.place for axis in network.axes for s in axis.segments if s.nested]
+    tree = below is not None and network.tiers[below][0].place in nested and network.tiers[tier][0].place in nested
+    return tree and below is not None and _reduces(network, below)
 
 
 def _turned(move: Move) -> Move:

@@ -73,7 +73,7 @@ def test_the_order_of_the_axes_changes_nothing(case, random):
 #: Ways to add up that are no ReduceScatter and AllGather.
 ONE_PASS = (
     "direct", "chain", "spanning trees", "double binary tree", "in-switch", "whole sums", "outer one-shot",
-    "two outer one-shots",
+    "two outer one-shots", "whole sums by rails", "one-shot by rails",
 )  # fmt: skip
 
 
@@ -315,6 +315,17 @@ def test_over_nodes_a_small_array_takes_one_hop_of_the_network(chips: int) -> No
     assert third.start == pytest.approx((2 * 0.6e-6 + 2.7e-6) * 50e9 / (nodes - 1))
     # of two nodes a part is sent as often in one pass as in two
     assert [each.algorithm for each in last] == ["in-switch"] * (nodes > 2)
+
+
+def test_one_hop_goes_over_all_tiers_of_a_fat_tree() -> None:
+    """128 nodes of 8 under leaf and spine switches: NVLink's 0.6 µs and one 2.7 µs of InfiniBand, not one a tier."""
+    machine = chip("dgx-h100:1024")
+    axes = machine.mesh.select("X")
+    one = cost("AllGather", axes, 1016 * 1024, algorithm=Chooser(None, machine))
+    assert (one.algorithm, time(one, machine)[0]) == ("rails", pytest.approx(0.6e-6 + 2.7e-6))
+    assert [one.work[Key("wire", f"X.{link}")] for link in ("ib", "spine")] == [127 * 1016, 96 * 1016]
+    work = cost("AllReduce", axes, 2**30, algorithm="in-switch").work
+    assert [work[Key("hops", f"X.{link}")] for link in ("nvlink", "ib", "spine")] == [2, 0, 2]
 
 
 @pytest.mark.parametrize("parts", [{"X": 8, "Y": 2}, {"X": 2, "Y": 8}, {"X": 2, "Y": 4, "Z": 2}])

@@ -125,7 +125,8 @@ def turning(**kinds: str) -> Simulation:
     def simulate(network: Network, kind: str) -> Simulated:
         sides = [d for d in network.by(kinds).dimensions if d.size > 1]
         rings = all(d.size % 2 == 0 and (d.kind in ("ring", "both") or d.size == 2) for d in sides)
-        if kind == "AllReduce" and len(network.tiers) == 1 and sides and rings:
+        tiers = [tier for tier in network.tiers if any(d.size > 1 for d in tier)]
+        if kind == "AllReduce" and len(tiers) == 1 and rings:
             return Simulated([turning_all_reduce(sides)])
         return through(**kinds)(network, kind)
 
@@ -309,6 +310,9 @@ SIMULATIONS: dict[str, Simulation] = {
     "whole sums": outside(0),
     "outer one-shot": outside(1),
     "two outer one-shots": outside(2),
+    "rails": lambda network, kind: NATURAL(network.joined, kind),
+    "whole sums by rails": lambda network, kind: outside(0)(network.joined, kind),
+    "one-shot by rails": lambda network, kind: outside(1)(network.joined, kind),
     "chain": lambda network, kind: Simulated(
         [whole_sums(_single(network.by({"ring": "line"})).dimensions, [0], Fraction(1))]
     ),

@@ -260,7 +260,7 @@ KINDS = {
 LIKE = {"Reduce": "Broadcast", "Gather": "AllGather", "Scatter": "ReduceScatter"}
 
 #: Algorithms in which switches add up and multicast where they can.
-BY_SWITCHES = ("in-switch", "outer one-shot", "two outer one-shots")
+BY_SWITCHES = ("in-switch", "outer one-shot", "two outer one-shots", "one-shot by rails")
 
 #: Collectives that add up.
 SUMMING = ("AllReduce", "ReduceScatter", "Reduce")

@@ -28,7 +28,9 @@ tree is a link, and its two chips send one another the sums of both sides. A Bro
 away from a chip as links lead into a corner (J. Edmonds, "Edge-disjoint branchings", 1973). Over several axes they are
 as deep as the farthest chip is far, and one more where an axis closes or has two chips.
 Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
-are switches or a link for every pair.
+are switches or a link for every pair. Through a fat tree of several tiers chips can do so with all units at once
+(``rails``): one hop instead of one a tier, and each unit of C chips gets V·(n − C)/(n·B) by each chip, B those below
+the innermost of these tiers.
 
 A Broadcast over tiers has three steps: it spreads the message within the first unit, each chip sends its part on, and
 the other units gather the parts. So the hops of an inner tier count twice. On switches each other member gets a piece
@@ -85,7 +87,8 @@ A tree doubles in each step the data that a chip holds (recursive halving and do
 power of two). Two binary trees carry half of the bytes each. An inner chip of one tree is a leaf of the other: it sends
 V/2 to each of its three neighbours in the one and to its one neighbour in the other. Fewer than four chips have fewer
 neighbours; a symbol is taken to be at least 4. A switch that reduces (NVLink SHARP, SHARP) takes each chip's V once and
-returns the sum; switches pass it on to one another. Over tiers each unit sends V on, each of its chips a part.
+returns the sum; switches pass it on to one another. Over tiers each unit sends V on, each of its chips a part. The
+switches of a fat tree pass sums on at once: all its tiers together take the hops of the outermost.
 
 Sources: "How To Scale Your Model", chapter 12; E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective
 communication: theory, practice, and experience", CCPE 19, 2007; R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19, 2005;
@@ -102,10 +105,11 @@ With V bytes over n chips of one axis, d ways round a ring::
     over a switch    V·(n − 1)                    1 hop
     over a mesh      V over each link             1 hop
 
-``whole sums`` does so along every axis and tier, whose hops add up. ``outer one-shot`` scatters and gathers inside,
-so that only a part of V, 1/chips of a unit, goes over the outermost tier or the longest axis of a torus; ``two outer
-one-shots`` goes over the two outermost. Between two nodes that takes the bytes of ``hierarchical`` in half its hops.
-On a torus whose axes are alike each axis is the outermost for a share of the data. Of axes that differ the longest is.
+``whole sums`` does so along every axis and tier, whose hops add up. ``outer one-shot`` scatters and gathers inside, so
+that only a part of V, 1/chips of a unit, goes over the outermost tier or the longest axis of a torus; ``two outer
+one-shots`` goes over the two outermost. ``by rails``, both take the tiers of a fat tree as one. Between two nodes that
+takes the bytes of ``hierarchical`` in half its hops. On a torus whose axes are alike each axis is the outermost for a
+share of the data. Of axes that differ the longest is.
 
 >>> from roofline.hardware import chip
 >>> from roofline.ops.collectives.cost import cost
@@ -133,6 +137,7 @@ from roofline.ops.collectives.registry import (
     GATHERING,
     CollectiveCall,
     Fits,
+    Formula,
     LinkGroup,
     OfSegment,
     doublings,
@@ -422,6 +427,59 @@ def flat_ring(call: CollectiveCall) -> Work:
     return work
 
 
+def _fat_tree(call: CollectiveCall) -> tuple[LinkGroup, ...]:
+    """The tiers of a fat tree, where there are several, from the inside out."""
+    nested = tuple(group for group in call.groups if group.segments[0].nested)
+    return nested if len(nested) > 1 and nested == call.groups[-len(nested) :] else ()
+
+
+def _joined(call: CollectiveCall) -> CollectiveCall:
+    """The tiers of a fat tree as one."""
+    first, *outer = _fat_tree(call)
+    size = product(group.size for group in (first, *outer))
+    one = first._replace(segments=(replace(first.segments[0], size=size, nested=False),), size=size)
+    return call._replace(groups=(*call.groups[: -len(outer) - 1], one))
+
+
+def _no_rails(unfit: Fits) -> Fits:
+    def found(call: CollectiveCall) -> str:
+        tree = not call.groups or _fat_tree(call)
+        return unfit(_joined(call) if call.groups else call) if tree else "no link is a fat tree of several tiers"
+
+    return found
+
+
+def over_rails(call: CollectiveCall, formula: Formula) -> Work:
+    """Count a formula in which each chip exchanges with those at its place in all other units of a fat tree at once.
+
+    Of what leaves a unit (chips − C)/(chips − B) leaves a larger one of C chips too. One hop goes over all its tiers.
+    """
+    if not call.groups:
+        return Work()
+    first, *_ = tiers = _fat_tree(call)
+    found, place = formula(_joined(call)), first.segments[0].place
+    wire, left = found[Key("wire", place)], found[Key("hops", place)]
+    work = Work({key: amount for key, amount in found.items() if key.place != place})
+    apart = first.chips - first.below if is_symbol(first.chips) else maximum(1, first.chips - first.below)
+    for group in reversed(tiers):
+        (segment,) = group.segments
+        work += Work.wire(segment.place, exact_div(wire * (group.chips - group.below), apart))
+        work += Work.hops(segment.place, left * more_than_one(group.size))
+        left = left * (1 - more_than_one(group.size))
+    return work
+
+
+@register(
+    "rails",
+    (*GATHERING, "Broadcast"),
+    "as hierarchical, each chip with those of its place in all other units of a fat tree at once",
+    _no_rails(require_several_tiers),
+)
+def rails(call: CollectiveCall) -> Work:
+    """Count the tiers of a fat tree as one."""
+    return over_rails(call, all_links)
+
+
 def _no_chain(call: CollectiveCall) -> str:
     plain = [group for group in call.groups if group.topology != "torus" or len(group.segments) > 1]
     return "it goes along one axis of a torus" if plain or len(call.groups) > 1 else ""
@@ -692,7 +750,9 @@ def in_switch(call: CollectiveCall) -> Work:
     work = Work()
     above: Size = 0
     exchanged: Size = 0
+    stops: Size = 1
     for group in reversed(call.groups):
+        through = call.in_switch(group) and group.segments[0].nested
         if not group.segments[0].nested:
             above = exchanged = 0
         if call.in_switch(group):
@@ -701,7 +761,8 @@ def in_switch(call: CollectiveCall) -> Work:
             wire = above = exchanged = summed_over(group.alone, call.nbytes) + above
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
-            work += Work.hops(segment.place, 2 * pass_hops(segment))
+            work += Work.hops(segment.place, 2 * pass_hops(segment) * (stops if through else 1))
+        stops = stops * (1 - more_than_one(group.size)) if through else 1
     return work
 
 
@@ -856,6 +917,20 @@ def whole_sums(call: CollectiveCall) -> Work:
 def outer_one_shot(call: CollectiveCall) -> Work:
     """Count a ReduceScatter, whole partial sums of each part along the outermost axis or tier, and an AllGather."""
     return _counted(call, 1)
+
+
+@register("whole sums by rails", ["AllReduce"], "whole sums, the tiers of a fat tree as one", _no_rails(_fewer_axes(0)))
+def whole_sums_by_rails(call: CollectiveCall) -> Work:
+    """Count whole partial sums along every tier, those of a fat tree as one."""
+    return over_rails(call, whole_sums)
+
+
+@register(
+    "one-shot by rails", ["AllReduce"], "outer one-shot, the tiers of a fat tree as one", _no_rails(_fewer_axes(1))
+)
+def one_shot_by_rails(call: CollectiveCall) -> Work:
+    """Count whole partial sums of each part over all tiers of a fat tree at once."""
+    return over_rails(call, outer_one_shot)
 
 
 @register("two outer one-shots", ["AllReduce"], "the same over the two outermost axes or tiers in turn", _fewer_axes(2))
