@@ -252,7 +252,7 @@ MEANINGS_OF: dict[str, dict[str, str]] = {
         "prefill_batch": "Prompts that a prefill server takes at once.",
     },
     "solve": {
-        "time": "Where the floor takes this time (1ms): the largest size, or the least rate.",
+        "time": "Where the floor takes this time (1ms): the largest size, the least rate, the fewest chips.",
         "for_": "A size (B), a bandwidth (hbm), a peak (bf16), dtype or dtype:1 (an operand's), or intensity.",
         "bandwidths": "Where an intensity is solved for: one or more bandwidths.",
     },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from roofline import bound, llm, model, solve, solve_equal
 from roofline.cli import main
-from roofline.errors import InputError
+from roofline.errors import HardwareError, InputError, SizeError
 from roofline.hardware import chip
 from tests.strategies import some
 
@@ -137,13 +138,33 @@ def test_a_time_on_several_machines_stands_side_by_side() -> None:
     [
         ({"for_": "B", "D": 64}, "a time needs every size but B; give F a number"),
         ({"for_": "B", "D": 64, "F": 64, "time": "soon"}, "soon"),
-        ({"for_": "n", "D": 64, "F": 64, "B": 64, "mesh": {"X": "n"}}, "more chips along n make some times longer"),
     ],
 )
 def test_what_a_time_needs(asked: dict[str, Any], said: str) -> None:
-    line = SHARDED if "mesh" in asked else MATMUL
     with pytest.raises(InputError, match=said):
-        solve(line, on="h100", **{"time": "1ms", **asked})
+        solve(MATMUL, on="h100", **{"time": "1ms", **asked})
+
+
+@pytest.mark.parametrize(("on", "time"), some([("h100", 1e-3), ("h100", 1e-4), ("v5e", 4e-3), ("dgx-h100", 6e-4)], 2))
+def test_the_fewest_chips_within_a_time_are_the_first_of_all_that_there_can_be(on: str, time: float) -> None:
+    sizes = {"B": 8192, "D": 65536, "F": 8192}
+    found = solve(SHARDED, "n", on=on, time=time, mesh={"X": "n"}, **sizes)
+    times = {}
+    for chips in (2**k for k in range(9)):  # others do not divide D
+        with suppress(HardwareError, SizeError):
+            times[chips] = bound(SHARDED, on=on, mesh={"X": chips}, **sizes).lower
+    within = [chips for chips, took in times.items() if took <= time]
+    assert found.pick == (within[0] if within else min(times, key=lambda chips: times[chips]))
+    assert (found.value is None, found.least) == ((False, None) if within else (True, min(times.values())))
+    assert any(f"of {found.pick}: X={found.pick} over" in line for line in found.assumptions)
+
+
+def test_chips_for_a_time_are_told_in_words() -> None:
+    asked = {"on": "h100", "mesh": {"X": "n"}, "B": 8192, "D": 65536, "F": 8192}
+    assert solve(SHARDED, "n", time="1ms", **asked).verdict == "n = 16 is the least within 1 ms, tensor binds"
+    assert solve(SHARDED, "n", time="9us", **asked).verdict.startswith("no n is within 9 µs: the fastest, 32, takes ")
+    alone = solve("AllGather_X(bf16[B_X, D])", "n", on="h100", time="1s", mesh={"X": "n"}, B=64, D=64)
+    assert alone.pick == 2  # one chip sends nothing
 
 
 @pytest.mark.parametrize("words", [["--for", "dtype"], ["--for", "intensity"]])

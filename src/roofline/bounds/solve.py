@@ -12,7 +12,7 @@ D*F*P_bf16/(2*(D*F*W_hbm - D*P_bf16 - F*P_bf16))
 >>> round(solve("bf16[B, D] * bf16[D, F]", "hbm", on="v5e", B=64, D=8192, F=8192).value / 1e12, 2)
 3.13
 
-At which value the floor takes a stated time: the largest size, or the least rate, within it.
+At which value the floor takes a stated time: the largest size, the least rate, or the fewest chips, within it.
 
 >>> found = solve("bf16[X, D] * bf16[D, F]", "X", on="h100", D=8192, F=28672, time="1ms")
 >>> found.pick, found.form
@@ -97,7 +97,7 @@ from roofline.bounds.question import (
     refuse_idle_on_plan,
     refuse_known,
 )
-from roofline.errors import HardwareError, InputError, SizeError, quoted, suggest
+from roofline.errors import InputError, SizeError, UntimedError, quoted, suggest
 from roofline.formulas.printers import language_named, latex_solution, number_source
 from roofline.frozen import dataclass, field, replace
 from roofline.hardware import override
@@ -314,7 +314,7 @@ class TimeSolution(AboutQuestion, NoTime):
 
     Attributes
         ``value``     at which the floor takes exactly that; None where no value does, or where all take less
-        ``pick``      of a size the largest whole number within it
+        ``pick``      of a size the largest whole number within it; of chips the fewest, or the fastest of all
         ``bound_by``  what binds there; where no value does, what takes longer by itself
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
         ``valid``     where that is the answer: nothing else takes longer than ``t`` there
@@ -322,6 +322,7 @@ class TimeSolution(AboutQuestion, NoTime):
         ``unit``      of ``value``: empty for a size, else B/s or FLOP/s
         ``rates``     that stand in the closed form, with their values
         ``answer``    the bound there, at ``pick`` of a size; None where that cannot be asked
+        ``is_of_chips`` whether it is a number of chips along a mesh axis
     """
 
     unknown: str
@@ -338,6 +339,7 @@ class TimeSolution(AboutQuestion, NoTime):
     incomplete: tuple[str, ...] = ()
     answer: Bound | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
+    is_of_chips: bool = False
 
     @property
     def plan(self) -> str | None:
@@ -353,6 +355,12 @@ class TimeSolution(AboutQuestion, NoTime):
     def verdict(self) -> str:
         """The answer in words."""
         took = format_amount(self.time, "s")
+        if self.is_of_chips and self.value is not None:
+            return f"{self.unknown} = {self.pick} is the least within {took}, {self.bound_by} binds"
+        if self.is_of_chips and self.least is not None:
+            return (
+                f"no {self.unknown} is within {took}: the fastest, {self.pick}, takes {format_amount(self.least, 's')}"
+            )
         if self.value is None and self.least is not None and self.least <= self.time:
             return f"every {self.unknown} is within {took}: the largest take {format_amount(self.least, 's')}"
         if self.value is None:
@@ -400,7 +408,7 @@ class TimeSolution(AboutQuestion, NoTime):
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         yield "answer", self.verdict
-        if self.value is not None:
+        if self.value is not None and not self.is_of_chips:
             value = format_quantity(self.value, self.unit, 8) if self.unit else format_number(self.value, 8)
             yield "exactly", f"{self.unknown} = {value}"
         if self.answer is not None and self.pick is not None:
@@ -463,6 +471,9 @@ LARGE = 10**9
 #: How many numbers of chips are tried for one that a slice can have and that divides the sizes.
 MOST_TRIED = 256
 
+#: How often that number is doubled, to try more chips.
+MOST_DOUBLINGS = 8
+
 
 #: What else a bandwidth and a peak are called.
 _MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
@@ -489,8 +500,9 @@ def solve(
     :func:`roofline.solve_dtypes`. On several chips a mesh axis or a size of one may be the unknown too, and what the
     collectives take is given for every algorithm.
 
-    With ``time`` the answer is where the floor takes that: the largest size, or the least rate, within it. A step
-    of a model, by its name or itself, is asked so too: ``solve("llama-3-8b", "hbm", on="h100", batch=8, time="5ms")``.
+    With ``time`` the answer is where the floor takes that: the largest size, the least rate, or the fewest chips along
+    a mesh axis, within it. A step of a model, by its name or itself, is asked so too: ``solve("llama-3-8b", "hbm",
+    on="h100", batch=8, time="5ms")``.
 
     Two times cross at a root of a polynomial: degrees one and two give a closed form. Ceilings, minima and tiles go
     to bisection over whole numbers. *Always* and *never* are answers. Several machines stand side by side:
@@ -646,7 +658,7 @@ class _Search:
                 return self.any_plan.with_sizes(**{self.name: value}).answer()
             machine = override(self.any_plan.machine, {self.figure: f"{value / (self.now or 1):.17g}x"})
             return self.any_plan.vary(machine=machine).answer()
-        except (InputError, HardwareError):
+        except (InputError, UntimedError):
             return None
 
     def floor(self, value: float) -> float:
@@ -872,7 +884,7 @@ class _Search:
                     asked = asked.vary(plan=None)  # one chip sends nothing, whatever the plan of several is
                 try:
                     answer = asked.answer()
-                except (InputError, HardwareError):
+                except (InputError, UntimedError):
                     found[size] = None
                 else:
                     self.quantities.update((use.resource, use.quantity) for use in answer.uses)
@@ -967,24 +979,24 @@ _OF_PLANS = ("plan", "collective")
 
 
 def solve_time(unknown: _Search, time: float) -> TimeSolution:
-    """Find the largest size, or the least rate, with which the floor takes at most ``time`` seconds.
+    """Find the largest size, the least rate or the fewest chips with which the floor takes at most ``time`` seconds.
 
     Of a maximum of times that all grow with a size (or fall with a rate), the inverse is the least (or greatest) of
     their inverses: each resource allows some value, and the one that allows the least binds.
 
     What is assumed of plans and collectives is that of the answer there: at the limit another plan may be the fastest.
+    Other chips go over other links too: all that is assumed is that of their answer.
     """
     found = _solved(unknown, time)
     if found.answer is None:
         return found
+    if found.is_of_chips:
+        return replace(found, assumptions=found.answer.assumptions, incomplete=found.answer.incomplete)
     own = [line for line in found.answer.assumptions if kind_of(line) in _OF_PLANS]
     return replace(found, assumptions=(*without(found.assumptions, _OF_PLANS), *own))
 
 
 def _solved(unknown: _Search, time: float) -> TimeSolution:
-    if unknown.name in unknown.asked.mesh_names:
-        hint = f"a table over {unknown.name} is a sweep, as in {unknown.name}=1,2,4,8"
-        raise InputError(f"more chips along {unknown.name} make some times longer and others shorter", hint=hint)
     times, t, known = dict(unknown.pieces), symbol("t"), unknown.known
     left_open = set().union(*(free_symbols(put_numbers(each, known)) for each in times.values())) - {unknown.x}
     if left_open:
@@ -995,6 +1007,8 @@ def _solved(unknown: _Search, time: float) -> TimeSolution:
         "assumptions": unknown.symbolic.assumptions, "incomplete": unknown.symbolic.incomplete,
         "rates": {str(rate): float(value) for rate, value in unknown.numbers.items()},
     }  # fmt: skip
+    if unknown.name in unknown.asked.mesh_names:
+        return by_chips(unknown, time, said)
     networked = any(use.quantity in ("wire", "hops") for use in unknown.symbolic.uses)
     if unknown.unit and networked:  # with the rate, the fastest plan and algorithm change
         return by_rates(unknown, time, said)
@@ -1078,6 +1092,23 @@ def by_whole_numbers(unknown: Any, time: float, said: Mapping[str, Any], ways: i
     if 2 * pick > FARTHEST and (most := unknown.floor(2 * pick)) <= time:
         return TimeSolution(**said, value=None, bound_by=_binding(found), least=most)
     return TimeSolution(**said, value=float(pick), pick=pick, bound_by=_binding(found), answer=found)
+
+
+def by_chips(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
+    """The fewest chips within the time, one number after the other: more make some times longer and others shorter.
+
+    Of many chips the powers of two are tried. Where no number is within it, the fastest is told.
+    """
+    fastest: TimeSolution | None = None
+    said = {**said, "is_of_chips": True}
+    for chips in (*range(1, MOST_TRIED), *(MOST_TRIED << k for k in range(MOST_DOUBLINGS))):
+        found = unknown.at(chips)
+        took = math.inf if found is None else float(found.lower)
+        if took <= time:
+            return TimeSolution(**said, value=float(chips), pick=chips, bound_by=_binding(found), answer=found)
+        if took < (math.inf if fastest is None or fastest.least is None else fastest.least):
+            fastest = TimeSolution(**said, value=None, pick=chips, least=took, bound_by=_binding(found), answer=found)
+    return fastest or TimeSolution(**said, value=None)
 
 
 def by_rates(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution:
