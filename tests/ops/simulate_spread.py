@@ -454,22 +454,29 @@ def switch_all_reduce(network: Network) -> Trace:
                 own = parts[chip]
                 arrays[chip][own] = sum(before[peer][own] for peer in _peers(network, chip, tier))
             each = Fraction(1, prod(sizes[: tier + 1]))
-            step = dict(_ports(network, tier, chips, out=each * (n - 1), into=each))
-            trace.steps.append({**trace.steps.pop(), **step} if _passes_on(network, sizes, tier) else step)
+            trace.add(_ports(network, tier, chips, out=each * (n - 1), into=each))
+            _at_once(trace, _passes_on(network, sizes, tier))
         elif n > 1:
             steps = reversed(list(_gather(network, tier, chips, sizes, everywhere=True)))
             trace.steps += run(arrays, ([_turned(move) for move in step] for step in steps)).steps
     passed = False
     for tier in reversed(range(len(sizes))):
         if sizes[tier] > 1 and _reduces(network, tier):
-            (step,) = _multicast(network, tier, chips, sizes, arrays).steps
-            trace.steps.append({**trace.steps.pop(), **step} if passed else step)
+            trace.steps += _multicast(network, tier, chips, sizes, arrays).steps
+            _at_once(trace, passed)
             passed = _passes_on(network, sizes, tier)
         elif sizes[tier] > 1:
             trace.steps += run(arrays, _gather(network, tier, chips, sizes, everywhere=True)).steps
             passed = False
     _all_have(arrays, total)
     return trace
+
+
+def _at_once(trace: Trace, passed: bool) -> None:
+    """Do the last two steps as one, where switches pass on what they have got."""
+    if passed:
+        after, before = trace.steps.pop(), trace.steps.pop()
+        trace.add((*before.items(), *after.items()))
 
 
 def _passes_on(network: Network, sizes: Sequence[int], tier: int) -> bool:
@@ -560,10 +567,13 @@ def switch_broadcast(network: Network) -> Trace:
             step += [((place, "out", chip), width), *(((place, "in", peer), width) for peer in others)]
         if step:
             trace.add(step)
+            _at_once(trace, _passes_on(network, sizes, tier))
     for tier in reversed(range(len(sizes) - 1)):
         outside = [chip for chip in chips if any(_split(network, chip, tier)[0])]
         if sizes[tier] > 1 and outside and _reduces(network, tier):
+            above = next(t for t in range(tier + 1, len(sizes)) if sizes[t] > 1)
             trace.steps += _multicast(network, tier, outside, sizes, arrays).steps
+            _at_once(trace, _reduces(network, above) and _passes_on(network, sizes, above))
         elif sizes[tier] > 1 and outside:
             trace.steps += run(arrays, _gather(network, tier, chips, sizes)).steps
     for chip in chips:

@@ -324,8 +324,9 @@ def test_one_hop_goes_over_all_tiers_of_a_fat_tree() -> None:
     one = cost("AllGather", axes, 1016 * 1024, algorithm=Chooser(None, machine))
     assert (one.algorithm, time(one, machine)[0]) == ("rails", pytest.approx(0.6e-6 + 2.7e-6))
     assert [one.work[Key("wire", f"X.{link}")] for link in ("ib", "spine")] == [127 * 1016, 96 * 1016]
-    work = cost("AllReduce", axes, 2**30, algorithm="in-switch").work
-    assert [work[Key("hops", f"X.{link}")] for link in ("nvlink", "ib", "spine")] == [2, 0, 2]
+    for kind, hops in (("AllReduce", [2, 0, 2]), ("Broadcast", [2, 0, 1])):
+        work = cost(kind, axes, 2**30, algorithm="in-switch").work
+        assert [work[Key("hops", f"X.{link}")] for link in ("nvlink", "ib", "spine")] == hops
 
 
 @pytest.mark.parametrize("parts", [{"X": 8, "Y": 2}, {"X": 2, "Y": 8}, {"X": 2, "Y": 4, "Z": 2}])

@@ -88,7 +88,7 @@ power of two). Two binary trees carry half of the bytes each. An inner chip of o
 V/2 to each of its three neighbours in the one and to its one neighbour in the other. Fewer than four chips have fewer
 neighbours; a symbol is taken to be at least 4. A switch that reduces (NVLink SHARP, SHARP) takes each chip's V once and
 returns the sum; switches pass it on to one another. Over tiers each unit sends V on, each of its chips a part. The
-switches of a fat tree pass sums on at once: all its tiers together take the hops of the outermost.
+switches of a fat tree pass on at once what they add up or multicast: all its tiers take the hops of the outermost.
 
 Sources: "How To Scale Your Model", chapter 12; E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective
 communication: theory, practice, and experience", CCPE 19, 2007; R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19, 2005;
@@ -750,9 +750,8 @@ def in_switch(call: CollectiveCall) -> Work:
     work = Work()
     above: Size = 0
     exchanged: Size = 0
-    stops: Size = 1
+    stops = _stops(call)
     for group in reversed(call.groups):
-        through = call.in_switch(group) and group.segments[0].nested
         if not group.segments[0].nested:
             above = exchanged = 0
         if call.in_switch(group):
@@ -761,22 +760,36 @@ def in_switch(call: CollectiveCall) -> Work:
             wire = above = exchanged = summed_over(group.alone, call.nbytes) + above
         for segment in group.segments:
             work += Work.wire(segment.place, wire * more_than_one(segment.size))
-            work += Work.hops(segment.place, 2 * pass_hops(segment) * (stops if through else 1))
-        stops = stops * (1 - more_than_one(group.size)) if through else 1
+            work += Work.hops(segment.place, 2 * pass_hops(segment) * stops[group.link])
     return work
+
+
+def _stops(call: CollectiveCall) -> dict[str, Size]:
+    """0 for the link of a tier of a fat tree whose switches send on to those of the next at once; else 1."""
+    found: dict[str, Size] = {}
+    stops: Size = 1
+    for group in reversed(call.groups):
+        through = call.in_switch(group) and group.segments[0].nested
+        found[group.link] = stops if through else 1
+        stops = stops * (1 - more_than_one(group.size)) if through else 1
+    return found
 
 
 def _multicast(call: CollectiveCall) -> Work:
     """Broadcast once over each tier, by its switches where they multicast; a switch passes data on to the next."""
+    stops = _stops(call)
     groups = tuple(
         group._replace(segments=_passed_on(group)) if call.in_switch(group) else group for group in call.groups
     )
 
+    def gathered(segment: AxisSegment) -> Size:
+        return pass_hops(segment) * stops[segment.link]
+
     def passed(segment: AxisSegment) -> Size:
-        return spread_hops(segment) if segment.reduces is None else pass_hops(segment)
+        return spread_hops(segment) if segment.reduces is None else gathered(segment)
 
     sent = sent_by_first(call, usable_links)
-    return broadcast_over_tiers(call._replace(groups=groups), sent, passed, pass_hops)
+    return broadcast_over_tiers(call._replace(groups=groups), sent, passed, gathered)
 
 
 def _passed_on(group: LinkGroup) -> tuple[AxisSegment, ...]:
