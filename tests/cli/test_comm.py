@@ -547,3 +547,15 @@ def test_the_algorithm_taken_stands_first_and_limits_last(capsys: pytest.Capture
             line.split("  ")[1] for line in capsys.readouterr().out.splitlines() if line[2:].startswith(tuple(rows))
         ]
         assert [line for line in lines if line in rows][: len(rows)] == shown
+
+
+def test_only_where_all_chips_send_alike_is_it_told_what_all_send_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Broadcast leaves one chip, and a Gather comes to one."""
+    for kind in ("broadcast", "reduce", "gather", "scatter", "permute", "send"):
+        said = run(capsys, "comm", kind, "--bytes", "1MB", "--on", "h100:8")
+        assert "chips together send" not in said, kind
+        assert "to every other" not in said, kind
+        assert comm(kind, bytes="1MB", on="h100:8").sent_by_all is None
+    assert comm("allgather", bytes=8e6, on="h100:8").sent_by_all == 56_000_000
+    said = run(capsys, "comm", "reduce", "--bytes", "1MB", "--on", "h100:8")
+    assert "two-shot takes as long without in-network reduction (SHARP) on nvlink" in said

@@ -58,7 +58,7 @@ from roofline.ops.collectives.cost import (
     limit_reason,
     reducing_links,
 )
-from roofline.ops.collectives.registry import BY_SWITCHES, bus_share, link_groups
+from roofline.ops.collectives.registry import BY_SWITCHES, GATHERING, SUMMING, bus_share, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
 from roofline.quantity import format_amount, format_percent, parse
 from roofline.sections import (
@@ -83,6 +83,9 @@ from roofline.work import Work
 if TYPE_CHECKING:
     from roofline.bounds.comparison import SideBySide
 
+
+#: Collectives in which all chips send as much.
+_ALIKE = (*GATHERING, "AllToAll")
 
 #: The table of algorithms, by name.
 _ALGORITHMS = "algorithms"
@@ -311,13 +314,15 @@ class Communication(Comparable):
         return self.nbytes / self.chips if self.kind in STARTS_FROM_PARTS else self.nbytes
 
     @property
-    def sent_by_all(self) -> Size:
+    def sent_by_all(self) -> Size | None:
         """Bytes that all chips send over the links that carry the most: what goes through the switch that joins them.
+
+        None where chips do not send alike: a Broadcast leaves one chip first.
 
         >>> comm("allreduce", bytes=1e9, on="h100:8").sent_by_all
         8000000000
         """
-        return self.row.sent * self.chips
+        return self.row.sent * self.chips if self.kind in _ALIKE else None
 
     @property
     def algorithm_bandwidth(self) -> Size | None:
@@ -495,7 +500,7 @@ def _carried(found: Communication) -> Iterator[str]:
         yield f"{'; '.join([head, *others])}, at the same time"
     other = _without_switches(found) if times else None
     if other is not None:
-        needs = "in-network reduction (SHARP)" if found.kind == "AllReduce" else "in-network multicast"
+        needs = "in-network reduction (SHARP)" if found.kind in SUMMING else "in-network multicast"
         where = " and ".join(found.reducing)
         took = format_amount(other.time, "s")
         if took == format_amount(times[next(iter(times))], "s"):
@@ -600,10 +605,14 @@ def _through_switches(found: Communication) -> str:
 
 
 def _over_switches(found: Communication) -> bool:
-    """Whether the chips that take part are joined by switches, and none of them by anything else."""
+    """Whether all chips that take part send alike, and are joined by switches and by nothing else."""
     mesh = found.bound.machine.mesh
     axes = [axis for axis in mesh or () if axis.name in found.axes]
-    return bool(axes) and all(part.topology == "switch" for axis in axes for part in axis.segments)
+    return (
+        found.kind in _ALIKE
+        and bool(axes)
+        and all(part.topology == "switch" for axis in axes for part in axis.segments)
+    )
 
 
 def _figures(found: Communication, *, as_data: bool = False) -> Table:

@@ -230,14 +230,27 @@ def _trees_send_less(call: CollectiveCall) -> bool:
     return False
 
 
+#: What algorithms do that send from one chip to all, or from all to one.
+_WITH_ONE_CHIP = {
+    "direct": "straight between one chip and each other", "two-shot": "in parts, each by way of another chip",
+    "tree": "a binomial tree, log₂ n steps",
+}  # fmt: skip
+
+
 def describe_algorithm(kind: str, name: str, tiers: int = 1) -> str:
     """Say how an algorithm does a collective over some tiers; a message for one chip goes to that one only.
 
+    Where one chip has all of it before or after, the others send to it, or it sends to them.
+
     >>> describe_algorithm("AllReduce", "one-way ring"), describe_algorithm("AllReduce", "one-way ring", 2)
     ('one way round a ring', 'one way round a ring in each tier; one over all chips is a flat ring')
+    >>> describe_algorithm("AllReduce", "two-shot"), describe_algorithm("Broadcast", "two-shot")
+    ('a direct ReduceScatter, then a direct AllGather', 'in parts, each by way of another chip')
     """
     if kind in ("Permute", "Send"):
         return "a message goes to its receiver the shortest way"
+    if kind in registry.ROOTED and name in _WITH_ONE_CHIP:
+        return _WITH_ONE_CHIP[name]
     each = " in each tier; one over all chips is a flat ring" if tiers > 1 and name == "one-way ring" else ""
     return f"{ALGORITHMS[name].says}{each}"
 

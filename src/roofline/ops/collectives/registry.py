@@ -259,6 +259,9 @@ KINDS = {
 #: the other chips of its unit pass on what enters the unit through them.
 LIKE = {"Reduce": "Broadcast", "Gather": "AllGather", "Scatter": "ReduceScatter"}
 
+#: Collectives with one chip that has all of it, before or after.
+ROOTED = ("Broadcast", "Reduce", "Gather", "Scatter")
+
 #: Algorithms in which switches add up and multicast where they can.
 BY_SWITCHES = ("in-switch", "outer one-shot", "two outer one-shots", "one-shot by rails")
 
