@@ -191,10 +191,11 @@ def test_groups_of_layers_that_take_the_same_are_one_row() -> None:
     assert str(table.in_full().rows[1].cells[0]).startswith("layers.0-22:2.")
 
 
-@pytest.mark.parametrize(("zero", "shared"), [(0, 1), (1, 2), (3, 2)])
-def test_a_tied_table_is_exchanged_by_both_ends(zero: int, shared: int) -> None:
+@pytest.mark.parametrize("zero", [0, 1, 3])
+def test_a_tied_table_is_exchanged_by_both_ends(zero: int) -> None:
+    """Each of the two chips that share a copy sends its half, without ZeRO within their own AllReduce."""
     found = train("Qwen/Qwen3-0.6B", on="h100:8", batch_tokens=2**18, pipeline=4, zero=zero, gradients="fp32")
-    table = 151936 * 1024 * 4 / shared
+    table = 151936 * 1024 * 4 / 2
     sent = {
         stage.numbers: [op.op.dims["bytes"] for op in stage.bound.ops if "stages share" in op.op.where]
         for stage in found.stages

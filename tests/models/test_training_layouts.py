@@ -192,3 +192,30 @@ def test_copies_add_up_what_each_chip_looks_after() -> None:
         ops = [each.op for each in found.bound.ops if each.op.name == "gradients of copies"]
         sent.append(sum(op.dims["bytes"] * op.repeat for op in ops))
     assert sent == [2 * load("llama-3-8b").parameters / 8] * 2
+
+
+def test_chips_that_share_tokens_make_and_gather_latents() -> None:
+    """As Megatron-LM does: 1,536 + 576 numbers a token are gathered, 7,168 not, and no chip makes another's latents."""
+    found = train("deepseek-v3", on="h100:64", tensor=8, batch_tokens=2**18)
+    ops = {each.op.where: each.op for each in found.bound.ops}
+    tokens = 2**18 / 8
+    assert ops["layers.3-60.self_attn.q_a_all_gather"].dims["bytes"] == tokens * 1536 * 2
+    assert ops["layers.3-60.self_attn.kv_a_all_gather"].dims["bytes"] == tokens * 576 * 2
+    assert "layers.3-60.self_attn.all_gather" not in ops
+    assert ops["layers.3-60.self_attn.q_a_proj"].dims["m"] == ops["layers.3-60.self_attn.kv_a_proj_with_mqa"].dims["m"]
+    assert ops["layers.3-60.self_attn.q_a_proj"].dims["m"] == tokens / 8
+    assert ops["layers.3-60.self_attn.q_b_proj"].dims["m"] == tokens
+    # beside attention's scores, made again, chips repeat the choice of experts alone
+    scores = {
+        name: sum(op.work.total("flops", "matrix") * op.repeat for where, op in ops.items() if where.endswith(name))
+        for name in (".attention", ".attention gradient")
+    }
+    router = 3 * 2 * 58 * tokens * 7168 * 256 * 7 / 8
+    more = scores[".attention gradient"] - 2 * scores[".attention"] + router
+    assert found.flops - found.model_flops == pytest.approx(64 * more, rel=1e-12)
+    matrices = 61 * (7168 * (1536 + 576) + 1536 + 512) + (2 * 61 + 1) * 7168
+    added = ops["other weights: gradients that 8 tensor chips add up"]
+    assert added.dims["bytes"] == 2 * matrices / 8
+    # without latents of queries, their matrices need the inputs of all tokens
+    lite = train(load({**TINY["deepseek_v3"], "q_lora_rank": None}), on="h100:2", tensor=2, batch_tokens=2**15)
+    assert any(each.op.where.endswith("self_attn.all_gather") for each in lite.bound.ops)

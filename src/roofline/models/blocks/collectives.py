@@ -51,14 +51,14 @@ class TensorParallelCollective(Block, runs_whole=True):
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None
 
-    def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
+    def run(self, builder: OperationBuilder, x: Tensor, part: str = "") -> Tensor:
         """Add the collective and return its result: a chip's own tokens after a ReduceScatter, else all tokens."""
         tokens = builder.step.tokens
         ways = product(axis.size for axis in self.axes)
         rows = exact_div(tokens, ways) if self.kind == "ReduceScatter" else tokens
-        out = builder.output("", rows, *x.dims[1:], dtype=x.dtype)
+        out = builder.output(part, rows, *x.dims[1:], dtype=x.dtype)
         whole = x if self.kind != "AllGather" else out
-        builder.add(collective_operation(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), "")
+        builder.add(collective_operation(self.kind, self.axes, whole.traffic_bytes, x, out, self.algorithm), part)
         return out
 
 

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from roofline.frozen import dataclass, replace
 from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
@@ -29,7 +31,8 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     sigmoid that multiplies the result: ``full`` (its own matrix), ``head`` (one number a head) or ``query`` (of one
     matrix with the queries, over their latents before and after the norm). ``window`` counts the keys that a query
     sees, itself included. ``scaled`` queries are multiplied by a number for each head and place, those of the indexer
-    too; without latents of queries these are made of the normalised inputs.
+    too; without latents of queries these are made of the normalised inputs. Where chips share the tokens between blocks
+    (sequence parallelism), each makes the latents of its own, which ``gather`` brings to all.
 
     ::
 
@@ -37,7 +40,8 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         absorbed   q · kv_b's key half, scores on the latents, result · kv_b's value half;
                    pairs·2·N·(2·rank + rotary): more FLOPs, but nothing is made of the cache
 
-    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; selection: DeepSeek-V3.2-Exp technical report, section 2.1.
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1; selection: DeepSeek-V3.2-Exp technical report, section 2.1;
+    latents that are gathered: ``MLASelfAttention`` of Megatron-LM.
     """
 
     inputs: int
@@ -55,6 +59,13 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     window: int | None = None
     sinks: bool = False
     scaled: bool = False
+    gather: Any = None
+
+    @property
+    def reads_latents_alone(self) -> bool:
+        """Whether heads are made of latents alone, so that no chip needs the inputs of all tokens."""
+        is_chosen = self.indexer is not None and not self.indexer.shared
+        return bool(self.query_rank) and self.gate in (None, "query") and not is_chosen
 
     def weights(self) -> tuple[Weight, ...]:
         n, key = self.heads, self.nope + self.rotary
@@ -121,10 +132,12 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         step = builder.step
         tokens = step.tokens
+        own = tokens if self.gather is None else x.dims[0]
         narrow, gate = x, None
         if self.query_rank:
-            wide = builder.linear("q_a_proj", x, tokens)
-            narrow = builder.norm("rms_norm", wide, "q_a_layernorm", tokens, self.query_rank)
+            wide = builder.linear("q_a_proj", x, own)
+            narrow = builder.norm("rms_norm", wide, "q_a_layernorm", own, self.query_rank)
+            narrow = narrow if self.gather is None else self.gather.run(builder, narrow, "q_a_all_gather")
             if self.gate == "query":
                 q = builder.linear("q_gate_proj", replace(narrow, dims=(tokens, 2 * self.query_rank)), tokens)
                 gate = replace(q, dims=(tokens, self.heads * self.value))
@@ -136,11 +149,12 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         if self.rotates:
             q = attention.rotate(builder, q, "q_rope", tokens, self.heads, self.rotary)
         q = self._scale(builder, q, "softmax_scaling")
-        latent = builder.linear("kv_a_proj_with_mqa", x, tokens)
+        latent = builder.linear("kv_a_proj_with_mqa", x, own)
         if self.key_norm:
-            latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", tokens, self.rotary)
-        latent = builder.norm("rms_norm", latent, "kv_a_layernorm", tokens, self.rank)
-        latent = replace(latent, dims=(tokens, self.rank + self.rotary))
+            latent = builder.norm("rms_norm", latent, "k_rope_only_layernorm", own, self.rotary)
+        latent = builder.norm("rms_norm", latent, "kv_a_layernorm", own, self.rank)
+        latent = replace(latent, dims=(own, self.rank + self.rotary))
+        latent = latent if self.gather is None else self.gather.run(builder, latent, "kv_a_all_gather")
         latent = builder.write_to_cache(
             attention.rotate(builder, latent, "k_rope", tokens, 1, self.rotary) if self.rotates else latent,
             most=self.window,

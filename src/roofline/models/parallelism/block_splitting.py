@@ -14,7 +14,7 @@ How each kind of block is split:
 
 ============================ ======================================================================================
 attention, cross-attention   query heads; heads of keys and values too, or several chips hold each
-latent attention             heads; every chip holds the latents
+latent attention             heads; every chip holds the latents, made of its own tokens where it has a share of them
 compressed attention         heads and the blocks of its output matrix; every chip holds the shared keys and values
 gated delta net              heads of keys and of values, with their channels of the convolution and their states
 linear attention             heads, with their states
@@ -106,7 +106,10 @@ class BlockSplitter:
             elif self.ways == 1 or self._sends(block) or isinstance(block, IdleBlocks):
                 found.append(self.split_block(block))
             else:
-                if self.sequence:
+                own: Any = block
+                if self.sequence and getattr(own, "reads_latents_alone", False):
+                    block = replace(own, gather=self.collective("AllGather", block.name))
+                elif self.sequence:
                     found.append(self.collective("AllGather", block.name))
                 found += [self.split_block(block), self.reduce_after(block.name)]
         return tuple(found)

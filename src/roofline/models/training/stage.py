@@ -433,7 +433,7 @@ def added_up_by_tensor_chips(
     """For so many tensor-parallel chips as hold the same weights, parameters whose gradients these chips add up.
 
     Each has a part of the gradients of keys' and values' matrices, by its own queries, and under sequence parallelism
-    of what chips run on their own tokens. Of few tokens they exchange the gradients of keys and values instead.
+    of what chips run on their own tokens, latents included. Of few tokens they exchange what the matrices make instead.
     """
     found: dict[int, Size] = {}
     seen: set[tuple[str, str]] = set()
@@ -445,9 +445,10 @@ def added_up_by_tensor_chips(
             copies = ways.tensor * own.elements // weight.elements
             keys = [join_path(block.name, name) for name in getattr(block, "names", ())[1:3]]
             once = (full.shared_as(weight.name), weight.name)
-            if copies > 1 and once not in seen and (ways.sequence if block.runs_whole else weight.name in keys):
+            is_parted = ways.sequence and (block.runs_whole or getattr(block, "reads_latents_alone", False))
+            if copies > 1 and once not in seen and (is_parted or weight.name in keys):
                 seen |= {once} if once[0] else set()
-                rows = 1 if block.runs_whole else weight.shape[-1]
+                rows = 1 if len(weight.shape) == 1 else weight.shape[-1]
                 found[copies] = found.get(copies, 0) + exact_div(own.elements, rows) * minimum(rows, tokens)
     return found
 
