@@ -522,3 +522,20 @@ def test_memory_is_listed_by_stage_of_zero() -> None:
     assert "0: 480 GB, 1: 165 GB, 2: 112 GB, 3: 60 GB each" in drawn(held, 200)
     assert training_memory(30e9, on="h100").by_zero_stage is None
     assert "ZeRO" not in drawn(training_memory(30e9, on="h100"), 200)
+
+
+def test_changes_of_a_step_that_fits_in_no_microbatches_take_as_many_as_fit() -> None:
+    asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 4 * 10**6, "checkpoint": 2}
+    found = roofline.train("llama-3-70b", **asked)
+    assert found.fits is False
+    lines = {line.change: line for line in found.advise()}
+    for change in ("b200 chips, 8 microbatches", "fp8, 32 microbatches"):
+        fresh = roofline.train("llama-3-70b", **{**asked, **lines[change].arguments})
+        assert (fresh.fits, fresh.lower) == (True, pytest.approx(lines[change].time_after, rel=1e-12))
+
+
+def test_advice_under_which_no_chips_share_a_copy_leaves_the_stage_of_zero_out() -> None:
+    asked: dict[str, Any] = {"on": "h100:16", "zero": 0, "sequence": 2048, "batch_tokens": 8192}
+    line = next(each for each in train("gemma-2-9b", **asked).advise() if each.change == "tensor 16")
+    assert line.arguments == {"tensor": 16, "fsdp": 1, "zero": 3}
+    assert train("gemma-2-9b", **{**asked, **line.arguments}).lower == line.time_after

@@ -56,7 +56,7 @@ from roofline.models.training.passes import CHECKPOINT_POLICIES
 from roofline.models.training.question import microbatches_that_fit
 from roofline.quantity import format_change, format_number, format_percent, format_quantity
 from roofline.sections import Headline, Section, paragraph
-from roofline.sizes import LARGEST, is_array, is_symbol, maximum, product, sums_by_name
+from roofline.sizes import LARGEST, is_array, is_one, is_symbol, maximum, product, sums_by_name
 
 #: The share of a step that a pipeline may wait for little.
 BUBBLE = 0.05
@@ -421,14 +421,23 @@ def advise(found: Training) -> TrainingAdviceList:
         for change, changes in ideas.items()
     ]
     is_parted = found.fits is False and found.memory.fits is not False
-    lines = [
-        TrainingAdvice(kept.proposal.change, kept.proposal.question.changes, found, kept.after)
-        for kept in helpful(proposals, found, _standing, smaller=None if is_parted else SMALLER)
-        if isinstance(kept.proposal.question, ChangedStep)
-    ]
+    lines: dict[str, TrainingAdvice] = {}
+    for kept in helpful(proposals, found, _standing, smaller=None if is_parted else SMALLER):
+        line = _line(found, kept.proposal.change, ideas[kept.proposal.change], kept.after)
+        lines.setdefault(line.change, line)
     other = off_matrix_unit(found.bound)
     first = None if other is None else {"weights": other.instead}
-    return TrainingAdviceList(sorted(lines, key=lambda line: first is None or line.arguments != first))
+    return TrainingAdviceList(sorted(lines.values(), key=lambda line: first is None or line.arguments != first))
+
+
+def _line(found: Training, change: str, changes: dict[str, Any], after: Training) -> TrainingAdvice:
+    """A line of advice; it names the microbatches of a step that fits in them, where none of its own did."""
+    asked, parts = found.question, after.microbatches
+    if asked.as_fits and asked.microbatches is None and "microbatches" not in changes and parts > 1:
+        change = f"{change}, {_parts(int(parts))}"
+    # where no chips share a copy any more, a stage of ZeRO says nothing
+    is_idle = asked.zero != 3 and is_one(after.layout.sharing_states) and not is_one(found.layout.sharing_states)
+    return TrainingAdvice(change, {**changes, **({"zero": 3} if is_idle else {})}, found, after)
 
 
 def _named_whole(found: Training, change: str, changes: dict[str, Any]) -> str:
@@ -447,7 +456,7 @@ class ChangedStep:
     def answer(self) -> Training:
         """Work the changed step out; a number of microbatches that was not given follows the change."""
         asked = self.found.question
-        if not asked.as_fits or asked.microbatches is None or "microbatches" in self.changes:
+        if not asked.as_fits or "microbatches" in self.changes:
             return again(self.found, **{"microbatches": asked.microbatches, **self.changes})
         one = again(self.found, **{"microbatches": None, **self.changes})
         parts = microbatches_that_fit(one)
