@@ -184,6 +184,15 @@ def test_number_equals_array_equals_symbol() -> None:
         assert many.idle[index] == pytest.approx(one.idle, rel=1e-9)
 
 
+@pytest.mark.parametrize("policy", ["fused", "each-op", "streamed"])
+def test_lists_of_batches_over_stages_are_taken_by_every_byte_policy(policy: str) -> None:
+    """Microbatches that follow the batch are a list, too."""
+    asked: dict[str, Any] = {"on": "h100:2", "pipeline": 2, "policy": policy, "sequence": 512}
+    many = train("gpt-2", batch_tokens=np.array([2**14, 2**15]), **asked)
+    alone = [train("gpt-2", batch_tokens=tokens, **asked).op_by_op for tokens in (2**14, 2**15)]
+    assert many.op_by_op.tolist() == pytest.approx(alone, rel=1e-12)
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     words = "train llama-3-70b --on h100:256 --batch-tokens 4e6 --tensor 8 --pipeline 4 --zero 1 --tokens 15e12"
     assert main(words.split()) == 0

@@ -399,16 +399,17 @@ def _is_more(one: Size, other: Size) -> bool:
 
 def _fused(ops: Sequence[Op]) -> Keep:
     producer, kernel = _producers(ops), kernels(ops, "fused")
+    turns = [op.repeat.tobytes() if is_array(op.repeat) else op.repeat for op in ops]
     inside, payers = set[str](), set[tuple[int, str]]()
     for ident, users in _consumers(ops).items():
         at = producer.get(ident)
         if at is not None and all(_joins(ops[user]) and kernel[user] == kernel[at] for user in users):
             inside.add(ident)
             continue
-        readers: dict[tuple[int, Size], list[int]] = defaultdict(list)
+        readers: dict[tuple[int, Any], list[int]] = defaultdict(list)
         for user in users:
-            own = kernel[user], ops[user].repeat
-            if at is None or at >= user or own != (kernel[at], ops[at].repeat):
+            own = kernel[user], turns[user]
+            if at is None or at >= user or own != (kernel[at], turns[at]):
                 readers[own].append(user)
         payers |= {(_largest_read(ops, ident, each), ident) for each in readers.values()}
     return lambda index, op: (
