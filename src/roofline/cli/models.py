@@ -607,11 +607,14 @@ def train_command(model: str, explain: bool, as_json: bool, search: bool, memory
 
 def _search(model: str, as_json: bool, options: dict[str, Any]) -> None:
     """The fastest layout: options about it that are not given are tried. Exit code 3: none fits."""
+    from roofline.bounds.api import target
     from roofline.plans.training import TRIED, search_training
 
     context = click.get_current_context()
     if options["batch_tokens"] is None:
         raise InputError("--search is about a step", hint="add --batch-tokens, as in --batch-tokens 4M")
+    if targets(options["on"]) == [None]:
+        target(None)  # which says how to name one
     if len(targets(options["on"])) > 1:
         raise InputError("--search is on one machine", hint="ask once for each")
     for name in ("days", "chip_hours"):

@@ -149,7 +149,7 @@ a divisor of 8: 1, 2, 4, 8
         made = cls(**{**given, **numbers})
         made._known()
         if data is None and copies is None and fsdp is None:
-            data = machine.slices * made.sharing
+            copies = machine.slices
         inner = {"context": made.context, "tensor": made.tensor}
         alike = 1 if copies is None else made.sharing
         every = {"data": data if copies is None else copies, "pipeline": made.pipeline, "fsdp": fsdp}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from roofline.answers import Answer, capability, on_several
+from roofline.bounds.api import target
 from roofline.errors import InputError
 from roofline.frozen import replace
 from roofline.hardware.machine import Machine
@@ -97,6 +98,8 @@ def train(
     idle = next((name for name in ("days", "chip_hours") if options.pop(name, None) is not None), None)
     if idle is not None:
         raise InputError(f"{spelled(idle)} is of a budget", hint="leave batch_tokens out, and give tokens")
+    if on is None:
+        target(on)  # which says how to name one
     if search:
         refuse_idle(options, SEARCHED, load(model))
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
