@@ -220,3 +220,13 @@ def test_chips_that_share_tokens_make_and_gather_latents() -> None:
     # without latents of queries, their matrices need the inputs of all tokens
     lite = train(load({**TINY["deepseek_v3"], "q_lora_rank": None}), on="h100:2", tensor=2, batch_tokens=2**15)
     assert any(each.op.where.endswith("self_attn.all_gather") for each in lite.bound.ops)
+
+
+def test_what_comes_back_from_experts_is_added_up_and_not_kept() -> None:
+    """A sum needs nothing of its terms: kept are the rows that were sent, and what experts make of them, by hand."""
+    found = train("mixtral-8x7b", on="h100:16", batch_tokens=2**18, expert=8, zero=1, checkpoint="none")
+    width, hidden, tokens = 4096, 14336, 2**14
+    around = 2 * (4 * width + width + 2 * 1024 + width) + 4 * 32  # norms' inputs and results; queries, keys, values
+    experts = 2 * 2 * (width + 3 * hidden + width) + 2 * (8 + 2)
+    head = 2 * (2 * width + 32000)
+    assert found.memory.parts["activations"] == pytest.approx(tokens * (32 * (around + experts) + head), rel=1e-4)

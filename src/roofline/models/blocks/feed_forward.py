@@ -439,7 +439,9 @@ class MixtureOfExperts(Block):
         found = exchange.send(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
         out = builder.output(part, tokens, found.dims[1])
-        return builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)
+        builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)
+        builder.ops[-1] = replace(builder.ops[-1], role="linear")
+        return out
 
     def _applied(
         self, builder: OperationBuilder, x: Tensor, rows: Size, touched: Size, module: str, choices: Size
