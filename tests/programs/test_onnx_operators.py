@@ -63,6 +63,8 @@ def test_windows_of_a_signal_are_weighted_and_transformed():
     found = _node("STFT", {"x": (2, 128, 1), "w": (16,)}, constants=constants, order=["x", "step", "w", "length"])
     frames = 2 * (1 + (128 - 16) // 8)
     assert found.flops("all") == frames * (16 + 5 * 16 * 4 / 2)
+    exported = _node("STFT", {"x": (2, 128), "w": (16,)}, constants=constants, order=["x", "step", "w", "length"])
+    assert exported.flops("all") == found.flops("all")
 
 
 def test_a_deformed_convolution_is_one_that_mixes_first():

@@ -402,10 +402,10 @@ def transform(call: Call) -> Priced:
 
 @rule("STFT")
 def windows(call: Call) -> Priced:
-    """Cut into windows, each weighted and transformed."""
-    out = call.writes[0].dims
+    """Cut into windows, each weighted and transformed; a signal of two dimensions, as PyTorch exports it, is real."""
+    out, signal = call.writes[0].dims, call.shape(0)
     n = call.shape(2)[0] if call.has(2) else call.constant(3, 2 * (out[2] - 1))
-    rows, real = out[0] * out[1], call.shape(0)[-1] == 1
+    rows, real = out[0] * out[1], len(signal) == 2 or signal[-1] == 1
     op = pricing.fourier(call.name, call.read(0, 2), call.writes, rows=rows, n=n, real=real)
     weighted = rows * n * (1 if real else 2) if call.has(2) else 0
     flops = op.work.total("flops") + weighted
