@@ -197,6 +197,22 @@ def test_attention_of_opset_23(flat, causal, kept):
     )
 
 
+def test_a_cache_of_an_open_length_is_written_with_its_new_rows():
+    """All of both caches is read and written again, one row longer; what has no shape is a gap, not nothing."""
+    names = {"q": (2, 4, 1, 8), "k": (2, 4, 1, 8), "v": (2, 4, 1, 8), "pk": (2, 4, "P", 8), "pv": (2, 4, "P", 8)}
+    node = helper.make_node("Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "nk", "nv"])
+    given, results = [value(name, *dims) for name, dims in names.items()], [value(name) for name in ("y", "nk", "nv")]
+    opened, fixed = (
+        trace(model([node], given, results, opset=23)),
+        trace(model([node], given, results, opset=23), sizes={"P": 6}),
+    )
+    assert fixed.bytes() == 4 * 2 * 4 * 8 * (4 * 1 + 2 * 6 + 2 * 7)
+    assert opened.bytes().subs(dict.fromkeys(opened.bytes().free_symbols, 6)) == fixed.bytes()
+    del given[4:]  # without keys of before there is nothing that the new ones could stand behind
+    alone = helper.make_node("Attention", ["q", "k", "v", "", "pk"], ["y", "nk", "nv"])
+    assert "the shape or dtype of nv is not known" in str(trace(model([alone], given, results, opset=23)).listed_gaps())
+
+
 def test_cross_attention_that_is_causal_starts_at_the_first_key():
     inputs = [value("q", B, HEADS, S, H), value("k", B, KV, P, H), value("v", B, KV, P, H)]
     node = helper.make_node("Attention", ["q", "k", "v"], ["y"], is_causal=1)

@@ -135,6 +135,7 @@ class GraphWalker:
     masks: dict[str, Any] = field(default_factory=dict)
     updated: set[str] = field(default_factory=set)
     outputs: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
     buffers: set[str] = field(default_factory=set)
     scales: set[str] = field(default_factory=set)
     indices: set[str] = field(default_factory=set)
@@ -172,6 +173,7 @@ class GraphWalker:
         first = len(self.ops)
         self.updated |= _updated(graph)
         self.outputs |= {item.name for item in graph.output}
+        self.used.update(uses_in(graph))
         try:
             for node in counted(graph.node):
                 with _damage(f"{node.name or ', '.join(node.output)}: the inputs or attributes of {node.op_type}"):
@@ -221,6 +223,8 @@ class GraphWalker:
             return
         if node.op_type in (*SCATTERS, *GATHERS):
             self._check_places(node, attributes)
+        if node.op_type == "Attention" and node.domain != DOMAIN:
+            self._append_cache(node)
         call = Call(
             node.op_type,
             attributes,
@@ -234,6 +238,7 @@ class GraphWalker:
             chosen = find(node.op_type)
         named = [word for word in (*node.input, *node.output[:1]) if word]
         missing = [word for word in named if word not in self.known and word not in self.values]
+        beside = [word for word in node.output[1:] if word and word in self.used and word not in self.known]
         if missing:
             self._list(missing[0], node, place, repeat, call.reads, call.writes)
         elif chosen is None:
@@ -246,10 +251,21 @@ class GraphWalker:
                 picked = call.operands if call.name in PICKING else ()
                 for each, times in tensor_parts.shares_of_steps(op, picked, self.steps, repeat, self.parts):
                     self._emit(each, node, place, times)
+            if beside and node.domain != DOMAIN:  # whose rules know what is written of a cache
+                self._list(beside[0], node, place, repeat)
             if call.in_place and source is not None:
                 self._alias(node, source)
         if self.steps is not None:
             self.steps.follow(call.name, call.operands, call.writes)
+
+    def _append_cache(self, node: Any) -> None:
+        """Name keys and values of an attention with the new ones behind: the onnx library adds no open sizes."""
+        words = [*node.input, *[""] * 6]
+        for present, past, new in zip(node.output[1:3], words[4:6], words[1:3], strict=False):
+            before, more = self.known.get(past), self.known.get(new)
+            if present not in ("", *self.known) and before is not None and more is not None:
+                dims = (*before.dims[:2], before.dims[2] + more.dims[-2], before.dims[3])
+                self.known[present] = replace(before, ident=_ident(present), dims=dims)
 
     def _check_places(self, node: Any, attributes: Mapping[str, Any]) -> None:
         """Refuse indices of a gather or a scatter that are known to be none of the tensor that they name parts of."""
