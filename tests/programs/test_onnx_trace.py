@@ -541,3 +541,37 @@ def test_nodes_without_a_module_stand_by_their_names(tmp_path, capsys):
     flat = capsys.readouterr().out
     assert "  operation  source  FLOPs" in re.sub("  +", "  ", flat)
     assert flat.count("padded positions of a convolution are counted") == 1
+
+
+X, W, V = ("x", "B", 4, "H", 7), ("w", 3, 4, 3, 2), ("w", 4, 3, 3, 2)
+WINDOWS = [
+    ("Conv", {"auto_pad": "SAME_UPPER", "strides": [2, 1]}, W),
+    ("Conv", {"auto_pad": "SAME_LOWER", "dilations": [2, 1]}, W),
+    ("ConvTranspose", {"strides": [2, 3], "pads": [1, 0, 0, 1], "output_padding": [1, 0]}, V),
+    ("ConvTranspose", {"strides": [2, 2], "auto_pad": "SAME_UPPER"}, V),
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "ceil_mode": 1}, None),
+    ("LpPool", {"kernel_shape": [3, 2], "strides": [3, 2]}, None),
+    ("DepthToSpace", {"blocksize": 2}, None),
+    ("Upsample", {}, None),
+    ("TopK", {"axis": 2}, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "attributes", "weights"), WINDOWS)
+def test_an_open_image_has_the_sizes_of_numbers(kind, attributes, weights):
+    """Whatever the size: of windows that reach beyond the image, are rounded up or laid back, blocks, resizing."""
+    held = {"Upsample": np.array([1, 1, 2, 1.5], np.float32), "TopK": np.array([2])}.get(kind)
+    held = [] if held is None else [numpy_helper.from_array(held, "n")]
+    names = ["x", *(["w"] if weights else []), *(["n"] if held else [])]
+    outs = ["y", "i"] if kind in ("MaxPool", "TopK") else ["y"]
+    node = helper.make_node(kind, names, outs, **attributes)
+    results = [value("y"), *[value("i", dtype=TensorProto.INT64)] * (len(outs) - 1)]
+    program = model(
+        [node], [value(*X)], results, [*held, *([weight(*weights)] if weights else [])], 9 if kind == "Upsample" else 17
+    )
+    opened = trace(program)
+    for height in (5, 6, 7, 8):
+        fixed = trace(program, sizes={"H": height, "B": 2})
+        for ours, theirs in ((opened.flops("all"), fixed.flops("all")), (opened.bytes(), fixed.bytes())):
+            at = {name: {"H": height, "B": 2}[str(name)] for name in getattr(ours, "free_symbols", ())}
+            assert (ours.subs(at) if at else ours) == theirs

@@ -41,12 +41,13 @@ Dims = Sequence[Size]
 
 
 class Node(NamedTuple):
-    """A node: its attributes, the dimensions of its inputs and of its result, numbers that the file holds of inputs."""
+    """A node: its attributes, sizes of its inputs and of a result, numbers that the file holds of inputs, its kind."""
 
     attributes: Mapping[str, Any]
     ins: Sequence[Any]
     out: Dims
     lists: Sequence[Sequence[Any] | None] = ()
+    kind: str = ""
 
     def listed(self, place: int, name: str = "") -> Sequence[Any] | None:
         """Numbers of an input or, in older files, of an attribute; None where they are not known."""
@@ -63,18 +64,19 @@ def solved(graph: Any, named: Mapping[str, Size] | None = None) -> dict[str, Siz
     found: dict[str, Size] = dict(named or {})
     for node in graph.node:
         rule = _RULES.get(node.op_type)
-        stated = known.get(node.output[0]) if node.output else None
-        if rule is None or stated is None or node.domain not in ("", "ai.onnx"):
+        if rule is None or node.domain not in ("", "ai.onnx"):
             continue
-        out = put(stated, found)
         given = [known.get(word) for word in node.input if word]
         ins = [None if dims is None else put(dims, found) for dims in given]
-        if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
-            continue
         numbers = [lists.get(word) for word in node.input]
-        for size, value in zip(out, rule(Node(attributes_of(node), ins, out, numbers)), strict=False):
-            if _is_open(size) and value is not None and not _is_open(value):
-                found[str(size)] = value
+        for stated in (known.get(word) for word in node.output):
+            out = () if stated is None else put(stated, found)
+            if not any(map(_is_open, out)) or None in ins[: _NEEDED.get(node.op_type)]:
+                continue
+            values = rule(Node(attributes_of(node), ins, out, numbers, node.op_type))
+            for size, value in zip(out, values, strict=False):
+                if _is_open(size) and value is not None and not _is_open(value):
+                    found[str(size)] = value
     return found
 
 
@@ -203,24 +205,54 @@ def _padded(node: Node) -> Sequence[Size | None]:
 
 
 def _windows(node: Node) -> Sequence[Size | None]:
-    """⌊(n + padding − reach)/stride⌋ + 1 places of a window, for each dimension of an image."""
+    """⌊(n + padding − reach)/stride⌋ + 1 places of a window, for each dimension of an image, or ⌈n/stride⌉ by SAME.
+
+    With ``ceil_mode`` rounded up, but none that begins behind the image. Of a transposed convolution the image whose
+    windows these are: (n − 1)·stride + reach − padding + what is added, or n·stride.
+    """
     spatial = len(node.out) - 2
     attributes, ins = node.attributes, node.ins
     taps = attributes.get("kernel_shape") or (list(ins[1][2:]) if len(ins) > 1 else [])
-    stated = attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID") and not attributes.get("ceil_mode")
-    if len(taps) != spatial or not stated:
+    if len(taps) != spatial:
         return [None] * len(node.out)
     pads = attributes.get("pads") or [0] * (2 * spatial)
     strides, dilations = (attributes.get(name) or [1] * spatial for name in ("strides", "dilations"))
+    added = attributes.get("output_padding") or [0] * spatial
+    is_same, up = attributes.get("auto_pad", b"").startswith(b"SAME"), attributes.get("ceil_mode")
     found: list[Size | None] = [None, None]
     for place, n in enumerate(ins[0][2:]):
+        stride, low, high = strides[place], pads[place], pads[place + spatial]
         reach = dilations[place] * (taps[place] - 1) + 1
-        found.append(floor_div(n + pads[place] + pads[place + spatial] - reach, strides[place]) + 1)
+        if node.kind == "ConvTranspose":
+            given = attributes.get("output_shape", {place: (n - 1) * stride + reach - low - high + added[place]})
+            found.append(n * stride if is_same else given[place])
+        elif is_same:
+            found.append(ceil_div(n, stride))
+        else:
+            many = (ceil_div if up else floor_div)(n + low + high - reach, stride) + 1
+            found.append(minimum(many, ceil_div(n + low, stride)) if up else many)
+    return found
+
+
+def _rearranged(node: Node) -> Sequence[Size | None]:
+    """Blocks of an image as channels, or channels as blocks."""
+    batch, channels, *image = node.ins[0]
+    block = node.attributes["blocksize"]
+    if node.kind == "SpaceToDepth":
+        return [batch, channels * block**2, *(floor_div(n, block) for n in image)]
+    return [batch, floor_div(channels, block**2), *(n * block for n in image)]
+
+
+def _largest(node: Node) -> Sequence[Size | None]:
+    """So many along an axis, the last where none is named."""
+    found, many = list(node.ins[0]), node.listed(1)
+    found[node.attributes.get("axis", -1)] = many[0] if many else None
     return found
 
 
 #: How many inputs it takes to know the size of a result, where that is not all of them.
-_NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "MaxPool", "AveragePool", "Slice", "Tile", "Pad"), 1)
+_NEEDED = dict.fromkeys(("Reshape", "Flatten", "Resize", "Upsample", "MaxPool", "AveragePool", "LpPool", "Slice",
+                         "Tile", "Pad", "TopK"), 1)  # fmt: skip
 
 #: Operators whose inputs broadcast as numpy's do.
 _MEETING = (
@@ -230,9 +262,11 @@ _MEETING = (
 
 _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
     **dict.fromkeys(_MEETING, lambda node: _met(node.ins)),
-    "MatMul": _product, "Reshape": _reshaped, "Flatten": _flattened, "Concat": _joined, "Resize": _resized,
-    **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), _windows),
-    "Slice": _sliced, "Tile": _tiled, "Pad": _padded,
+    "MatMul": _product, "Reshape": _reshaped, "Flatten": _flattened, "Concat": _joined,
+    "Resize": _resized, "Upsample": _resized,
+    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"), _windows),
+    **dict.fromkeys(("SpaceToDepth", "DepthToSpace"), _rearranged),
+    "Slice": _sliced, "Tile": _tiled, "Pad": _padded, "TopK": _largest,
 }  # fmt: skip
 
 

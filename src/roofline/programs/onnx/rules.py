@@ -121,8 +121,8 @@ def windows_of(
     stride, dilation = (list(attributes.get(name) or [1] * spatial) for name in ("strides", "dilations"))
     low = list(attributes.get("pads") or [0] * (2 * spatial))[:spatial]
     for d in range(spatial) if word.startswith(b"SAME") else ():
-        whole = max(0, (slid[d] - 1) * stride[d] + (taps[d] - 1) * dilation[d] + 1 - seen[d])
-        low[d] = (whole + (word == b"SAME_LOWER")) // 2
+        whole = maximum(0, (slid[d] - 1) * stride[d] + (taps[d] - 1) * dilation[d] + 1 - seen[d])
+        low[d] = floor_div(whole + int(word == b"SAME_LOWER"), 2)
     return [Reach(*each) for each in zip(seen, slid, taps, stride, low, dilation, strict=True)]
 
 
