@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from roofline.cli import main
 from roofline.errors import InputError, MissingExtraError, RooflineError, SizeError
@@ -261,3 +261,15 @@ def test_a_formula_is_not_compiled_of_what_is_no_name() -> None:
     for source in (python_source, javascript_source):
         with pytest.raises(SizeError, match="is no name in a program"):
             source("g", [size], Way({}, {"hbm": 8 * size}, {}))
+
+
+def test_a_rule_that_compares_an_open_size_asks_for_its_number(monkeypatch):
+    monkeypatch.setattr("roofline.programs.onnx.trace.find", lambda name: lambda call: call.shape(0)[0] > 3 or None)
+    with pytest.raises(InputError, match="of Relu need the numbers of open sizes; give batch= or sizes="):
+        trace(model([helper.make_node("Relu", ["x"], ["y"])], [value("x", "N")], [value("y")]))
+
+
+def test_a_result_without_a_shape_is_a_gap():
+    axes = value("axes", 1, dtype=TensorProto.INT64)
+    found = trace(model([helper.make_node("Squeeze", ["x", "axes"], ["y"])], [value("x", 1, 8), axes], [value("y")]))
+    assert "the shape or dtype of y is not known" in str(found.listed_gaps()[0])

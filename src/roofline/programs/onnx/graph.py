@@ -212,7 +212,8 @@ def _windows(node: Node) -> Sequence[Size | None]:
     """
     spatial = len(node.out) - 2
     attributes, ins = node.attributes, node.ins
-    taps = attributes.get("kernel_shape") or (list(ins[1][2:]) if len(ins) > 1 else [])
+    weights = ins[3 if node.kind == "QLinearConv" else 1] if len(ins) > 1 else ()
+    taps = attributes.get("kernel_shape") or weights[2:]
     if len(taps) != spatial:
         return [None] * len(node.out)
     pads = attributes.get("pads") or [0] * (2 * spatial)
@@ -264,7 +265,8 @@ _RULES: dict[str, Callable[[Node], Sequence[Size | None]]] = {
     **dict.fromkeys(_MEETING, lambda node: _met(node.ins)),
     "MatMul": _product, "Reshape": _reshaped, "Flatten": _flattened, "Concat": _joined,
     "Resize": _resized, "Upsample": _resized,
-    **dict.fromkeys(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"), _windows),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "DeformConv", "ConvTranspose", "MaxPool", "AveragePool",
+                     "LpPool"), _windows),
     **dict.fromkeys(("SpaceToDepth", "DepthToSpace"), _rearranged),
     "Slice": _sliced, "Tile": _tiled, "Pad": _padded, "TopK": _largest,
 }  # fmt: skip

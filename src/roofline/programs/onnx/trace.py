@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 
 from roofline import dtypes
-from roofline.errors import DTypeError, InputError, RooflineError
+from roofline.errors import DTypeError, InputError, RooflineError, SizeError
 from roofline.frozen import replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
@@ -293,6 +293,8 @@ class GraphWalker:
         makers = {word: node for node in graph.node for word in node.output}
         for item in graph.output:
             tensor, node = self.known.get(item.name), makers.get(item.name)
+            if tensor is None and node is not None and node.op_type in VIEWS and item.type.HasField("tensor_type"):
+                self._list(item.name, node, _scope(node.name), 1)
             if tensor is None or node is None:
                 continue
             if item.name in self.taken:
@@ -694,6 +696,8 @@ def _damage(what: str) -> Iterator[None]:
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         hint = "onnx.checker.check_model says more; export the file again"
         kind = type(error).__name__
+        if "truth value of Relational" in str(error):  # as sympy says of a comparison of open sizes
+            raise SizeError(f"{what} need the numbers of open sizes", hint="give batch= or sizes=") from error
         said = _MISSING if kind in ("TypeError", "AttributeError") else f"{kind}: {error}"
         raise InputError(f"{what} cannot be read: {said}", hint=hint) from error
 
