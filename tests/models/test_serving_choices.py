@@ -555,7 +555,7 @@ def test_advice_names_what_a_step_is_about() -> None:
     assert [each.to_dict() for each in in_text] == [each.to_dict() for each in usual]
     words = {each.change: each.options for each in usual}
     assert words["twice the hbm bandwidth"] == {"set": {"hbm": 2 * 4.8e12}}
-    assert words["fp8 weights, keys and values"] == {"weights": "fp8", "kv": "fp8", "compute": "bf16"}
+    assert words["fp8 weights, keys and values"] == {"weights": "fp8", "kv": "fp8"}
     prefill = [each.change for each in advise_step(*STEPS[1][:2], **STEPS[1][2])]
     assert {"fp8 arithmetic", "half of the prompt cached", "skip masked pairs", "logits of the last token alone"} <= {
         *prefill
@@ -793,6 +793,14 @@ def test_advice_of_fewer_bits_says_whose_bytes_it_saves() -> None:
     lines = {line.change: line.reason for line in llm("deepseek-v3", **asked, advise=True).further["advice"]}
     assert lines["fp8 weights"].startswith("those in more bits are 0.6% of the bytes")
     assert lines["int4 weights"].startswith("weights are 97% of the bytes")
+
+
+def test_advice_of_fewer_bits_says_what_it_makes_fit_and_leaves_attention_its_arithmetic() -> None:
+    """Keys in fp8 are multiplied in fp8 whatever the weights are stored in: the same time in half the memory."""
+    lines = advise_step("qwen3-32b", "prefill", on="l40s", batch=1, prompt=4096, kv="fp8")
+    (fewer,) = [line for line in lines if line.change == "fp8 weights"]
+    assert (fewer.gain, fewer.options) == (pytest.approx(1), {"weights": "fp8"})
+    assert fewer.reason.endswith("of the bytes: then it fits")
 
 
 def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:

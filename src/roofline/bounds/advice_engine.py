@@ -147,7 +147,8 @@ def helpful(
         saves = smaller is not None and old.fits is False and new.memory <= smaller * old.memory
         if new.gaps > old.gaps or misfit or (gain < LEAST_GAIN and not makes_it_fit and not saves):
             continue
-        reason = ": ".join(filter(None, (proposal.reason, f"then {new.kind}" if new.kind != old.kind else "")))
+        then = ", and ".join([str(new.kind)] * (new.kind != old.kind) + ["it fits"] * makes_it_fit)
+        reason = ": ".join(filter(None, (proposal.reason, then and f"then {then}")))
         kept.append(Kept(proposal, after, gain, makes_it_fit, reason, new.memory, new.floor))
 
     def order(each: Kept[Found]) -> tuple[bool, float, float, float, int, float]:

@@ -293,15 +293,21 @@ def _with(
 
 def _weights(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store the matrices in fewer bits; the arithmetic stays what it is."""
-    compute = asked.arguments.get("compute") or _arithmetic(before)
     for name in NARROWER.get(_widest(before, "weight"), ()):
         reason = _narrowed(before, "weights", "weight", above=name)
-        yield _with(asked, f"{name} weights", reason, weights=name, compute=compute)
+        yield _with(asked, f"{name} weights", reason, **_stored(asked, before, name))
+
+
+def _stored(asked: StepQuestion, before: Bound, name: str) -> dict[str, Any]:
+    """Options that store weights in a narrower format; where their products would change theirs, it is said too."""
+    now, beside = _arithmetic(before), dtypes.get(asked.arguments.get("activations") or asked.model.dtype)
+    own = asked.model.quantisation is not None and asked.model.quantisation.has(name)
+    stays = now is None or (beside.arithmetic == now and beside.bits > dtypes.get(name).bits and not own)
+    return {"weights": name} if stays or asked.arguments.get("compute") else {"weights": name, "compute": str(now)}
 
 
 def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
     """Store keys and values in fewer bits, alone and together with the matrices."""
-    compute = asked.arguments.get("compute") or _arithmetic(before)
     stored = NARROWER.get(_widest(before, "weight"), ())
     for name in NARROWER_KV.get(_widest(before, "kv"), ()):
         computes, wide = before.kind == "compute-bound", _share(before, "weight", above=name)
@@ -310,7 +316,7 @@ def _kv(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
         is_full = before.footprint is not None and before.footprint.fits is False
         if name in stored and (is_full or (wide > LEAST_SHARE and not computes)):
             reason = f"together {_narrowed(before, 'they', 'kv', 'weight', above=name)}"
-            yield _with(asked, f"{name} weights, keys and values", reason, weights=name, kv=name, compute=compute)
+            yield _with(asked, f"{name} weights, keys and values", reason, kv=name, **_stored(asked, before, name))
 
 
 def _narrow_arithmetic(asked: StepQuestion, before: Bound) -> Iterator[Proposal[Bound]]:
