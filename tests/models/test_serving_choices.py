@@ -197,11 +197,11 @@ def test_an_outline_agrees_with_the_model_it_outlines() -> None:
 # ---- the fewest chips
 
 
-@given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "v6e", "h100", "dgx-h100", "mi300x"]))
+@given(chips_=st.integers(1, 300), name=st.sampled_from(["v5e", "v4", "v5p", "h100", "dgx-h100", "mi355x", "tpu7x"]))
 def test_a_slice_is_one_the_chip_has(chips_: int, name: str) -> None:
     found = smallest_slice(chip(name), chips_)
     if found is None:
-        assert (name, chips_ > 8) == ("mi300x", True)
+        assert (name, chips_ > 8) == ("mi355x", True)  # each has a link to 7 others
         return
     assert found.chips >= chips_
     built = chip(found.target)
@@ -218,6 +218,14 @@ def test_the_least_slices_by_hand() -> None:
     assert cards is not None
     assert (cards.target, cards.chips, cards.nodes) == ("l4:3", 3, 1)
     assert smallest_slice(chip("m1-ultra"), 3) is None  # nothing joins them
+    # axes of 1, 2 or whole cubes of 4
+    assert [smallest_slice(chip("tpu7x"), n) for n in (2, 3, 9)] == [
+        ("tpu7x:2", 2, 1),
+        ("tpu7x:4", 4, 1),
+        ("tpu7x:12", 12, 1),
+    ]
+    assert with_chips(chip("tpu7x"), 3) is None
+    assert with_chips(chip("trn2"), 4) is None  # what one link of its torus carries is not known
     sized = with_chips(chip("v5e"), 8)
     assert sized is not None
     assert sized.shape == (2, 4)
@@ -801,6 +809,16 @@ def test_advice_of_fewer_bits_says_what_it_makes_fit_and_leaves_attention_its_ar
     (fewer,) = [line for line in lines if line.change == "fp8 weights"]
     assert (fewer.gain, fewer.options) == (pytest.approx(1), {"weights": "fp8"})
     assert fewer.reason.endswith("of the bytes: then it fits")
+
+
+def test_more_chips_than_are_known_to_be_joined_are_counted_by_memory() -> None:
+    """What one link of a Trainium2 carries is not known, and eight MI355X have a link to each of the others."""
+    told = [
+        str(llm("llama-3.1-405b", on=on, tensor=ways, batch=900, context=30000, fit=True))
+        for on, ways in (("trn2", 1), ("mi355x:8", 8))
+    ]
+    assert [many in text for many, text in zip(("144 hold it by", "52 hold it by"), told, strict=True)] == [True, True]
+    assert all("it fits no number of them that are known to be joined" in " ".join(text.split()) for text in told)
 
 
 def test_no_batch_is_said_to_fill_a_memory_that_is_not_counted() -> None:

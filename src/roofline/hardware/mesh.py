@@ -44,6 +44,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -61,7 +62,7 @@ from roofline.hardware.machine import (
     Mesh,
     MeshAxis,
 )
-from roofline.hardware.network import links_inside_out, segment_over, switch_axes
+from roofline.hardware.network import domain_of, links_inside_out, segment_over, switch_axes
 from roofline.signatures import either, spelled
 from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product
 from roofline.statements import assume
@@ -155,14 +156,14 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
     links = links_inside_out(machine)
     if not links:
         return None
-    first = links[0]
+    first, most = links[0], domain_of(links[-1])
     if first.topology not in TORUS_DIMENSIONS or not first.axes:
-        domain = first.domain or chips
-        if chips > domain and len(links) == 1:
-            return None
+        domain = domain_of(first) or chips
         nodes = -(-chips // domain)
-        count = chips if nodes == 1 else nodes * domain
-        return Slice(f"{machine.key}:{count}", count, nodes)
+        # the next number that the rule of a torus without known axes allows
+        near = (chips, -(-chips // 4) * 4, 1 << (chips - 1).bit_length())
+        count = next(filter(SLICE_RULES[first.slices][0], near)) if nodes == 1 else nodes * domain
+        return None if most is not None and count > most else Slice(f"{machine.key}:{count}", count, nodes)
     shapes = slice_shapes(machine)
     best = next((shape for shape in shapes if math.prod(shape) >= chips), None)
     if best is None:
@@ -175,6 +176,8 @@ def smallest_slice(machine: Machine, chips: int) -> Slice | None:
 def with_chips(machine: Machine, chips: int) -> Machine | None:
     """Make a machine of ``chips`` chips: the slice nearest to a square, or chips on switches; None where there is none.
 
+    None too where not enough is known of what joins them.
+
     >>> from roofline.hardware import chip
     >>> with_chips(chip("v5e"), 64).shape, with_chips(chip("h200"), 3).shape, with_chips(chip("v5e"), 3)
     ((8, 8), (3,), None)
@@ -186,7 +189,9 @@ def with_chips(machine: Machine, chips: int) -> Machine | None:
         return None
     shape, _, slices = found.target.partition(":")[2].partition(":")
     sized = replace(machine, shape=tuple(int(n) for n in shape.split("x")), slices=int(slices or 1))
-    return with_mesh(sized)
+    with suppress(HardwareError):
+        return with_mesh(sized)
+    return None
 
 
 def with_count(machine: Machine, count: int) -> Machine:

@@ -561,9 +561,9 @@ class FewestChips(Answer):
         if self.model.in_outline:
             lines.append("parts are taken as equal: a number of parameters does not say what there is to split")
         elif self.split is None or self.each is None:
-            lines.append(
-                f"in equal parts it fits no number of them up to {layouts.MOST_CHIPS:,} (stages of layers not tried)"
-            )
+            joined = self.slice is not None and with_chips(self.machine, self.slice.chips) is not None
+            tried = f"up to {layouts.MOST_CHIPS:,}" if joined else "that are known to be joined"
+            lines.append(f"in equal parts it fits no number of them {tried} (stages of layers not tried)")
         else:
             each = format_amount(self.each.total, "B")
             how = f" ({_as_options(self.layout)})" if self.layout else ""
