@@ -341,6 +341,14 @@ def test_public_configurations_are_read_whole(name: str) -> None:
     assert (found.parameters, found.gaps) == (parameters, ())
 
 
+def test_keys_that_are_chosen_in_a_way_that_is_not_modelled_are_no_silent_full_attention() -> None:
+    """MiniCPM4.1 attends to the blocks of keys that its ``sparse_config`` picks."""
+    fields = sizes("minicpm", 4096, 32, 32, 16384, 73448, num_key_value_heads=2, mup_denominator=32, **_UNTIED)
+    assert load(fields).gaps == ()
+    chosen = load({**fields, "sparse_config": {"kernel_size": 32, "block_size": 64, "topk": 64}})
+    assert chosen.gaps == ("sparse_config is not understood and not modelled",)
+
+
 def test_an_empty_list_of_layers_without_rotation_is_the_usual_one() -> None:
     """Llama 4 is published with ``no_rope_layers: []``."""
     experts = {"num_local_experts": 4, "num_experts_per_tok": 1, "attention_chunk_size": 8, "num_hidden_layers": 4}
