@@ -84,7 +84,6 @@ CAPABILITIES = {
     "search_training": "roofline.plans.training:search_training",
 }
 
-
 #: Methods that only some answers have, and which.
 ONLY_SOME = {
     "advise": "bounds, answers of llm and training steps say what would be faster",
@@ -94,7 +93,6 @@ ONLY_SOME = {
     "say where figures come from",
     "formula": "bounds, answers of llm and training steps have a closed form; a solution has form and printed('latex')",
 }
-
 
 #: The attributes that hold an answer's times in seconds, and what people call them.
 _TIMES = (
@@ -107,7 +105,6 @@ _PARTS = ("decode", "prefill", "bound", "best")
 _LISTS_OF_PARTS = ("answers", "each")
 
 _TABLES = (Table, CrossTable)
-
 
 #: The table of operations, by name.
 OPERATIONS = "operations"
@@ -488,7 +485,6 @@ class Part(Answer):
         self._sections = tuple(sections)
 
     def sections(self) -> tuple[Section, ...]:
-        """The sections it was made of."""
         return self._sections
 
     def tables(self) -> list[Table]:

@@ -176,7 +176,6 @@ STORED_ONLY = frozenset({"nf4"})
 #: Bits of an element where its storage has others: tf32 keeps 19 of 32; codes of 4 stand for values of less than 16.
 _BITS_WITHIN = {"tf32": 19, "nf4": 15}
 
-
 #: Names that others have for formats, and what they are called here.
 _OF_OTHERS = {"bf8": "AMD calls fp8_e5m2 so; fp8 is e4m3"}
 

@@ -314,7 +314,6 @@ SAID_IN_PYTHON = {
     ),
 }
 
-
 #: Arguments of models, by the words that other libraries have for them.
 _MEANT = {
     "on": "chip chips device gpu tpu machine hardware target accelerator",

@@ -42,7 +42,6 @@ class _Watched:
 
 _WATCHED: ContextVar[_Watched | None] = ContextVar("watched", default=None)
 
-
 _STOPS: ContextVar[list[str] | None] = ContextVar("stops", default=None)
 
 

@@ -50,7 +50,6 @@ Class = TypeVar("Class", bound=type)
 NAMED_SIZES = Parameter("named_sizes", Parameter.VAR_KEYWORD, annotation="Any")
 NAMED_FIGURES = Parameter("overrides", Parameter.VAR_KEYWORD, annotation="Any")
 
-
 #: Letters of a name or a title.
 MOST_LETTERS = 1_000
 
@@ -863,7 +862,6 @@ _COMMANDS_IN_PYTHON = {
     "a TOML file (roofline chips --template)": "a TOML file, a dictionary of figures",
     "roofline chips h100": "roofline.chip('h100')",
 }
-
 
 _COMMAND_LINE: ContextVar[bool] = ContextVar("command line", default=False)
 

@@ -54,14 +54,12 @@ GAP_KINDS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-
 #: Kinds of gaps that leave a part of the work out of its time, which takes longer by it.
 TIME_GAPS = ("rate", "latency")
 
 #: Kinds of gaps that change an answer's first figures, and so stand beside them; and all such statements.
 HEADLINE_GAPS = ("format",)
 HEADLINES = (*HEADLINE_GAPS, "doubt")
-
 
 #: Stand before what follows from the timed part of the work: all of it takes that or more, or is that fast at most.
 LEAST, MOST = "≥", "≤"

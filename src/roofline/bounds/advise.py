@@ -173,7 +173,6 @@ class AdviceList(tuple[Advice, ...], Comparable):
         return self.answer.is_floor
 
     def facts(self) -> Iterator[Fact]:
-        """The time at best, of an intensity the rate, and what binds; the gain of each change, other chips last."""
         yield next(iter(self.answer.facts()))
         yield Fact("bound by", f"{self.answer.kind} ({self.answer.bound_by})")
         for item in self:
@@ -181,11 +180,9 @@ class AdviceList(tuple[Advice, ...], Comparable):
             yield Fact(f"{word} {item.change}", item.gain, TIMES, timed=True)
 
     def assumed(self) -> Iterable[str]:
-        """What the answer assumes."""
         return self.answer.assumed()
 
     def needed(self) -> Any:
-        """The memory that the answer needs."""
         return self.answer.needed()
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,7 +196,6 @@ class AdviceList(tuple[Advice, ...], Comparable):
         }
 
     def sections(self) -> Iterator[Section]:
-        """The bound, then a row for each change."""
         answer = self.answer
         yield Headline(answer.expression, f"on {answer.target}")
         now = f"{format_amount(answer.lower, 's')} at best"

@@ -657,7 +657,6 @@ class Bound(Measurable, Comparable):
         return ([*columns], [list(row) for row in rows], dict.fromkeys(times, "s"))
 
     def facts(self) -> Iterator[Fact]:
-        """The bounds, what binds, the rates of what was used, and the memory, for a comparison."""
         if self.is_rate_only:
             yield Fact("attainable", self.attainable, "FLOP/s", "more", timed=True, kind="floor")
         else:
@@ -715,7 +714,6 @@ class Bound(Measurable, Comparable):
                 yield Fact("a hop takes", max(hops, default=None), "s", "less")
 
     def needed(self) -> Footprint | None:
-        """The memory that the operations need."""
         return self.footprint
 
     def one_line(self) -> str:

@@ -422,12 +422,10 @@ class ChipList(Answer, list[Machine]):
         return RatioList(name, other, ratios, unit, parts, (units[0], units[-1]), names)
 
     def one_line(self) -> str:
-        """How many, and the first of them."""
         first = ", ".join(machine.key for machine in self[:6]) + (" …" if len(self) > 6 else "")
         return f"ChipList: {_many(self)}: {first}"
 
     def sections(self) -> Iterator[Section]:
-        """A line for each, the figures of one, or several side by side."""
         if not self.beside:
             return listing(self, self.dtype, self.order, self.said)
         return iter(detail(self[0]) if len(self) == 1 else comparison(self))
@@ -468,13 +466,11 @@ class RatioList(Answer):
     names: Mapping[str, str] = field(default_factory=dict)
 
     def one_line(self) -> str:
-        """What over what, and the most."""
         first = next(iter(self.ratios), "")
         most = f": {first} {Amount(self.ratios[first], self.unit)}" if first else ""
         return f"RatioList: {self.figure} over {self.over} of {_many(self.ratios)}{most}"
 
     def sections(self) -> Iterator[Section]:
-        """A line for each chip that has both."""
         rows = []
         for key, value in self.ratios.items():
             if value is not None:
@@ -613,7 +609,6 @@ def of_makers(names: Sequence[str], files: Sequence[Any] = ()) -> list[Machine]:
 
 #: How a figure is compared with a limit.
 _COMPARED = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
-
 
 #: Kinds of chips, by the beginning of their families.
 _KINDS = {

@@ -91,7 +91,6 @@ SAMPLES, _PRIMES = 1024, (2, 3, 5, 7, 11, 13, 17, 19)
 #: Characters of a form that is shown whole, and of the size at which another resource binds.
 LONGEST_FORM, LONGEST_ROOT = 200, 100
 
-
 #: What tensors of each role are called in a term.
 _ROLES = {
     "weight": "weights", "kv": "keys and values", "state": "states", "gradient": "gradients", "raw": "bytes",
@@ -646,12 +645,10 @@ class Formula(Answer):
         return self.machine.of_chips
 
     def one_line(self) -> str:
-        """How many terms it has, and which one binds."""
         binds = f", {self.binding} binds" if self.binding else ""
         return f"Formula: {self.expression} on {self.of_chips}, {len(self.terms)} terms{binds}"
 
     def sections(self) -> Iterator[Section]:
-        """The terms with the binding one marked, the three bounds, flips, elasticities, rates, and what was assumed."""
         yield from (Headline(self.expression, f"on {self.of_chips}"), BLANK)
         yield Sentences(self._ends_in_words(), "alert")
         yield Sentences([*self.said, *self._bounds_in_words()])

@@ -377,7 +377,6 @@ class Communication(Comparable):
         return named if self.exchange is None else str(self.exchange)
 
     def facts(self) -> Iterator[Fact]:
-        """The time, how it is reached, and what benchmarks print, for a comparison."""
         yield Fact("at best", self.time, "s", "less", timed=True, kind="floor")
         yield Fact("at worst", self.bound.upper, "s", "less", timed=True)
         yield from expected_facts("expected", self.bound.estimate, self.bound.expectation)
@@ -429,7 +428,6 @@ class Communication(Comparable):
         return self.bound.explain()
 
     def assumed(self) -> tuple[str, ...]:
-        """What it takes for granted, of sending alone."""
         return tuple(without(self.bound.assumptions, _OF_COMPUTING))
 
     def to_dict(self) -> dict[str, Any]:
@@ -448,7 +446,6 @@ class Communication(Comparable):
         }
 
     def sections(self) -> Iterator[Section]:
-        """The time on the network, every algorithm that fits, and what was assumed."""
         bound = self.bound
         size = _size(self) if self.exchange is None else ""
         yield from (Headline(self._named, f"{size}on {bound.target}"), BLANK)
@@ -472,7 +469,6 @@ class Communication(Comparable):
         return f"{format_amount(nbytes / self.nbytes * self.exchange.tokens)} tokens a chip"
 
     def one_line(self) -> str:
-        """The collective, its algorithm and time."""
         what = self.kind if self.exchange is None else self.exchange.way
         over = f"{what} over {', '.join(self.axes)} by {self.algorithm}"
         return f"Communication: {over}: {format_amount(self.time, 's')} on {self.bound.target}"
@@ -676,7 +672,6 @@ _LINES = {
     "Permute": "Permute_{{{A}}}({dtype}[N])",
     "Send": "Send_{{{A}}}({dtype}[N])",
 }
-
 
 #: Names of collectives, one or several, and behind them the bytes: ``all-gather, reduce_scatter 1GB``.
 NAMED = re.compile(r"\s*([A-Za-z][A-Za-z_-]*(?:\s*,\s*[A-Za-z][A-Za-z_-]*)*)\s*,?(?:\s+(\d.*))?\s*")

@@ -877,7 +877,6 @@ class SideBySide(Answer):
         return {"model": models} if any(models) else {}
 
     def operations_as_data(self) -> Table | None:
-        """The operations of every answer, a row each, with the name of the answer in place of the machine's."""
         each = [(who, answer.operations_as_data()) for who, answer in zip(self.names, self.answers, strict=True)]
         found = [table for _, table in each if table is not None]
         rows = [Row((who, *row.cells[1:])) for who, table in each if table is not None for row in table.rows]
@@ -1290,12 +1289,10 @@ class SideBySideBySize(Answer):
         return "\n\n".join(f"{_named(size)}\n\n{one.explain()}" for size, one in sizes)
 
     def one_line(self) -> str:
-        """Who stands side by side at how many sizes, and who has the lowest floor."""
         verdict = self._verdict() if len(self.names) > 1 else []
         return "; ".join([f"SideBySideBySize: {', '.join(self.names)} at {len(self.sizes)} sizes", *verdict])
 
     def sections(self) -> Iterator[Section]:
-        """Who is fastest at which sizes; a table for each figure that they change: a row a size, a column an answer."""
         beside = "side by side" if len(self.names) > 1 else f"on {self.names[0]}"
         asked = asked_of_all([answer for one in self.each for answer in one.answers])
         yield Headline(self.subject, ", ".join([*asked, beside]))
@@ -1651,18 +1648,15 @@ class SideBySideByWork(SideBySide):
 
     @property
     def best_of_its(self) -> str:
-        """What a mark says, in words."""
         return f"best of its {self.kind}"
 
     def best(self, name: str) -> tuple[str, ...]:
-        """Names of the answers that are best about their work in one of :attr:`facts`."""
         SideBySide.best(self, name)  # refuses a fact that no answer has
         found = self._each(lambda part: [who in part.best(name) if name in part.facts else False for who in part.names])
         return tuple(who for who, is_best in zip(self.names, found, strict=True) if is_best)
 
     @property
     def is_one_work(self) -> bool:
-        """Whether some are about the same work: their times rank these."""
         return any(len(part.answers) > 1 for part in self.parts.values())
 
     @property
@@ -1671,16 +1665,13 @@ class SideBySideByWork(SideBySide):
 
     @property
     def is_even(self) -> bool:
-        """Whether the headline says the same of all about each work."""
         return all(part.is_even for part in self.parts.values())
 
     @property
     def times_the_best(self) -> list[float | None]:
-        """How many times the least time about its work each takes; None where it has no such figure."""
         return self._each(lambda part: part.times_the_best or [None] * len(part.names))
 
     def ratio_cells(self) -> list[Cell]:
-        """How many times the least about its work each takes, the least marked."""
         return self._each(lambda part: part.ratio_cells() if part.ranked else [""] * len(part.names))
 
     def _each(self, of: Callable[[SideBySide], Iterable[Any]]) -> list[Any]:
@@ -1699,7 +1690,6 @@ class SideBySideByWork(SideBySide):
                 yield from ((f"{work}: {by}", one) for by, one in part.of_each_policy())
 
     def verdicts(self) -> list[str]:
-        """Who has the best of the headline about each work, once for works of which the same is said."""
         return self._said_once(SideBySide.verdicts)
 
     def _said_once(self, of: Callable[[SideBySide], Iterable[str]]) -> list[str]:
@@ -1713,22 +1703,18 @@ class SideBySideByWork(SideBySide):
         return [f"{all_of_them if len(at) == every else in_a_row(at)}: {said}" for said, at in found.items()]
 
     def cheapest(self) -> Iterator[str]:
-        """Where each work costs least."""
         for work, part in self.parts.items():
             yield from (f"{work}: {said}" for said in part.cheapest())
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """What each is on."""
         return self.places
 
     def works_as_data(self) -> dict[str, list[Any]]:
-        """What each answer is about."""
         return SideBySide.works_as_data(self) or {self.kind: list(self.works)}
 
     @property
     def lead(self) -> str:
-        """Who has the best of the headline about each work, in words."""
         return "; ".join(
             self._said_once(lambda part: [f"{by}{one.lead}" for by, one in part.of_each_policy() if one.fastest])
         )

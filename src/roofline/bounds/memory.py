@@ -608,7 +608,6 @@ def moved_tensors(ops: Sequence[Op], policy: str = "each-op", tile: Tile | None 
 #: Kinds of operations that stand between the two products of an attention that is written out.
 _ON_SCORES = ("elementwise", "softmax", "reduction", "copy")
 
-
 #: The byte policies under which what stands between two kernels is written and read.
 KERNELS_APART = ("each-op", "fused")
 

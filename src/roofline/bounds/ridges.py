@@ -186,7 +186,6 @@ class Zones(NoTime):
         return self.machine.name
 
     def facts(self) -> Iterator[Fact]:
-        """Where red ends and green begins, for a comparison; neither a low nor a high ridge is the better one."""
         yield Fact("red below, FLOP/B", self.red_below)
         yield Fact("green from, FLOP/B", self.green_from)
         yield Fact(f"{self.dtype} peak", self.peak, "FLOP/s", "more")
@@ -195,7 +194,6 @@ class Zones(NoTime):
 
     @property
     def subject(self) -> str:
-        """What zones of several machines are about."""
         return f"ridge of {self.dtype}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -204,7 +202,6 @@ class Zones(NoTime):
         return {**heading("roofline/zones/1", self.machine), **figures}
 
     def sections(self) -> tuple[Section, ...]:
-        """The intensities of each zone."""
         return word_pairs(f"{self.dtype} at {format_quantity(self.peak, 'FLOP/s')}", self.machine.name, self._pairs())
 
     def _pairs(self) -> list[tuple[str, str]]:
@@ -219,7 +216,6 @@ class Zones(NoTime):
         ]
 
     def one_line(self) -> str:
-        """Where red ends and green begins."""
         return f"Zones on {self.machine.name}: red below {self.red_below:.4g}, green from {self.green_from:.4g} FLOP/B"
 
 

@@ -166,7 +166,6 @@ CONDITIONS: dict[str, Condition] = {
     ),
 }
 
-
 #: Conditions on how chips are split, which are worked out from more than one line.
 SPLITS = {
     "mixed": ("FSDP over X and tensor parallelism over Y, both behind the forward pass", "tokens per chip"),
@@ -346,7 +345,6 @@ class Scaling(NoTime):
         }  # fmt: skip
 
     def sections(self) -> tuple[Section, ...]:
-        """The condition in numbers and symbols, the line and plan it follows from, the rates in it."""
         return word_pairs(f"{self.name}: {self.says}", self.question.machine.name, self._pairs())
 
     def _pairs(self) -> list[tuple[str, str]]:
@@ -400,7 +398,6 @@ class Scaling(NoTime):
         return f"{self.name}: {self.what} = {self.form}{number}"
 
     def one_line(self) -> str:
-        """The condition in symbols, and its number."""
         return f"Scaling {self}"
 
 

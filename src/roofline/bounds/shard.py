@@ -126,7 +126,6 @@ class ShardPlans(AboutQuestion):
         return () if self.best.bound is None else self.best.bound.incomplete
 
     def facts(self) -> Iterator[Fact]:
-        """The time of the best plan, which it is, what it sends; the next that takes longer."""
         best = self.best
         lower = None if best.bound is None else best.bound.lower
         yield Fact("at best", lower, "s", "less", timed=True, kind="floor")
@@ -147,7 +146,6 @@ class ShardPlans(AboutQuestion):
             yield Fact("next plan at best", slower.bound.lower, "s", "less", timed=True, kind="floor")
 
     def assumed(self) -> Sequence[str]:
-        """What all plans assume, and the shape of the mesh."""
         best, mesh = self.best, self.question.on_mesh().mesh
         bound = best.bound
         said = [] if bound is None else [e for e in assume("plan", bound.assumptions) if e.kind != "collective"]
@@ -159,7 +157,6 @@ class ShardPlans(AboutQuestion):
         return [*said, *(() if mesh is None else mesh.notes)]
 
     def needed(self) -> Any:
-        """The memory that the best plan needs."""
         return None if self.best.bound is None else self.best.bound.needed()
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,7 +238,6 @@ class ShardPlans(AboutQuestion):
             yield from (BLANK, assumes(self.assumed()), incomplete(self.incomplete))
 
     def one_line(self) -> str:
-        """How many plans there are, and the best."""
         return f"{len(self)} plans; best: {self.best!r}"
 
 
@@ -445,11 +441,9 @@ class TensorLayout(Comparable):
 
     @property
     def is_floor(self) -> bool:
-        """Bytes are no time."""
         return False
 
     def facts(self) -> Iterator[Fact]:
-        """Bytes on a chip and in all, for a comparison."""
         yield Fact("bytes on each chip", self.bytes, "B", "less")
         yield Fact("bytes of the tensor", self.global_bytes, "B")
         yield Fact("bytes in all", self.total_bytes, "B", "less")
@@ -504,7 +498,6 @@ class TensorLayout(Comparable):
         }
 
     def sections(self) -> tuple[Section, ...]:
-        """What each chip holds, the tensor, all chips together."""
         local = ", ".join(map(_count, self.local))
         here = f"{self.dtype}[{local}], {format_amount(self.bytes, 'B')}, {_amount(self.elements)} elements"
         whole = f"{format_amount(self.global_bytes, 'B')}, {_amount(self.global_elements)} elements"
@@ -524,7 +517,6 @@ class TensorLayout(Comparable):
         return word_pairs(self.text, where, [*lines, *named("assumes", self.assumptions)])
 
     def one_line(self) -> str:
-        """What each chip holds, and all chips together."""
         local = ", ".join(map(_count, self.local))
         here = f"{self.dtype}[{local}] on each of {_count(self.chips)} chips, {format_amount(self.bytes, 'B')}"
         return f"Layout: {self.text} is {here}; {format_amount(self.global_bytes, 'B')} in all, {_times(self.copies)}"

@@ -67,7 +67,6 @@ LOOKED_AT = 5
 #: The plan that sends over the fewest mesh axes, which is the rule of the book's four cases.
 FEWEST = "fewest"
 
-
 #: Byte policies under which what an operation moves does not depend on the others, so that parts of a plan add up.
 BY_PART = ("each-op", "tiled")
 

@@ -119,7 +119,6 @@ if TYPE_CHECKING:
 #: Flips listed of one solution.
 MOST_FLIPS = 6
 
-
 #: The largest whole number that is tried where there is no closed form.
 FARTHEST = 2**50
 
@@ -179,7 +178,6 @@ class Solution(AboutQuestion, NoTime):
     rates: Mapping[str, float] = field(default_factory=dict)
 
     def facts(self) -> Iterator[Fact]:
-        """Where it flips, for a comparison; neither a low nor a high value is the better one."""
         yield Fact("answer", self.verdict)
         known = (
             Fact(f"{self.unknown} exactly", self.value, self.unit),
@@ -259,7 +257,6 @@ class Solution(AboutQuestion, NoTime):
         }
 
     def sections(self) -> tuple[Section, ...]:
-        """Where it flips, the number to take, the closed form, and what was assumed."""
         return word_pairs(self.question.expression, self.question.machine.name, tuple(self.pairs()))
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -303,7 +300,6 @@ class Solution(AboutQuestion, NoTime):
         yield from named("math = comms", tuple(map(str, self.by_algorithm)))
 
     def one_line(self) -> str:
-        """Where it flips."""
         where = "" if self.value is None else f" ({self.unknown} = {self.value:.6g})"
         return f"Solution: {self.verdict}{where} on {self.question.machine.name}"
 
@@ -380,7 +376,6 @@ class TimeSolution(AboutQuestion, NoTime):
         return _printed(self, language, "With which the floor takes t seconds", rates, "leave the language out")
 
     def facts(self) -> Iterator[Fact]:
-        """The answer, for a comparison; neither a low nor a high value is the better one."""
         yield Fact("answer", self.verdict)
         known = (
             Fact(f"{self.unknown} exactly", self.value, self.unit),
@@ -403,7 +398,6 @@ class TimeSolution(AboutQuestion, NoTime):
         }
 
     def sections(self) -> tuple[Section, ...]:
-        """The value, the number to take, the closed form, and what was assumed."""
         return word_pairs(self.question.expression, self.question.machine.name, tuple(self._pairs()))
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
@@ -422,7 +416,6 @@ class TimeSolution(AboutQuestion, NoTime):
         yield from named("incomplete", self.incomplete)
 
     def one_line(self) -> str:
-        """The answer in words."""
         return f"TimeSolution: {self.verdict} on {self.question.machine.name}"
 
 
@@ -473,7 +466,6 @@ MOST_TRIED = 256
 
 #: How often that number is doubled, to try more chips.
 MOST_DOUBLINGS = 8
-
 
 #: What else a bandwidth and a peak are called.
 _MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
@@ -1161,7 +1153,6 @@ class DTypeSolution(AboutQuestion):
         return f"flips at {self.flips_at}" if self.flips_at else f"{self.rows[0].bound.kind} in every format"
 
     def facts(self) -> Iterator[Fact]:
-        """Where it flips, and the time and what binds in each format, for a comparison."""
         yield Fact("answer", self.verdict)
         for row in self.rows:
             yield Fact(row.dtype, row.bound.lower, "s", "less", timed=True)
@@ -1175,7 +1166,6 @@ class DTypeSolution(AboutQuestion):
         return tuple(dict.fromkeys(line for row in self.rows for line in row.bound.incomplete))
 
     def sections(self) -> tuple[Section, ...]:
-        """The time and what binds in each format."""
         each = ((row.dtype, row.bound) for row in self.rows)
         said = [(name, f"{format_amount(b.lower, 's')}, {b.kind} ({b.bound_by})") for name, b in each]
         pairs = [("answer", self.verdict), *said, *named("incomplete", self.incomplete)]
@@ -1194,7 +1184,6 @@ class DTypeSolution(AboutQuestion):
         return {"formats": Table(columns, rows, "formats"), **AboutQuestion.tables_as_data(self)}
 
     def one_line(self) -> str:
-        """Where it flips."""
         return f"DTypeSolution: {self.operand} {self.verdict} on {self.question.machine.name}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -1287,7 +1276,6 @@ class EqualCost(NoTime):
         return f"{self.unknown} = {self.form if self.value is None else format_number(self.value, 6)}"
 
     def facts(self) -> Iterator[Fact]:
-        """The size, its closed form and both costs, for a comparison."""
         yield Fact("answer", self._found)
         if self.form is not None:
             yield Fact("closed form", str(self.form))
@@ -1307,7 +1295,6 @@ class EqualCost(NoTime):
         }
 
     def sections(self) -> tuple[Section, ...]:
-        """The size, its closed form, and what each of the two costs."""
         word, answer = QUANTITIES[self.quantity], self._found
         if self.form is None and self.value is None:
             answer += f" gives both the same {word}"
@@ -1323,7 +1310,6 @@ class EqualCost(NoTime):
         return word_pairs(f"the same {word}", self.target, lines)
 
     def one_line(self) -> str:
-        """The size at which both cost the same."""
         found = self.form if self.value is None else format_number(self.value, 6)
         return f"EqualCost: the same {QUANTITIES[self.quantity]} at {self.unknown} = {found}"
 

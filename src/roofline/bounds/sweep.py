@@ -100,7 +100,6 @@ class Sweep(Columns):
 
     @property
     def rows_of_a_choice(self) -> int:
-        """The rows of each machine."""
         return prod(self.shape)
 
     @property
@@ -120,7 +119,6 @@ class Sweep(Columns):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """The columns of whole numbers: sizes, but no amounts of raw work."""
         return tuple(name for name in self.names if name not in self.question.raw)
 
     @property
@@ -144,7 +142,6 @@ class Sweep(Columns):
 
     @property
     def about(self) -> Headline:
-        """The line and the machine."""
         return Headline(self.question.expression, f"on {self.same_in_all}")
 
     def row(self, index: int) -> Bound:
@@ -184,7 +181,6 @@ class Sweep(Columns):
         }
 
     def one_line(self) -> str:
-        """Its rows and columns."""
         machines = [asked.machine for asked in self.questions]
         names = ", ".join(told_apart(machines)) if machines[1:] else machines[0].name
         return f"Sweep of {len(self)} rows on {names}: {', '.join(self.columns)}"
@@ -389,13 +385,11 @@ class LineTable(BlockTable):
         return {name: own[name] if name in own else _shaped(priced.get(name, nothing), shape) for name in names}
 
     def labels(self, choices: Any) -> dict[str, Any]:
-        """The machine of each row, where there are several."""
         places = tuple(dict.fromkeys(self.machines))
         codes = np.asarray([places.index(name) for name in self.machines], np.int32)
         return {"on": Codes(codes[np.asarray(choices)], places)} if self.choices > 1 else {}
 
     def remarks(self, prepared: Any, choice: int) -> dict[str, tuple[str, ...]]:
-        """What is assumed and not timed in the first row."""
         line = self.lines[choice]
         return {
             "assumes": tuple(map(str, line.asked.particular(line.sample.assumptions))),

@@ -46,7 +46,6 @@ SMALLEST, LARGEST = (320, 240), 100_000
 #: The most columns, or rows, of a chart in a terminal.
 MOST_CHARACTERS = 1000
 
-
 #: The height of a picture of the usual width; what is higher has rows of a key.
 PLOT_HEIGHT = 480
 

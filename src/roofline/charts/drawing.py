@@ -93,7 +93,6 @@ DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.2), (1.2, 1.8), (6.0, 1.8, 
 #: Marker shapes of operations, in matplotlib's letters.
 SHAPES = ("o", "s", "^", "D", "v", "P", "X", "p")
 
-
 #: Pixels of a marker of full size.
 MARKER_SIZE = 7.5
 

@@ -137,7 +137,6 @@ def _words(text: str, width: float, size: float, measure: Measure, bold: bool) -
 #: Space between two entries in a row, in pixels.
 ENTRY_GAP = 16.0
 
-
 #: The dash of a swatch that is a block, as of a bar.
 BLOCK = -1
 

@@ -407,7 +407,6 @@ def places_beside(
 # Right of and above a point first, straight below last: 16 directions from the right, counter-clockwise.
 _DIRECTION_COST = (0.0, 1.0, 2.0, 4.0, 5.0, 4.0, 3.0, 2.0, 1.5, 3.0, 4.0, 5.0, 6.0, 5.0, 3.0, 2.0)
 
-
 #: Below it a direction points across a box and shifts it to neither side.
 _ACROSS = 0.2
 

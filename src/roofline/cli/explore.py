@@ -175,7 +175,6 @@ _NOT_ASKED = {
     "scheduler_file", "keep",
 }  # fmt: skip
 
-
 #: The page of an answer: whole, what moves of it alone, and the rest.
 _PAGES = ("page", "live", "rest")
 

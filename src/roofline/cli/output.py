@@ -446,7 +446,6 @@ ONE_FILE = ("measure", "calibrate")
 #: Commands whose file is something else than what they say (constants), and those that serve.
 _OWN_FILES = ("calibrate", "explore", "completion")
 
-
 #: Commands whose ``-o`` may be a picture, and that have no words of their own about how it looks.
 _PICTURED = ("bound", "chips", "comm", "model", "profile", "run", "solve", "sweep", "trace", "train")
 

@@ -39,7 +39,6 @@ from roofline.sizes import BLOCK, LARGEST, TIE, Codes, common_shape, is_array
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
 
-
 #: Fills in columns at a block of rows, whose place in the whole arrays it is given.
 Filler = Callable[[tuple[Any, ...], Sequence[Any]], None]
 
@@ -224,7 +223,6 @@ class Evaluated(Columns):
 
     @property
     def whole(self) -> tuple[str, ...]:
-        """The columns of sizes."""
         return tuple(name for name in self._given if name in self.function.sizes)
 
     @property
@@ -244,7 +242,6 @@ class Evaluated(Columns):
         return iter(self.keys())
 
     def keys(self) -> Any:
-        """The names of sizes and columns."""
         return dict.fromkeys((*self._given, *self.function.columns)).keys()
 
     def __getitem__(self, name: str) -> Any:
@@ -330,7 +327,6 @@ class Evaluated(Columns):
         }
 
     def one_line(self) -> str:
-        """Its rows and columns."""
         return f"Evaluated: {self.rows_all} rows of {self.function.name}: {', '.join(self.function.columns)}"
 
 

@@ -86,7 +86,6 @@ REMARKS: dict[str, Tone] = {
     "assumes": "quiet", "incomplete": "gap",
 }  # fmt: skip
 
-
 #: The remarks that answer what a table is asked for: they stand above it.
 ANSWERS = ("not ranked", "fastest", "cheapest")
 
@@ -316,8 +315,6 @@ class Columns(Answer, dict):  # type: ignore[type-arg]
         yield from (f"{name}  {line}" for name, line in self.remarks() if name in ANSWERS)
 
     def sections(self, most: int = SHOWN) -> Iterator[Section]:
-        """What it is of; the first rows, ``most`` of them; what was assumed and not timed."""
-
         def rows(most: int) -> list[Row]:
             return [Row(cells) for cells in self.rows(most)]
 

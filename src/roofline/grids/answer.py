@@ -163,11 +163,9 @@ class KeptTable(Columns):
     incomplete: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The table under its columns' names: equal-length lists."""
         return self.plain_columns()
 
     def one_line(self) -> str:
-        """Its rows and columns."""
         return f"{self.title}: {len(self)} rows: {', '.join(self.columns)}"
 
 
@@ -206,7 +204,6 @@ class ReducedGrid(Answer):
         return found
 
     def sections(self) -> Iterator[Section]:
-        """What was kept, table by table; what was left out."""
         yield Headline(self.of, f"{self.rows:,} rows in {self.blocks:,} block{'s' * (self.blocks != 1)}")
         said = [(name, Sentences([f"{name}  {line}"], REMARKS[name], indent=0)) for name, line in self.remarks()]
         if said[:1] and said[0][0] in ANSWERS:
@@ -232,7 +229,6 @@ class ReducedGrid(Answer):
         }
 
     def one_line(self) -> str:
-        """What was kept of how much."""
         kept = [*self.tables, *(["rows"] if self.rows_kept else [])]
         return f"Grid of {self.rows:,} rows, {self.of}: {', '.join(kept)}"
 

@@ -41,7 +41,6 @@ CHUNK_ROWS = 2**17
 #: A part of each axis: from where to where.
 Ranges = tuple[tuple[int, int], ...]
 
-
 #: What is told of the rows of a choice that are done; where it is given, Ctrl-C stops the work, and the rest is NaN.
 Told = Callable[[int], None] | None
 

@@ -28,7 +28,6 @@ from roofline.signatures import either, spelled
 #: Futures in flight for each thread of a cluster: one runs, one waits.
 IN_FLIGHT = 2
 
-
 #: Seconds after which the threads of a cluster are counted again.
 COUNT_AGAIN = 2.0
 

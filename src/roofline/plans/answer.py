@@ -154,7 +154,6 @@ class DeploymentPlan(Answer):
         return bool(self.choices)
 
     def one_line(self) -> str:
-        """What to take, and what it costs."""
         if self.best is None:
             return f"Plan for {self.asked.model.name}: {self._nothing.lower()}"
         return f"Plan for {self.asked.model.name}: {self.best.deployment}, {self._cost(self.best)}"

@@ -127,7 +127,6 @@ class ScaledSearch(Search):
         self.base, self.end = base, end
 
     def priced(self, replica: Replica) -> UnloadedReplica | str:
-        """A replica without load, its times scaled."""
         if replica not in self._priced:
             found = self.base.priced(replica)
             self._priced[replica] = found if isinstance(found, str) else found.slower(found.interval[self.end])

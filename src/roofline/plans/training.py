@@ -125,7 +125,6 @@ class TrainingPlan(Answer):
         return next((each.answer.target for each in self.choices if each.answer is not None), self.on)
 
     def one_line(self) -> str:
-        """The fastest layout."""
         if not self.fitting:
             return f"TrainingPlan for {self.model.name} on {self.on}: nothing fits"
         return f"TrainingPlan for {self.model.name} on {self.on}: {self._in_words(self.fitting[0])}"
@@ -137,7 +136,6 @@ class TrainingPlan(Answer):
         return f"{choice.layout}, {shared}checkpoint {found.checkpoint}, {many}: {step} a step"
 
     def sections(self) -> Iterator[Section]:
-        """The fastest layout in a line, the next ones, and what was turned down."""
         yield from (Headline(self.model.named, f"trained on {self.target}"), BLANK)
         priced = next((each.answer for each in self.choices if each.answer is not None), None)
         yield from () if priced is None else caveats(priced.bound.assumptions)

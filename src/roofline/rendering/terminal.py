@@ -55,7 +55,6 @@ STYLES: dict[Tone, str] = {
 
 _BAR_COLORS: dict[Tone, str] = {"": "bright_black", "alert": "red"}
 
-
 #: The longest word that a column of any text has room for; a longer one is broken where there is no other way.
 LONGEST_WORD = 32
 

@@ -250,7 +250,6 @@ _STEPS: dict[str, Callable[[Any], Iterable[LiveStep]]] = {
     "SideBySide": _of_several,
 }
 
-
 #: The pictures of an answer that its page has, by kind; operations by time stand there as a tree. A table whose usual
 #: picture is a heat map has that too; what has none of them and is at several sizes has curves of its time.
 _SHOWN_PICTURES = ("roofline", "frontier", "front", "throughput", "memory", "split", "bandwidth")
