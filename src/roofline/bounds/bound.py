@@ -772,7 +772,12 @@ def _cancelled(a: Any, b: Any) -> Any:
     whole = a / b
     letters = {part: sympy.Dummy() for part in sorted(whole.atoms(sympy.core.function.Application), key=str)}
     found = sympy.cancel(whole.xreplace(letters)).xreplace({letter: part for part, letter in letters.items()})
-    return found.xreplace({x: sympy.Integer(int(x)) for x in found.atoms(sympy.Float) if float(x).is_integer()})
+    return with_whole_numbers(found)
+
+
+def with_whole_numbers(form: Any) -> Any:
+    """A closed form whose whole numbers are integers."""
+    return form.xreplace({x: sympy.Integer(int(x)) for x in form.atoms(sympy.Float) if float(x).is_integer()})
 
 
 def bounds_in_words(answer: Bound) -> list[str]:

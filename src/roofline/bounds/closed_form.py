@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from roofline.answers import Answer, heading, plain_data, plain_table
-from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse
+from roofline.answers import Answer, attributes, heading, plain_data, plain_table
+from roofline.bounds.bound import UNITS, Bound, OpBound, ResourceUse, with_whole_numbers
 from roofline.bounds.crossing import first_where, rises, roots_of
 from roofline.bounds.memory import moved_tensors
 from roofline.errors import InputError, SizeError, suggest
@@ -299,10 +299,8 @@ class Formula(Answer):
             every = [way.values() for way in here]
             least = min(values["lower"] for values in every) * (1 + TIE)
             return next((values for values in every if values["lower"] <= least), every[0])
-        known: dict[Any, float] = {symbol: self.point[name] for name, symbol in self.letters.items()}
-        known |= {rate.symbol: rate.value for rate in self.rates.values()}
         times = {f"time.{name}": time for name, time in self.in_letters().items()}
-        found = values_at({**self.forms, **times}, known, self.definitions)
+        found = values_at({**self.forms, **times}, self._at_point(), self.definitions)
         if times:
             busy = [found[name] for name in times]
             found = {"lower": max(busy), "upper": sum(busy), **found}
@@ -350,8 +348,16 @@ class Formula(Answer):
     def _at_point(self) -> dict[Any, float]:
         """Sizes and rates at the point."""
         self._check_point()
-        point = {self.letters[name]: self.point[name] for name in self.letters}
-        return point | {rate.symbol: rate.value for rate in self.rates.values()}
+        return self._known | self._rates
+
+    @property
+    def _known(self) -> dict[Any, float]:
+        """The sizes that have a value at the point."""
+        return {self.letters[name]: value for name, value in self.point.items()}
+
+    @property
+    def _rates(self) -> dict[Any, float]:
+        return {rate.symbol: rate.value for rate in self.rates.values()}
 
     def steps(self, *, wide: bool = False) -> tuple[str, ...]:
         """The sizes in which its times have steps, or those alone whose steps are ``wide`` at the point."""
@@ -422,7 +428,7 @@ class Formula(Answer):
 
         Also whether steps of smaller sizes run.
         """
-        known = {self.letters[name]: given for name, given in self.point.items()}
+        known = self._known
         for holds, reason in self.runs:
 
             def runs(x: int, holds: Any = holds) -> bool:
@@ -453,9 +459,8 @@ class Formula(Answer):
         At the rates as they are, and many sizes of the others: a crossing is no flip where it is below 1 or a third
         resource takes longer.
         """
-        rates = {rate.symbol: rate.value for rate in self.rates.values()}
         free = [symbol for name, symbol in self.letters.items() if name != size and name not in self.point]
-        known = {self.letters[name]: value for name, value in self.point.items()} | rates
+        known = self._known | self._rates
         shares = np.modf(np.outer(np.sqrt(_PRIMES[: len(free)]), np.arange(1, SAMPLES + 1)))[0]
         values = [np.rint(float(LARGEST_SIZE) ** (share / 2)) for share in shares]
         at, forms = self.letters[size], [each.subs(known) for each in self.in_letters().values()]
@@ -502,9 +507,8 @@ class Formula(Answer):
 
     def _way(self, conditions: Sequence[ValidRange]) -> Way:
         """What a program is made of."""
-        rates = {rate.symbol: rate.value for rate in self.rates.values()}
         case = None if self.case is None else self.case.holds
-        return Way(rates, self._columns(), self.definitions, case, conditions)
+        return Way(self._rates, self._columns(), self.definitions, case, conditions)
 
     def _printed_ways(self, language: str, called: str) -> str:
         value = "=" if language == "python" else " = "
@@ -583,13 +587,12 @@ class Formula(Answer):
     def to_dict(self) -> dict[str, Any]:
         """The formula under stable keys (schema ``roofline/formula/1``): forms as Python, and their values."""
         values = self.values() if self.is_numeric else {}
-        numeric = bool(values)
+        worth = self.elasticities() if values else None
         return {
             **heading(SCHEMA, self.machine, self.expression),
             "sizes": {name: _plain(self.point.get(name)) for name in self.sizes},
             "rates": {
-                name: {"value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source}
-                for name, rate in self.rates.items()
+                name: attributes(rate, "value", "unit", "resource", "source") for name, rate in self.rates.items()
             },
             "terms": [self._term_record(term, values) for term in self.terms],
             "bound_by": self.binding,
@@ -604,11 +607,8 @@ class Formula(Answer):
                 {**flip._asdict(), "form": None if flip.form is None else text(flip.form, "python")}
                 for flip in self.flips()
             ],
-            "elasticities": {
-                name: {x: each._asdict() for x, each in found.items()} for name, found in self.elasticities().items()
-            }
-            if numeric
-            else None,
+            "elasticities": worth
+            and {name: {x: each._asdict() for x, each in found.items()} for name, found in worth.items()},
             "steps": list(self.steps()),
             "least": {name: 0 if name in self.from_zero else 1 for name in self.sizes},
             "valid": [{"holds": text(each.holds, "python"), "reason": each.reason} for each in self._valid_ranges()],
@@ -751,8 +751,7 @@ class Formula(Answer):
     def _time_of(self, part: TermPart) -> float | None:
         if not self.is_numeric:
             return None
-        values = {self.letters[name]: value for name, value in self.point.items()}
-        amount = part.amount.xreplace(values) if is_symbol(part.amount) else part.amount
+        amount = part.amount.xreplace(self._known) if is_symbol(part.amount) else part.amount
         return float(amount) / self.rates[str(part.rate)].value
 
     def _flips_in_words(self) -> list[str]:
@@ -911,8 +910,7 @@ def tidy(amount: Any) -> Any:
     """
     whole = isinstance(amount, int)
     flat = sympy.nsimplify(amount) if whole else sympy.expand(amount, power_base=False, power_exp=False)
-    flat = flat.xreplace({x: sympy.Integer(int(x)) for x in flat.atoms(sympy.Float) if float(x).is_integer()})
-    return sympy.factor_terms(flat)
+    return sympy.factor_terms(with_whole_numbers(flat))
 
 
 def written_amount(amount: Any) -> str:
@@ -1036,9 +1034,14 @@ def fastest(ways: Sequence[Formula]) -> Formula:
         return ways[0]
     times = [way.values()["lower"] if way.is_numeric else 0 for way in ways]
     best = next((way for way, time in zip(ways, times, strict=True) if time <= min(times) * (1 + TIE)), ways[0])
+    return _of_ways(
+        best, ways, "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
+    )
+
+
+def _of_ways(shown: Formula, ways: Sequence[Formula], note: str) -> Formula:
     rates = {name: rate for way in ways for name, rate in way.rates.items()}
-    note = "of the ways to compute it, this is the fastest at these sizes; compile() takes the fastest at each"
-    return replace(best, rates=rates, ways=tuple(ways), said=(*best.said, note))
+    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note))
 
 
 def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, ValidRange]]) -> Formula:
@@ -1054,9 +1057,7 @@ def of_cases(name: str, value: float | None, forms: Sequence[tuple[Formula, Vali
         sizes = {name: own, **{n: size for n, size in each.letters.items() if n != name}}
         ways.append(replace(each, letters=sizes, point={**each.point, **point}, case=case))
     shown = next((way for way in ways if point and way.is_case_of(point)), ways[-1])
-    rates = {n: rate for way in ways for n, rate in way.rates.items()}
-    note = f"the terms are those of {shown.case.reason if shown.case else name}"
-    return replace(shown, rates=rates, ways=tuple(ways), said=(*shown.said, note))
+    return _of_ways(shown, ways, f"the terms are those of {shown.case.reason if shown.case else name}")
 
 
 def closed_form(bound: Bound, **point: float) -> Formula:

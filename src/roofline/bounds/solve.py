@@ -99,7 +99,7 @@ from roofline.bounds.question import (
 )
 from roofline.errors import InputError, SizeError, UntimedError, quoted, suggest
 from roofline.formulas.printers import language_named, latex_solution, number_source
-from roofline.frozen import dataclass, field, replace
+from roofline.frozen import NamedTuple, dataclass, field, replace
 from roofline.hardware import override
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
@@ -155,11 +155,11 @@ class Solution(AboutQuestion, NoTime):
 
     unknown: str
     question: Question
-    value: float | None
-    pick: int | None
-    before: str | None
-    after: str | None
     verdict: str
+    value: float | None = None
+    pick: int | None = None
+    before: str | None = None
+    after: str | None = None
     form: Any = None
     valid: Any = True
     limit: float | None = None
@@ -263,8 +263,7 @@ class Solution(AboutQuestion, NoTime):
         """The answer to "where does it flip?" as pairs of a word and a sentence."""
         yield "answer", self.verdict
         if self.value is not None:
-            exact = 8  # significant digits
-            value = format_quantity(self.value, self.unit, exact) if self.unit else format_number(self.value, exact)
+            value = format_quantity(self.value, self.unit, 8) if self.unit else format_number(self.value, 8)
             yield "exactly", f"{self.unknown} = {value}"
             if self.fraction is not None:
                 sheet = format_quantity(self.value / self.fraction, self.unit)
@@ -393,8 +392,7 @@ class TimeSolution(AboutQuestion, NoTime):
             **attributes(self, "unknown", "unit", "time", "value", "pick", "bound_by", "least", "verdict"),
             "form": None if self.form is None else str(self.form),
             "valid": None if self.valid is True else str(self.valid),
-            **attributes(self, "plan", "collectives"),
-            **attributes(self, "assumptions", "incomplete"),
+            **attributes(self, "plan", "collectives", "assumptions", "incomplete"),
         }
 
     def sections(self) -> tuple[Section, ...]:
@@ -886,7 +884,6 @@ class _Search:
         return at
 
     def _solution(self, **fields: Any) -> Solution:
-        blank = {"value": None, "pick": None, "before": None, "after": None}
         return Solution(
             unknown=self.name,
             question=self.asked,
@@ -899,7 +896,7 @@ class _Search:
             assumptions=self.symbolic.assumptions,
             incomplete=self.symbolic.incomplete,
             rates={str(rate): float(value) for rate, value in self.numbers.items()},
-            **{**blank, **fields},
+            **fields,
         )
 
     def _by_algorithm(self) -> tuple[Crossing, ...]:
@@ -1125,8 +1122,7 @@ def _binding(found: Bound | None) -> str | None:
 FORMATS = ("fp64", "fp32", "bf16", "fp8", "int8", "mxfp4", "nvfp4", "int4")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FormatBound:
+class FormatBound(NamedTuple):
     """One format and the bound with it."""
 
     dtype: str
@@ -1154,9 +1150,9 @@ class DTypeSolution(AboutQuestion):
 
     def facts(self) -> Iterator[Fact]:
         yield Fact("answer", self.verdict)
-        for row in self.rows:
-            yield Fact(row.dtype, row.bound.lower, "s", "less", timed=True)
-            yield Fact(f"{row.dtype} bound by", str(row.bound.bound_by))
+        for name, found in self.rows:
+            yield Fact(name, found.lower, "s", "less", timed=True)
+            yield Fact(f"{name} bound by", str(found.bound_by))
         if self.incomplete:
             yield Fact("incomplete", "; ".join(self.incomplete))
 
@@ -1166,8 +1162,7 @@ class DTypeSolution(AboutQuestion):
         return tuple(dict.fromkeys(line for row in self.rows for line in row.bound.incomplete))
 
     def sections(self) -> tuple[Section, ...]:
-        each = ((row.dtype, row.bound) for row in self.rows)
-        said = [(name, f"{format_amount(b.lower, 's')}, {b.kind} ({b.bound_by})") for name, b in each]
+        said = [(name, f"{format_amount(b.lower, 's')}, {b.kind} ({b.bound_by})") for name, b in self.rows]
         pairs = [("answer", self.verdict), *said, *named("incomplete", self.incomplete)]
         subject = f"{self.question.expression}, {self.operand} stored in other formats"
         return word_pairs(subject, self.question.machine.name, pairs)
@@ -1179,8 +1174,7 @@ class DTypeSolution(AboutQuestion):
         ['fp64', 'fp32', 'bf16']
         """
         columns = [Column("dtype"), *figures("at best"), *map(Column, ("bound by", "kind"))]
-        each = ((row.dtype, row.bound) for row in self.rows)
-        rows = [Row((name, Amount(b.lower, "s"), str(b.bound_by), str(b.kind))) for name, b in each]
+        rows = [Row((name, Amount(b.lower, "s"), str(b.bound_by), str(b.kind))) for name, b in self.rows]
         return {"formats": Table(columns, rows, "formats"), **AboutQuestion.tables_as_data(self)}
 
     def one_line(self) -> str:
@@ -1194,10 +1188,7 @@ class DTypeSolution(AboutQuestion):
             **machine_asked(self.question.machine),
             "operand": self.operand,
             "flips_at": self.flips_at,
-            "rows": [
-                {"dtype": r.dtype, "lower": r.bound.lower, "bound_by": r.bound.bound_by, "kind": r.bound.kind}
-                for r in self.rows
-            ],
+            "rows": [{"dtype": name, **attributes(b, "lower", "bound_by", "kind")} for name, b in self.rows],
             "incomplete": list(self.incomplete),
         }
 
@@ -1233,11 +1224,8 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
 
 def _kept(asked: Question, ident: str, name: str) -> Bound:
     """Answer with one operand stored in another format, where each step keeps an arithmetic dtype of its own."""
-    ops = [
-        replace(op, reads=tuple(replace(t, dtype=name) if t.ident == ident else t for t in op.reads))
-        for op in asked.ops()
-    ]
-    return asked.price(tuple(ops), asked.machine)
+    reads = ((op, (replace(t, dtype=name) if t.ident == ident else t for t in op.reads)) for op in asked.ops())
+    return asked.price(tuple(replace(op, reads=tuple(each)) for op, each in reads), asked.machine)
 
 
 #: What may be equal, with its name in words.
@@ -1334,10 +1322,8 @@ def solve_equal(
     """
     if quantity not in QUANTITIES:
         raise InputError(f"{quantity!r} is not compared", hint=suggest(quantity, QUANTITIES, what="quantities"))
-    given = dict(sizes or {})
     labels = [label for text in (first, second) for label in program(text).labels]
-    names = {name: arguments.pop(name) for name in list(arguments) if name in labels}
-    given |= names
+    given = {**(sizes or {}), **{name: arguments.pop(name) for name in list(arguments) if name in labels}}
     if for_ not in labels:
         raise SizeError(f"nothing here is called {for_!r}", hint=suggest(for_, dict.fromkeys(labels), what="sizes"))
     refuse_known(for_, given)

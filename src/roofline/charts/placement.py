@@ -96,18 +96,7 @@ class Boxes:
 
     def overlap(self, other: Box) -> Any:
         """Whether each shares area with the other, by separating axes."""
-        across, up = 2 * (self.x - other.x), 2 * (self.y - other.y)
-        found = (abs(across) < self.width + other.width - TOUCH) & (abs(up) < self.height + other.height - TOUCH)
-        turned = (self.turn != 0) | (other.angle != 0)
-        if not turned.any():
-            return found
-        # circles about both that keep apart spare the rest
-        reach = self.reach + math.hypot(other.width, other.height)
-        near = (turned & (across * across + up * up < reach * reach)).nonzero()[0]
-        found &= ~turned
-        if len(near):
-            found[near] = Boxes(self._columns[:, near])._share(across[near], up[near], Boxes.of([other]))
-        return found
+        return self._overlap(Boxes.of([other]))
 
     def overlaps(self, others: Boxes) -> Any:
         """The same for many others: a row for each of these, a column for each of the others.
@@ -115,15 +104,23 @@ class Boxes:
         >>> Boxes.of([Box(0, 0, 10, 2), Box(0, 4, 10, 2, angle=90)]).overlaps(Boxes.of([Box(0, 4, 10, 2)])).tolist()
         [[False], [True]]
         """
-        these = Boxes(self._columns[:, :, None])
-        across, up = 2 * (these.x - others.x), 2 * (these.y - others.y)
-        found = (abs(across) < these.width + others.width - TOUCH) & (abs(up) < these.height + others.height - TOUCH)
-        turned = (these.turn != 0) | (others.turn != 0)
-        reach = these.reach + others.reach
-        near = (turned & (across * across + up * up < reach * reach)).nonzero()
+        return Boxes(self._columns[:, :, None])._overlap(Boxes(others._columns[:, None]))
+
+    def _overlap(self, others: Boxes) -> Any:
+        """Whether each shares area with another one, of arrays whose shapes broadcast."""
+        across, up = 2 * (self.x - others.x), 2 * (self.y - others.y)
+        found = (abs(across) < self.width + others.width - TOUCH) & (abs(up) < self.height + others.height - TOUCH)
+        turned = (self.turn != 0) | (others.turn != 0)
+        if not turned.any():
+            return found
+        # circles about both that keep apart spare the rest
+        reach = self.reach + others.reach
+        near = turned & (across * across + up * up < reach * reach)
         found &= ~turned
-        mine, far = Boxes(self._columns[:, near[0]]), Boxes(others._columns[:, near[1]])
-        found[near] = mine._share(across[near], up[near], far)
+        if near.any():
+            pair = (np.broadcast_to(each._columns, (5, *near.shape))[:, near] for each in (self, others))
+            mine, far = map(Boxes, pair)
+            found[near] = mine._share(across[near], up[near], far)
         return found
 
     def _share(self, across: Any, up: Any, other: Boxes) -> Any:

@@ -19,9 +19,10 @@ Each is a function of sets of rows: numbers are compared and counted, never adde
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from roofline.errors import InputError, suggest
 from roofline.frozen import dataclass
@@ -43,20 +44,27 @@ _SIFTERS = 8
 State = Mapping[str, Any]
 
 
-class RowReduction(Protocol):
-    """A reduction of rows: ``reduced`` of some rows, ``merged`` of two states. ``columns`` are what it looks at."""
+class RowReduction(ABC):
+    """A reduction of rows: ``reduced`` of some rows, ``merged`` of two states. ``word`` is its own in ``keep``."""
+
+    __slots__ = ()
+    word: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
         """What it is called in ``keep`` and in file names."""
+        return "-".join((self.word, *self.columns))
 
     @property
+    @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The columns it looks at."""
 
+    @abstractmethod
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
         """Reduce rows by their numbers; those that what was kept ``before`` beats may be left out."""
 
+    @abstractmethod
     def merged(self, one: State, other: State) -> State:
         """Merge two states."""
 
@@ -71,24 +79,18 @@ def _joined(one: State, other: State) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Top:
+class Top(RowReduction):
     """The ``most`` best rows by a column."""
 
+    word: ClassVar[str] = "top"
     most: int
     column: str
 
     @property
-    def name(self) -> str:
-        """``top``, and the column."""
-        return f"top-{self.column}"
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        """The column."""
         return (self.column,)
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
-        """The best of some rows."""
         values = columns[self.column]
         order = _oriented(self.column, values)
         if before is not None and len(before["row"]) == self.most:
@@ -101,7 +103,6 @@ class Top:
         return self._best({self.column: values[chosen], "row": rows[chosen]})
 
     def merged(self, one: State, other: State) -> State:
-        """The best of both."""
         return self._best(_joined(one, other))
 
     def _best(self, found: State) -> State:
@@ -110,26 +111,20 @@ class Top:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class Front(RowReduction):
     """The rows that no other beats in one of the columns without being worse in another, by the first column.
 
     Of rows that are equal in all of them the first is kept.
     """
 
+    word: ClassVar[str] = "front"
     over: tuple[str, ...]
 
     @property
-    def name(self) -> str:
-        """``front``, and the columns."""
-        return "-".join(("front", *self.over))
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        """The columns."""
         return self.over
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
-        """The front of some rows."""
         if not len(rows):
             return {name: columns[name] for name in self.over} | {"row": rows}
         keys = [_oriented(name, columns[name]) for name in self.over]
@@ -152,7 +147,6 @@ class Front:
         return self._undominated(_joined(sifted, known))
 
     def merged(self, one: State, other: State) -> State:
-        """The front of both."""
         return self._undominated(_joined(one, other))
 
     def _undominated(self, found: State) -> State:
@@ -174,23 +168,17 @@ class Front:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(RowReduction):
     """How many rows there are in each bin of a column: 16 bins from a number to twice it, or each name."""
 
+    word: ClassVar[str] = "histogram"
     column: str
 
     @property
-    def name(self) -> str:
-        """``histogram``, and the column."""
-        return f"histogram-{self.column}"
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        """The column."""
         return (self.column,)
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
-        """Count some rows."""
         values = columns[self.column]
         if isinstance(values, Codes):
             counts = np.bincount(values.codes, minlength=len(values.names))
@@ -209,7 +197,6 @@ class Histogram:
         return {"bin": taken + least, "rows": counts[taken].astype(np.int64)}
 
     def merged(self, one: State, other: State) -> State:
-        """Add the counts of both."""
         if not len(one["bin"]) or not len(other["bin"]):
             return other if not len(one["bin"]) else one
         both = _joined(one, other)
@@ -220,7 +207,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class ForEach:
+class ForEach(RowReduction):
     """A front or the best rows for each value of a column by itself: ``front/context``.
 
     >>> import numpy as np
@@ -235,16 +222,13 @@ class ForEach:
 
     @property
     def name(self) -> str:
-        """That of the reduction, and the column."""
         return f"{self.of.name}-each-{self.by}"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the reduction, and the column."""
         return tuple(dict.fromkeys((*self.of.columns, self.by)))
 
     def reduced(self, columns: Mapping[str, Any], rows: Any, before: State | None = None) -> State:
-        """Reduce the rows of each value."""
         taken = {name: columns[name] for name in self.columns}
         if isinstance(taken[self.by], Codes):
             taken[self.by] = np.asarray(taken[self.by].decode(), dtype=np.str_)
@@ -252,7 +236,6 @@ class ForEach:
         return self._together({value: self.of.reduced(part, part["row"]) for value, part in parts.items()})
 
     def merged(self, one: State, other: State) -> State:
-        """Merge what two states keep of each value."""
         first, second = map(self._of_each, (one, other))
         both = {value: self.of.merged(first[value], second[value]) for value in first.keys() & second.keys()}
         every = {**first, **second, **both}
