@@ -195,7 +195,7 @@ def test_a_device_without_a_measurement_says_how_to_make_one(home, capsys):
 def test_what_cannot_be_written_is_said_before_measuring(home, capsys, monkeypatch, arguments, said):
     from roofline.cli import measure as command
 
-    monkeypatch.setattr(command, "_measured", lambda *given: pytest.fail("it measured first"))
+    monkeypatch.setattr(command, "_measured", lambda **given: pytest.fail("it measured first"))
     assert main(["measure", *arguments]) == 2
     assert said in capsys.readouterr().err
 
@@ -209,7 +209,7 @@ def test_what_was_measured_is_shown_where_it_cannot_be_kept(home, capsys, monkey
     def full(*_):
         raise HardwareError("cannot write 'x': No space left on device", hint="name another file: -o FILE")
 
-    monkeypatch.setattr(command, "_measured", lambda *given: made())
+    monkeypatch.setattr(command, "_measured", lambda **given: made())
     monkeypatch.setattr(measurement, "write_machine_file", full)
     assert main(["measure"]) == 2
     shown, error = capsys.readouterr()
@@ -234,7 +234,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_take_the_times_with_it(measured
 def test_a_measurement_stopped_before_its_curves_is_shown(home, tmp_path, capsys, monkeypatch):
     from roofline.cli import measure as command
 
-    monkeypatch.setattr(command, "_measured", lambda *given: replace(made(interrupted=True), curves=()))
+    monkeypatch.setattr(command, "_measured", lambda **given: replace(made(interrupted=True), curves=()))
     assert main(["measure", "--chart", str(tmp_path / "x.svg")]) == 2
     shown, error = capsys.readouterr()
     assert "Made-up CPU" in shown
@@ -253,7 +253,7 @@ def test_stopping_early_does_not_cost_the_whole_measurement(measured, capsys, mo
 
     before = measured.read_text(encoding="utf-8")
     stopped = measured.with_name("this.toml.stopped")
-    monkeypatch.setattr(command, "_measured", lambda *given: made(interrupted=True))
+    monkeypatch.setattr(command, "_measured", lambda **given: made(interrupted=True))
     assert main(["measure"]) == 0
     assert f"{stopped}; {measured} keeps the whole measurement" in capsys.readouterr().out.replace("\n", " ")
     assert measured.read_text(encoding="utf-8") == before

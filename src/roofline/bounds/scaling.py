@@ -86,85 +86,60 @@ class Condition:
 #: What the floor of a training step counts that a condition of layers does not.
 _WHOLE_STEP = "attention, and no more chips than sequences"
 
+#: Lines of two matmuls. MIXED shards weights over X and Y and the batch over X; ONE and TWO shard weights in one
+#: dimension and in two.
+_MIXED = "In:{0}[B_X, D_Y] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
+_ONE = "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]"
+_TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY]"
+
 #: The conditions by name; ``{0}`` in a line is the dtype of activations and gradients, ``{1}`` of weights.
 CONDITIONS: dict[str, Condition] = {
     "dp": Condition(
         "data parallelism: gradients of a layer are summed behind its backward pass",
         "dWo = h:{0}[B_X, F] * dOut:{0}[B_X, D] -> {0}[F, D]; dh = dOut * Wo:{1}[F, D] -> {0}[B_X, F]; "
         "dWi = x:{0}[B_X, D] * dh -> {0}[D, F]; dh * Wi:{1}[D, F] -> {0}[B_X, D]",
-        "B",
-        "tokens per chip",
-        per=("X",),
+        "B", "tokens per chip", per=("X",),
         apart="the sums are behind the backward pass alone, 4 of the 6 FLOPs of a weight and token; the formula of a "
         f"training step on n chips has the forward pass beside them, so 1.5 times as many chips, {_WHOLE_STEP}",
     ),
     "fsdp": Condition(
         "fully sharded data parallelism: weights are gathered behind the forward pass",
-        "In:{0}[B_X, D] * Wi:{1}[D_X, F] * Wo:{1}[F, D_X] -> Out:{0}[B_X, D]",
-        "B",
-        "tokens per chip",
-        per=("X",),
+        "In:{0}[B_X, D] * Wi:{1}[D_X, F] * Wo:{1}[F, D_X] -> Out:{0}[B_X, D]", "B", "tokens per chip", per=("X",),
         apart=f"matrices of layers alone; the formula of a training step on n chips has all of a model, {_WHOLE_STEP}",
     ),
     "tp": Condition(
-        "tensor parallelism: activations are gathered and scattered around the layer",
-        "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]",
-        "F",
-        "F",
-        mesh=("Y",),
+        "tensor parallelism: activations are gathered and scattered around the layer", _ONE, "F", "F", mesh=("Y",)
     ),
     "dcn": Condition(
         "data parallelism between slices: gradients cross the data-centre network",
         "dWo = h:{0}[B_SX, F] * dOut:{0}[B_SX, D] -> {0}[F, D_X]; dh = dOut * Wo:{1}[F, D] -> {0}[B_SX, F]; "
         "dWi = x:{0}[B_SX, D] * dh -> {0}[D_X, F]; dh * Wi:{1}[D, F] -> {0}[B_SX, D]",
-        "B",
-        "tokens per slice",
-        per=("S",),
-        mesh=("X", "S"),
-        link="S",
+        "B", "tokens per slice", per=("S",), mesh=("X", "S"), link="S",
     ),
     "moe-dp": Condition(
         "data parallelism of E experts, k of them for each token: T tokens reach each expert",
         "dWo = h:{0}[E, T_X, F] * dOut:{0}[E, T_X, D] -> {0}[E, F, D]; dh = dOut * Wo:{1}[E, F, D] -> {0}[E, T_X, F]; "
         "dWi = x:{0}[E, T_X, D] * dh -> {0}[E, D, F]; dh * Wi:{1}[E, D, F] -> {0}[E, T_X, D]",
-        "T",
-        "tokens per expert and chip",
-        per=("X",),
-        routed=True,
+        "T", "tokens per expert and chip", per=("X",), routed=True,
     ),
     "ep": Condition(
         "expert parallelism: tokens go to the chips of their experts and back",
-        "In:{0}[E, T_X, D] *_D Wi:{1}[E_X, D, F] *_F Wo:{1}[E_X, F, D] -> Out:{0}[E, T_X, D]",
-        "F",
-        "F",
-        experts=True,
+        "In:{0}[E, T_X, D] *_D Wi:{1}[E_X, D, F] *_F Wo:{1}[E_X, F, D] -> Out:{0}[E, T_X, D]", "F", "F", experts=True,
     ),
     "decode-tp": Condition(
-        "tensor parallelism of decoding: activations move while weights are loaded",
-        "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]",
-        "Y",
-        "ways",
-        mesh=("Y",),
+        "tensor parallelism of decoding: activations move while weights are loaded", _ONE, "Y", "ways", mesh=("Y",),
         against="bytes",
     ),
     "batch": Condition(
         "one chip: loading weights is behind the arithmetic, of a layer as wide as wanted",
-        "In:{0}[B, D] * W:{1}[D, F] -> Out:{0}[B, F]",
-        "B",
-        "tokens",
-        mesh=(),
-        hides="weights",
+        "In:{0}[B, D] * W:{1}[D, F] -> Out:{0}[B, F]", "B", "tokens", mesh=(), hides="weights",
     ),
     "moe-batch": Condition(
         "one chip: loading the weights of E experts is behind the arithmetic, k of them for each token",
-        "In:{0}[E, T, D] * W:{1}[E, D, F] -> Out:{0}[E, T, F]",
-        "T",
-        "tokens per expert",
-        mesh=(),
-        routed=True,
+        "In:{0}[E, T, D] * W:{1}[E, D, F] -> Out:{0}[E, T, F]", "T", "tokens per expert", mesh=(), routed=True,
         hides="weights",
     ),
-}
+}  # fmt: skip
 
 #: Conditions on how chips are split, which are worked out from more than one line.
 SPLITS = {
@@ -400,12 +375,6 @@ class Scaling(NoTime):
     def one_line(self) -> str:
         return f"Scaling {self}"
 
-
-#: Lines of two matmuls. MIXED shards weights over X and Y and the batch over X; ONE and TWO shard weights in one
-#: dimension and in two.
-_MIXED = "In:{0}[B_X, D_Y] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B_X, D_Y]"
-_ONE = "In:{0}[B, D_Y] * Wi:{1}[D, F_Y] * Wo:{1}[F_Y, D] -> Out:{0}[B, D_Y]"
-_TWO = "In:{0}[B, D_XY] * Wi:{1}[D_X, F_Y] * Wo:{1}[F_Y, D_X] -> Out:{0}[B, D_XY]"
 
 #: The number of units along an axis of whole units.
 _UNITS = "units"

@@ -32,7 +32,7 @@ from roofline.charts.chart import Chart, charts_of
 from roofline.charts.drawing import THEMES
 from roofline.charts.roofline_charts import ROUND, machine_index
 from roofline.charts.roofs import ceiling_line, machine_roof, slope_line
-from roofline.charts.size_charts import MOST_CURVES, Series, series
+from roofline.charts.size_charts import EXPECTED, MOST_CURVES, Series, series
 from roofline.charts.specification import Line, Mark, Region
 from roofline.counts import typed_sizes
 from roofline.errors import InputError, SizeError, quoted, suggest
@@ -493,8 +493,7 @@ def with_expected_curves(chart: Chart, curves: Mapping[str, Series], by: Estimat
             continue
         ends = [(x, *(_value(answer, float(t), in_time) for t in (e.value, e.low, e.high))) for x, answer, e in found]
         across, up = tuple(float(x) for x, *_ in ends), tuple(y for _, y, *_ in ends)
-        line = Line(f"expected: {label}", across, up, "curve", number, DASH, "expected")
-        marks.append(line)
+        marks.append(Line(f"expected: {label}", across, up, "curve", number, DASH, EXPECTED))
         step = max(1, (len(found) - 1) // WHISKERS)
         for (x, _, e), (_, _, one, other) in list(zip(found, ends, strict=True))[::step]:
             whisker = f"expected at {curve.unknown} = {x:g}: {_interval(e)}"

@@ -55,6 +55,9 @@ COLUMNS = ("flops", "lower", "upper", "attainable", "times", "bound_by")
 #: The most curves one chart can hold and still be told apart.
 MOST_CURVES = 12
 
+#: The text of a line of what is expected, beside one of what is at best.
+EXPECTED = "expected"
+
 #: Rows of one refinement when a knee is looked for between two sizes that are far apart.
 _REFINED = 1024
 
@@ -499,7 +502,7 @@ def _with_expected_steps(chart: Chart, expected: Mapping[str, Sequence[tuple[flo
     for line in chart.lines:
         if points := sorted(expected.get(line.label, ())):
             x, y = zip(*points, strict=True)
-            more.append(Line(f"expected: {line.label}", x, y, "resource", line.series, line.dash, "expected"))
+            more.append(Line(f"expected: {line.label}", x, y, "resource", line.series, line.dash, EXPECTED))
     values = [value for line in (*chart.lines, *more) for value in line.y]
     y_axis = rising_axis(values, chart.y.scale, chart.y.label, chart.y.unit)
     return replace(chart, marks=(*chart.marks, *more), y=y_axis)

@@ -46,19 +46,7 @@ from roofline.sections import Column, Row, Section, Table, Words
     option("top", default=None),
     *options("sort ratio set chips template sources json"),
 )
-def chips_command(
-    names: tuple[str, ...],
-    filter_: str | None,
-    dtype: str,
-    sort: str | None,
-    top: int | None,
-    ratio: str | None,
-    set_: tuple[str, ...],
-    files: tuple[str, ...],
-    template: bool,
-    sources: bool,
-    as_json: bool,
-) -> None:
+def chips_command(names: tuple[str, ...], template: bool, sources: bool, as_json: bool, **options: Any) -> None:
     """List the catalog; with one chip its figures and rules of thumb; with several, side by side.
 
     \b
@@ -69,23 +57,20 @@ def chips_command(
     roofline chips --ratio bf16/price
     roofline chips --template > my-chip.toml
     """
+    dtype = options.pop("dtype")
+    shown = dtype if not_default("dtype") else None
     if template:
-        if (
-            as_json
-            or sources
-            or is_kept()
-            or any((names, filter_, sort, top, ratio, set_, files, not_default("dtype")))
-        ):
+        if as_json or sources or is_kept() or shown or any((names, *options.values())):
             raise InputError("--template goes alone", hint="as in: roofline chips --template > my-chip.toml")
         click.echo(machine_template(), nl=False)
         return
-    if ratio is not None and sort is None and not_default("dtype"):
+    filter_, sort, top, ratio = (options[name] for name in ("filter_", "sort", "top", "ratio"))
+    if ratio is not None and sort is None and shown:
         raise InputError("--dtype is the peak that a list shows, and --ratio names its own", hint="leave --dtype out")
-    layers = machine_files(files)
-    overrides: dict[str, Any] = dict(parse_set(set_))
+    layers = machine_files(options["files"])
+    overrides: dict[str, Any] = dict(parse_set(options["set_"]))
     if overrides and not names:
         raise InputError("--set goes with a chip", hint="as in: roofline chips v5e --set hbm=8.2e11")
-    shown = dtype if not_default("dtype") else None
     of_lists = {"--filter": filter_, "--sort": sort, "--top": top, "--dtype": shown}
     if overrides and (idle := next((word for word, value in of_lists.items() if value is not None), None)):
         raise InputError(f"{idle} is of a list, and --set goes with chips by name", hint="leave one of them out")
@@ -170,15 +155,7 @@ def layout_command(
 @argument("words", nargs=-1, metavar="COLLECTIVE [SIZE=VALUE]...")
 @with_options(SEVERAL, MESH, EXPECT, option("bytes", name="bytes"), option("bytes-per-chip"))
 @with_options(option("dtype", default="bf16"), options("measured explain json"))
-def comm_command(
-    words: tuple[str, ...],
-    bytes: str | None,
-    bytes_per_chip: str | None,
-    dtype: str,
-    explain: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def comm_command(words: tuple[str, ...], explain: bool, as_json: bool, **options: Any) -> None:
     """How long a collective takes on this network, by which algorithm, and what else would do it.
 
     \b
@@ -193,20 +170,20 @@ def comm_command(
     from roofline.bounds.communication import NAMED, collectives_in, comm
 
     expressions, sizes = split_words(words)
+    amounts = {name: options.pop(name) for name in ("bytes", "bytes_per_chip", "dtype")}
     joined = " ".join(expressions)
     named = None if any(map(is_machine, expressions)) else NAMED.fullmatch(joined)
-    if named and bytes is None and is_list(named[2]):
-        joined, bytes = named[1], named[2]
+    if named and amounts["bytes"] is None and is_list(named[2]):
+        joined, amounts["bytes"] = named[1], named[2]
     one_word = ",".join(word for word in expressions if not word[:1].isdigit() and kind_of(f"1{word}") is None)
     if not named and "," in one_word and not unit_apart(words_given()) and NAMED.fullmatch(one_word):
         raise InputError("several collectives are written as one word", hint=f"as in {one_word}")
     expression = joined if named else one_expression(expressions)
     if expression is None:
         raise InputError("the collective is missing", hint="for instance allreduce 1GB, or 'AllGather_X(bf16[B_X, D])'")
-    amounts = {"bytes": bytes, "bytes_per_chip": bytes_per_chip}
+    dtype = {"dtype": amounts.pop("dtype")}
     given: dict[str, Any] = {name: amount for name, amount in amounts.items() if amount is not None}
-    given |= {"dtype": dtype} if given or not_default("dtype") else {}
-
+    given |= dtype if given or not_default("dtype") else {}
     wanted = expectation_wanted(options)
     lists = ["expression", *(name for name, text in given.items() if is_list(text))]
     given["expression"] = collectives_in(expression)

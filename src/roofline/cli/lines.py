@@ -202,16 +202,7 @@ def _formula(text: str | None, on: str | None, sizes: dict[str, Any], options: d
 @argument("words", nargs=-1, metavar="[EXPRESSION]... [SIZE=VALUE]...")
 @with_options(option("for", required=True), options("bandwidth equal time"))
 @with_options(SEVERAL, MESH, WORK, options("latex js python c json"))
-def solve_command(
-    words: tuple[str, ...],
-    for_: str,
-    bandwidths: tuple[str, ...],
-    equal: str | None,
-    time: str | None,
-    language: str | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def solve_command(words: tuple[str, ...], for_: str, language: str | None, as_json: bool, **options: Any) -> None:
     """At which size, bandwidth, peak or dtype does the bottleneck flip? Where do two expressions cost the same?
 
     \b
@@ -223,6 +214,7 @@ def solve_command(
     roofline solve "bf16[B, D] * bf16[D, F]" "bf16[B, D] * bf16[D, M]; bf16[B, M] * bf16[M, F]" --for M
     """
     check_one_answer(language, as_json)
+    bandwidths, equal, time = (options.pop(name) for name in ("bandwidths", "equal", "time"))
     expressions, sizes = split_words(words)
     compared = _two(expressions, equal)
     expression = None if compared else one_expression(expressions)
@@ -255,9 +247,7 @@ def solve_command(
         if not hasattr(answers[0], "printed"):
             raise InputError("only where one line flips is a formula", hint="leave the language out")
         for each in answers:
-            head = (
-                f"{PRINTED[language].comment} {each.question.expression} on {each.target}\n" if len(answers) > 1 else ""
-            )
+            head = f"{PRINTED[language].comment} {each.question.expression} on {each.target}\n" * (len(answers) > 1)
             show_program(f"{head}{each.printed(language)}")
     else:
         show_answer(found, as_json)
@@ -376,11 +366,12 @@ def _drawn(found: Any, kind: str | None, added: dict[str, Sequence[str]]) -> Any
     """The picture of a table; an option that adds columns of which it draws none is refused."""
     from roofline.charts.answer_charts import kind_meant, pictures
     from roofline.charts.heat_maps import columns_drawn
+    from roofline.charts.size_charts import EXPECTED
 
     picture, kinds = found.plot(kind), pictures(found)
     shown = kind_meant(kind, kinds)
     drawn = columns_drawn(shown, kinds[shown])
-    if any(line.label.startswith("expected: ") for line in picture.lines):
+    if any(line.text == EXPECTED for line in picture.lines):
         added = {**added, "estimate": ()}  # beside curves stands what is expected
     idle = next((name for name, columns in added.items() if columns and not {*columns} & {*drawn}), None)
     if idle is not None:

@@ -32,19 +32,7 @@ STOPPED = ".stopped"
     output_option("Machine file to write; by default the one `--on this` reads."),
     option("json"),
 )
-def measure_command(
-    quick: bool,
-    seconds: float | None,
-    device: str | None,
-    no_library: bool,
-    again: bool,
-    chart: str | None,
-    roofline: str | None,
-    against: str | None,
-    csv_file: str | None,
-    output: str | None,
-    as_json: bool,
-) -> None:
+def measure_command(again: bool, against: str | None, output: str | None, as_json: bool, **options: Any) -> None:
     """Measure this machine: what its cores can compute, what each memory level can move.
 
     \b
@@ -57,19 +45,22 @@ def measure_command(
     from roofline.measurement import read_machine_file, write_machine_file
     from roofline.measurement.machine_file import check_machine_file
 
-    sheet = _sheet(against, roofline)
+    chart, roofline, csv_file = (options.pop(name) for name in ("chart", "roofline", "csv_file"))
+    device, sheet = options["device"], _sheet(against, roofline)
     check_files((chart, roofline), (csv_file,))
     path = output or user_file("this.toml" if device is None else "this-device.toml")
     if again:
-        for option, given in (("--quick", quick), ("--no-library", no_library), ("--seconds", seconds)):
-            if given:
-                raise InputError(f"--show measures nothing, so {option} says nothing", hint="leave one of them out")
+        for name in ("quick", "no_library", "seconds"):
+            if options[name]:
+                said = f"--show measures nothing, so --{name.replace('_', '-')} says nothing"
+                raise InputError(said, hint="leave one of them out")
         if device is not None and output is not None:
             raise InputError("--show shows the file of -o, so --device says nothing", hint="leave one of them out")
         measured = read_machine_file(path, device=device)
     else:
         check_machine_file(path)
-        measured = _measured(quick, not no_library, seconds, device)
+        library = not options.pop("no_library")
+        measured = _measured(library=library, **options)
         path = _kept(measured, path)
         try:
             write_machine_file(measured, path)
@@ -134,16 +125,12 @@ def _written(
     return [file for file in (chart, roofline, csv_file) if file is not None]
 
 
-def _measured(quick: bool, library: bool, seconds: float | None, device: str | None) -> Measurement:
+def _measured(**options: Any) -> Measurement:
     """Measure under a progress bar, which only a terminal shows."""
     from roofline.measurement import measure
 
     with working("measuring") as report:
-
-        def progress(done: float, what: str) -> None:
-            report(done, 1.0, what)
-
-        return measure(quick=quick, library=library, seconds=seconds, device=device, progress=progress)
+        return measure(progress=lambda done, what: report(done, 1.0, what), **options)
 
 
 @command_named("run")
@@ -156,16 +143,7 @@ def _measured(quick: bool, library: bool, seconds: float | None, device: str | N
     options("chart split csv json"),
 )
 def run_command(
-    words: tuple[str, ...],
-    on: str | None,
-    threads: int | None,
-    cold: bool,
-    backend: str | None,
-    chart: str | None,
-    split: str | None,
-    csv_file: str | None,
-    as_json: bool,
-    **expected: Any,
+    words: tuple[str, ...], chart: str | None, split: str | None, csv_file: str | None, as_json: bool, **options: Any
 ) -> None:
     """Time operations on this machine and show how close each comes to its roof, and what explains the rest.
 
@@ -178,14 +156,14 @@ def run_command(
     from roofline.measurement import run
     from roofline.measurement.machine_file import this_machine
 
-    wanted = expectation_wanted(expected)
+    wanted, threads = expectation_wanted(options), options["threads"]
     expressions, sizes = split_words(words, lists=True)
     if not expressions:
         raise InputError("nothing to run", hint='for instance roofline run "bf16[256, 4096] @ bf16[4096, 4096]"')
     check_files((chart, split), (csv_file,))
-    found = this_machine(on, threads)
+    found = this_machine(options.pop("on"), threads)
     with working("timing"):
-        points = run(*expressions, at=found, sizes=sizes, threads=threads, cold=cold, backend=backend, **wanted)
+        points = run(*expressions, at=found, sizes=sizes, **options, **wanted)
     if csv_file is not None:
         from roofline.measurement.runs import write_runs
 
@@ -262,16 +240,7 @@ def profile_command(
     output_option("Write the constants to a file for --constants, or the runs to measure."),
     option("json"),
 )
-def calibrate_command(
-    file: str | None,
-    on: str,
-    library: str,
-    start: str | None,
-    model: str | None,
-    output: str | None,
-    as_json: bool,
-    **served: Any,
-) -> None:
+def calibrate_command(file: str | None, output: str | None, as_json: bool, **options: Any) -> None:
     """Fit the constants of estimates to your own runs; ten runs of each kind of kernel suffice.
 
     Without FILE the answer is a table of products to measure, those that tell most of the chip's constants.
@@ -291,7 +260,7 @@ def calibrate_command(
     from roofline.estimates import calibrate
 
     with working("fitting"):
-        found = calibrate(file, on, library=library, start=start, model=model, **served)
+        found = calibrate(file, **options)
     _show_saved(found, output, as_json)
 
 

@@ -368,16 +368,7 @@ def _size(name: str, text: str | int | None) -> Any:
 @command_named("model")
 @argument("names", nargs=-1, metavar="[MODEL]...", values="model")
 @with_options(option("batch", default="1"), options("prompt context"), FORMATS, options("modules parts json"))
-def model_command(
-    names: tuple[str, ...],
-    batch: str,
-    prompt: str | None,
-    context: str | None,
-    modules: bool,
-    parts: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def model_command(names: tuple[str, ...], modules: bool, parts: bool, as_json: bool, **options: Any) -> None:
     """Models side by side: parameters, FLOPs, prefill memory, bytes moved, intensity, KV per token.
 
     MODEL is a shipped name, a config.json or a folder that holds one; without any, the shipped names are listed.
@@ -396,7 +387,7 @@ def model_command(
         return
     models = [model for name in names for model in load_each(name)]
     if modules:
-        counting = ["batch", "prompt", "context", "parts", *options]
+        counting = dict.fromkeys(["batch", "prompt", "context", "parts", *options])
         if (idle := next(filter(not_default, counting), None)) is not None:
             said = f"--modules counts parameters, of which {spelled(idle)} says nothing"
             raise InputError(said, hint="leave one of them out")
@@ -415,17 +406,10 @@ def model_command(
         return
     if options.pop("compute") is not None:
         raise InputError("--compute says nothing of FLOPs and bytes, and there are no times here", hint="leave it out")
-    conventions = convention_arguments(options, OF_OPERATIONS)
-    sizes = {
-        name: _size_of_module(name, text) for name, text in (("batch", batch), ("prompt", prompt), ("context", context))
-    }
-    asked = STORED.arguments(options)
-    found = [
-        summary(
-            model, **{**sizes, "prompt": sizes["prompt"] or min(1024, model.context or 1024)}, **conventions, **asked
-        )
-        for model in models
-    ]
+    asked = {name: _size_of_module(name, options.pop(name)) for name in ("batch", "prompt", "context")}
+    asked |= convention_arguments(options, OF_OPERATIONS) | STORED.arguments(options)
+    prompts = [asked["prompt"] or min(1024, model.context or 1024) for model in models]
+    found = [summary(model, **{**asked, "prompt": prompt}) for model, prompt in zip(models, prompts, strict=True)]
     if as_json:
         show_json({"schema": "roofline/model/1", "models": [each.to_dict() for each in found]})
     else:
@@ -781,16 +765,7 @@ _BESIDE_PLAN = {
     option("view", type=ChartKind("plan")),
     *options("dark width json"),
 )
-def plan_command(
-    model: str,
-    as_json: bool,
-    why: str | None,
-    explain: bool,
-    simulate: bool,
-    file: str | None,
-    view: str | None,
-    **options: Any,
-) -> None:
+def plan_command(model: str, as_json: bool, file: str | None, view: str | None, **options: Any) -> None:
     """The cheapest way to serve a model for a load within limits, and why not the others.
 
     Every chip, number of chips, layout, format and way of taking prompts is asked. Exit code 3: nothing meets the
@@ -805,6 +780,7 @@ def plan_command(
 
     check_files([file])
     not_alone(_BESIDE_PLAN)
+    why, explain, simulate = (options.pop(name) for name in ("why", "explain", "simulate"))
     if as_json and view is not None and file is None:
         raise InputError("--json and a picture are two answers", hint="give -o FILE for the picture, or leave one out")
     if as_json and simulate:

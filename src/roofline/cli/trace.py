@@ -56,25 +56,7 @@ _PICTURES = (".svg", ".png", ".pdf")
     output_option("The answer (.json, .txt), its table (.csv), a roofline (.svg, .png, .pdf); a program beside --c …"),
 )
 def trace_command(
-    program: str,
-    words: tuple[str, ...],
-    inputs: tuple[str, ...],
-    frontend: str | None,
-    batch: str | None,
-    dtype: str | None,
-    trips: tuple[str, ...],
-    backward: bool,
-    input_gradients: bool,
-    optimizer: str | None,
-    convention: str,
-    flat: bool,
-    depth: int | None,
-    formula: bool,
-    language: str | None,
-    explain: bool,
-    as_json: bool,
-    output: str | None,
-    **options: Any,
+    program: str, words: tuple[str, ...], output: str | None, explain: bool, as_json: bool, **options: Any
 ) -> None:
     """Find every operation of a module, a function or a file, and what each costs at best.
 
@@ -88,6 +70,8 @@ def trace_command(
     roofline trace model.py:build --input "bf16[B, 512]" B=64 --on h100 --formula
     """
     check_json_beside(output, as_json)
+    told = ("inputs", "frontend", "batch", "convention", "flat", "depth", "formula", "language")
+    inputs, frontend, batch, convention, flat, depth, formula, language = map(options.pop, told)
     wanted, machines = expectation_wanted(options), targets(options["on"])
     if formula or language:
         _check_formula(machines, language, as_json)
@@ -107,16 +91,9 @@ def trace_command(
         roofs.append({**roof, **{name: getattr(conventions, name) for name in OF_OPERATIONS}})
     if len(policies) > 1:
         machines = [*names_of(machines, policies)]
-    given: dict[str, Any] = {"sizes": _sizes(words)}
-    given |= {
-        "batch": None if batch is None else parse_size("batch", batch),
-        "dtype": dtype,
-        "backward": backward or None,
-        "input_gradients": input_gradients or None,
-        "optimizer": optimizer,
-        "trips": trips or None,
-    }
-    asked = {name: value for name, value in given.items() if value is not None}
+    given = {"sizes": _sizes(words), "batch": None if batch is None else parse_size("batch", batch)}
+    given |= {name: options[name] or None for name in ("dtype", "backward", "input_gradients", "optimizer", "trips")}
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if formula or language:
         opened, point = _traced_open(program, frontend, inputs, asked)
         found = [opened.bound(**roof).formula(**point) for roof in roofs]

@@ -144,9 +144,6 @@ def _exact() -> Any:
                 return f"{top}/{self._print_Integer(sympy.Integer(factor.q))}"
             return str(super()._print_Mul(form))  # type: ignore[misc]
 
-        def _one_fraction(self, form: Any) -> str:
-            return self._quotient(*form.as_numer_denom())
-
         def _quotient(self, top: Any, bottom: Any) -> str:
             if bottom == 1:
                 return str(self._print(top))  # type: ignore[attr-defined]
@@ -154,10 +151,10 @@ def _exact() -> Any:
             return f"{above}/{below}"
 
         def _print_ceiling(self, form: Any) -> str:
-            return f"{self.of_math}ceil({self._one_fraction(form.args[0])})"
+            name = "ceil" if isinstance(form, sympy.ceiling) else "floor"
+            return f"{self.of_math}{name}({self._quotient(*form.args[0].as_numer_denom())})"
 
-        def _print_floor(self, form: Any) -> str:
-            return f"{self.of_math}floor({self._one_fraction(form.args[0])})"
+        _print_floor = _print_ceiling
 
         def _print_log2(self, form: Any) -> str:
             return f"{self.of_math}log2({self._print(form.args[0])})"  # type: ignore[attr-defined]
@@ -216,11 +213,9 @@ def _c() -> Any:
 
         def _print_Pow(self, form: Any) -> str:
             base, exponent = form.as_base_exp()
-            return (
-                str(super()._print_Pow(form))
-                if not exponent.is_Integer or exponent == -1
-                else (f"pow({self._print(base)}, {self._print(exponent)})")
-            )
+            if not exponent.is_Integer or exponent == -1:
+                return str(super()._print_Pow(form))
+            return f"pow({self._print(base)}, {self._print(exponent)})"
 
         def _print_Mod(self, form: Any) -> str:
             return f"fmod({self._print(form.args[0])}, {self._print(form.args[1])})"
@@ -236,26 +231,20 @@ def _numpy() -> Any:
         of_math, widest = "numpy.", False
 
         def _pairwise(self, name: str, parts: Sequence[Any]) -> str:
-            first, *rest = parts
-            return (
-                self._print(first) if not rest else f"numpy.{name}({self._print(first)}, {self._pairwise(name, rest)})"
-            )
+            *rest, last = map(self._print, parts)
+            return str(reduce(lambda inside, each: f"numpy.{name}({each}, {inside})", reversed(rest), last))
 
         def _print_Max(self, form: Any) -> str:
-            return self._pairwise("maximum", form.args)
+            return self._pairwise("maximum" if isinstance(form, sympy.Max) else "minimum", form.args)
 
-        def _print_Min(self, form: Any) -> str:
-            return self._pairwise("minimum", form.args)
+        _print_Min = _print_Max
 
         def _print_Function(self, form: Any) -> str:  # those of two parts that stand for Max, Min, ceiling and floor
             name = form.func.__name__
             if name in ("ceil", "floor"):
                 return f"numpy.{name}({self._quotient(*form.args)})"
-            return (
-                self._pairwise(name, form.args)
-                if name in ("maximum", "minimum")
-                else str(super()._print_Function(form))
-            )
+            two = name in ("maximum", "minimum")
+            return self._pairwise(name, form.args) if two else str(super()._print_Function(form))
 
         def _print_Piecewise(self, form: Any) -> str:  # a tenth of the time of numpy.select
             *cases, last = form.args
@@ -264,11 +253,11 @@ def _numpy() -> Any:
                 chosen = f"numpy.where({self._print(case.cond)}, {self._print(case.expr)}, {chosen})"
             return chosen
 
-        def _print_And(self, form: Any) -> str:  # of parts that are not of one shape
-            return " & ".join(f"({self._print(each)})" for each in form.args)
+        def _joined(self, form: Any) -> str:  # of parts that are not of one shape
+            sign = " & " if isinstance(form, sympy.And) else " | "
+            return sign.join(f"({self._print(each)})" for each in form.args)
 
-        def _print_Or(self, form: Any) -> str:
-            return " | ".join(f"({self._print(each)})" for each in form.args)
+        _print_And = _print_Or = _joined
 
         def _print_Pow(self, form: Any, **options: Any) -> str:
             base, exponent = form.as_base_exp()
@@ -313,20 +302,16 @@ def _words() -> Any:
             value = float(form)
             return f"{value:.0f}" if 1e5 <= abs(value) < 1e15 else f"{value:.6g}"
 
-        def _print_Max(self, form: Any) -> str:
-            return f"max({', '.join(sorted(map(self._print, form.args)))})"
+        def _named(self, form: Any) -> str:
+            name = form.func.__name__.lower().replace("ceiling", "ceil")
+            return f"{name}({', '.join(sorted(map(self._print, form.args)))})"
 
-        def _print_Min(self, form: Any) -> str:
-            return f"min({', '.join(sorted(map(self._print, form.args)))})"
+        _print_Max = _print_Min = _print_ceiling = _named
 
-        def _print_ceiling(self, form: Any) -> str:
-            return f"ceil({self._print(form.args[0])})"
+        def _joined(self, form: Any) -> str:
+            return f" {form.func.__name__.lower()} ".join(map(self._print, sorted(form.args, key=str)))
 
-        def _print_And(self, form: Any) -> str:
-            return " and ".join(map(self._print, sorted(form.args, key=str)))
-
-        def _print_Or(self, form: Any) -> str:
-            return " or ".join(map(self._print, sorted(form.args, key=str)))
+        _print_And = _print_Or = _joined
 
         def _print_Piecewise(self, form: Any) -> str:
             *cases, last = form.args
@@ -528,24 +513,18 @@ def fastest_source(
         head = f"def {name}({', '.join(arguments)}):"
         last = [f"ways = ({', '.join(calls)},)", 'least = min(way["lower"] for way in ways)']
         last += [f'return next((way for way in ways if way["lower"] <= {1 + TIE!r}*least), ways[0])']
-        if cases:
-            last = [
-                f"if {text(holds, language)}:\n        return {call}"
-                for (holds, _), call in zip(cases, calls, strict=True)
-            ]
-            last.append(f'raise ValueError("none of {"; ".join(says for _, says in cases)}")')
+        case, wrong = "if {}:\n        return {}", 'raise ValueError("none of {}")'
         indent, end, start = "    ", [], ["import math", "", ""] if starts_with_math else []
     else:
         calls = [f"{way}({{{', '.join(taken)}}})" for way, (_, taken) in ways.items()]
         head = f"function {name}({{{', '.join(arguments)}}}) {{"
         chosen = f"way.lower < {1 - TIE!r}*best.lower ? way : best"
         last = [f"return [{', '.join(calls)}].reduce((best, way) => {chosen});"]
-        if cases:
-            last = [
-                f"if ({text(holds, language)}) return {call};" for (holds, _), call in zip(cases, calls, strict=True)
-            ]
-            last.append(f'throw new RangeError("none of {"; ".join(says for _, says in cases)}");')
+        case, wrong = "if ({}) return {};", 'throw new RangeError("none of {}");'
         indent, end, start = "  ", ["}"], []
+    if cases:
+        last = [case.format(text(holds, language), call) for (holds, _), call in zip(cases, calls, strict=True)]
+        last.append(wrong.format("; ".join(says for _, says in cases)))
     inside = [line for source in sources for line in source.splitlines()]
     return "\n".join([*start, head, *(f"{indent}{line}".rstrip() for line in [*inside, *last]), *end])
 
