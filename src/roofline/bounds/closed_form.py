@@ -126,6 +126,11 @@ class TermPart(NamedTuple):
     rate: Any
     operations: tuple[str, ...]
 
+    def record(self, language: str) -> dict[str, Any]:
+        """It as plain data, its amount in one of the languages of formulas."""
+        own = {"amount": text(self.amount, language), "rate": str(self.rate), "operations": list(self.operations)}
+        return self._asdict() | own
+
 
 class FormulaTerm(NamedTuple):
     """The time of one resource as a sum of parts.
@@ -594,7 +599,15 @@ class Formula(Answer):
             "rates": {
                 name: attributes(rate, "value", "unit", "resource", "source") for name, rate in self.rates.items()
             },
-            "terms": [self._term_record(term, values) for term in self.terms],
+            "terms": [
+                {
+                    "resource": term.resource,
+                    "formula": text(term.time, "python"),
+                    "value": values.get(f"time.{term.resource}"),
+                    "parts": [part.record("python") for part in term.parts],
+                }
+                for term in self.terms
+            ],
             "bound_by": self.binding,
             "definitions": {str(name): text(form, "python") for name, form in self.definitions.items()},
             **{name: {"formula": text(self.bound_form(name), "python"), "value": values.get(name)} for name in BOUNDS},
@@ -624,20 +637,6 @@ class Formula(Answer):
         if cases:
             named = [holds.xreplace({each: symbol(each.name) for each in holds.free_symbols}) for holds, _ in cases]
             yield ValidRange(sympy.Or(*named), f"none of {'; '.join(reason for _, reason in cases)}")
-
-    def _term_record(self, term: FormulaTerm, values: Mapping[str, float]) -> dict[str, Any]:
-        return {
-            "resource": term.resource,
-            "formula": text(term.time, "python"),
-            "value": values.get(f"time.{term.resource}"),
-            "parts": [
-                {
-                    "label": part.label, "amount": text(part.amount, "python"), "unit": part.unit,
-                    "rate": str(part.rate), "operations": list(part.operations),
-                }
-                for part in term.parts
-            ],
-        }  # fmt: skip
 
     @property
     def of_chips(self) -> str:

@@ -178,23 +178,11 @@ def _under_roofs(
     """Points under the roofs of a chart, as wide and high as they need."""
     ridges = [point for roof in roofs for point in roof.ridge_points()]
     x, y = _axes(ridges, drawn)
-    marks: list[Mark] = [
-        *(_regions(zones, x) if zones else ()),
-        *roof_lines(roofs, x),
-        *roof_ridges(ridges, roofs),
-        *drawn,
-    ]
-    return Chart(
-        kind="roofline",
-        title=title,
-        x=x,
-        y=y,
-        marks=tuple(marks),
-        notes=notes,
-        height=HEIGHT
-        + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
-        + HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM),
-    )
+    regions = _regions(zones, x) if zones else ()
+    marks: list[Mark] = [*regions, *roof_lines(roofs, x), *roof_ridges(ridges, roofs), *drawn]
+    height = HEIGHT + HEIGHT_OF_POINT * max(0, sum(bool(point.text) for point in drawn) - POINTS_WITH_ROOM)
+    height += HEIGHT_OF_MACHINE * max(0, len(roofs) - MACHINES_WITH_ROOM)
+    return Chart(kind="roofline", title=title, x=x, y=y, marks=tuple(marks), notes=notes, height=height)
 
 
 def rows_roofline(answer: Bound) -> Chart:
@@ -253,17 +241,12 @@ def _roofs(
 
 def machine_index(machine: Machine, machines: Sequence[Machine]) -> int:
     """Which of the machines this is: the same object, else the one with the same name and figures."""
-    for index, known in enumerate(machines):
-        if known is machine:
-            return index
-    same = [
-        index
-        for index, known in enumerate(machines)
-        if (known.key, known.units, known.memories) == (machine.key, machine.units, machine.memories)
-    ]
-    if not same:
+    figures = (machine.key, machine.units, machine.memories)
+    is_it = [known is machine for known in machines]
+    is_alike = [(known.key, known.units, known.memories) == figures for known in machines]
+    if True not in (*is_it, *is_alike):
         raise InputError(f"a bound on {machine.name} has no roof in this chart", hint="name its machine in `machines`")
-    return same[0]
+    return (is_it if True in is_it else is_alike).index(True)
 
 
 def _ran_on(run: Measured, machines: Sequence[Machine]) -> int:
@@ -584,8 +567,7 @@ def only_operations(answer: Bound, parts: Sequence[OpBound]) -> Bound:
 
 
 def _near(one: Point, other: Point) -> bool:
-    ratios = (one.x / other.x, one.y / other.y)
-    return all(abs(math.log(ratio)) < math.log(NEAR) for ratio in ratios)
+    return all(abs(math.log(ratio)) < math.log(NEAR) for ratio in (one.x / other.x, one.y / other.y))
 
 
 def _counted_names(members: Sequence[OpBound]) -> str:

@@ -809,7 +809,7 @@ class DeploymentPlan(Answer):
             "basis": "floor" if self.asked.library is None else "estimate",
             "stopped": self.stopped or None,
             "meets": self.meets,
-            "choices": [self._plain(choice) for choice in self.choices],
+            "choices": list(map(self._plain, self.choices)),
             "nearest": None if self.nearest is None else self._plain(self.nearest),
             "break_even_prices": dict(self.break_even()),
             "frontier": [
@@ -825,36 +825,22 @@ class DeploymentPlan(Answer):
     def _plain(self, choice: Assessment) -> dict[str, Any]:
         each = choice.deployment
         gaps = ("per_token", "token_gap") if self.asked.load.output > 1 else ()
-        times = {
-            "per_token": None,
-            "token_gap": None,
-            **attributes(choice, "first_token", *gaps, "end_to_end", "largest_rate", "in_flight"),
-        }
+        times = attributes(choice, "first_token", *gaps, "end_to_end", "largest_rate", "in_flight", "prefill_share")
         draft = self.asked.drafts.of(each.replica.draft)
         low, high = self.cost_intervals.get(each, (None, None))
         return {
-            "deployment": str(each),
-            "chip": each.replica.chip,
-            "chips": each.chips,
-            "replicas": each.copies,
-            "layout": each.replica.ways,
-            "formats": each.replica.formats,
-            "draft": each.replica.draft or None,
+            "deployment": str(each), "chip": each.replica.chip, "chips": each.chips, "replicas": each.copies,
+            "layout": each.replica.ways, "formats": each.replica.formats, "draft": each.replica.draft or None,
             "tokens_per_check": None if draft is None else draft.mean,
-            "prompts": each.takes_prompts,
-            "chunk": each.chunk or None,
-            "most_sequences": each.most,
-            "cost_per_hour": choice.cost_per_hour,
-            "is_ranked": choice.is_ranked,
-            "cost_interval": None if low is None else [low, None if high == float("inf") else high],
+            "prompts": each.takes_prompts, "chunk": each.chunk or None, "most_sequences": each.most,
+            **attributes(choice, "cost_per_hour", "is_ranked"),
+            "cost_interval": None if low is None else plain_data([low, high]),
             "indistinguishable": self.is_indistinguishable(choice),
-            **plain_costs(self.asked, choice),
-            **times,
-            "prefill_share": choice.prefill_share,
+            **plain_costs(self.asked, choice), "per_token": None, "token_gap": None, **times,
             "bound_by": choice.bound_by or None,
             "floor_only": list(self.floor_only(choice)),
             "reason": None if choice.reason is None else plain_data(choice.reason._asdict()),
-        }
+        }  # fmt: skip
 
 
 @takes(

@@ -661,9 +661,8 @@ def expected_steps(
                 hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
             )
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
-        return ExpectedSteps(
-            floors * ratio, alone / copies, alone - alone / copies, low, high, tuple(dict.fromkeys(said))
-        )
+        prompt_each = alone / copies
+        return ExpectedSteps(floors * ratio, prompt_each, alone - prompt_each, low, high, tuple(dict.fromkeys(said)))
     shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
     mixed = {"batch": 0.0, "decode": 0.0, "mixed": 1.0, "kernels": 0.0}
@@ -859,23 +858,18 @@ def frontier_sections(
     curves: list[ServingCurve], worth: dict[str, float], even: list[tuple[str, float]]
 ) -> Iterator[Section]:
     """Each chip's curve by what binds, its corners, what figures are worth, and prices that change the answer."""
-    yield from (
-        BLANK,
-        Headline("what would change it", "each chip's best replica, or each format's, every place taken", level=2),
-    )
+    beside = "each chip's best replica, or each format's, every place taken"
+    yield from (BLANK, Headline("what would change it", beside, level=2))
     rows = []
     for curve in curves:
         for first, last, binds in curve.segments():
             ends = [format_amount(float(curve.per_token[n - 1]), "s") for n in (first, last)]
             made = format_number(float(curve.per_chip[last - 1]))
             rows.append(Row((str(curve.replica), binds, f"{first:,} to {last:,}", " to ".join(ends), f"{made}/s")))
-    names = (
-        Column("replica", wrap="words"),
-        Column("bound by", meaning="binds"),
-        *figures("sequences", "a token", "output tokens a chip"),
-    )
+    columns = (Column("replica", wrap="words"), Column("bound by", meaning="binds"))
     if rows:
-        yield Table(names, rows, "frontier", indent=4)
+        named = figures("sequences", "a token", "output tokens a chip")
+        yield Table((*columns, *named), rows, "frontier", indent=4)
     lines = []
     for curve in curves:
         at = curve.corners

@@ -40,7 +40,7 @@ from io import StringIO
 from itertools import islice, takewhile
 from typing import Any
 
-from roofline.answers import Part, plain_data, with_units
+from roofline.answers import Part, attributes, plain_data, with_units
 from roofline.bounds.advise import advice_table, advise
 from roofline.bounds.bound import Bound
 from roofline.bounds.closed_form import Formula, question_formula
@@ -300,30 +300,15 @@ def _record(step: LiveStep) -> dict[str, Any]:
         expected = {name: float(getattr(step.expected, name)) for name in ("value", "low", "high")}
         expected |= {"basis": f"fitted to {step.expected.basis} runs"}
     return {
-        "name": step.name,
-        "on": step.on,
-        "work": step.work,
+        **attributes(step, "name", "on", "work", "chips", "spread"),
         "machine": formula.machine.name,
-        "chips": step.chips,
-        "spread": step.spread,
         "sizes": [_slider(formula, name) for name in formula.sizes],
         "rates": [
-            {"name": name, "value": rate.value, "unit": rate.unit, "resource": rate.resource, "source": rate.source,
-             "quantity": rate.quantity, "place": rate.place, "dtype": rate.dtype, "figure": _figure(rate)}
+            {"name": name, **attributes(rate, *rate._fields[1:]), "figure": _figure(rate)}
             for name, rate in formula.rates.items()
         ],
         "terms": [
-            {
-                "resource": term.resource,
-                "column": term.column,
-                "parts": [
-                    {
-                        "label": part.label, "amount": text(part.amount, "words"), "unit": part.unit,
-                        "rate": str(part.rate), "operations": list(part.operations),
-                    }
-                    for part in term.parts
-                ],
-            }
+            {**attributes(term, "resource", "column"), "parts": [part.record("words") for part in term.parts]}
             for term in formula.terms
         ],
         "reasons": [f"{said}: {reason}" for said, conditions in _CONDITIONS for _, reason in conditions(formula)],
