@@ -105,6 +105,15 @@ def test_a_rare_step_at_work_is_in_the_percentile_of_the_first_token() -> None:
     assert server.under(1.0, 0.99).time_to_first_token.percentile == pytest.approx(0.018, abs=0.0005)
 
 
+def test_a_burst_larger_than_all_places_stops_a_step_once_for_each_that_leaves() -> None:
+    server = ServerTimes.of(step=np.full(5, 0.01), prompt=0.03, output=32, arrival_variation=100.0)
+    found = server.under(0.5 * server.largest_rate)
+    seen = simulate(server, found.rate, requests=4_000, seed=3).time_per_token
+    # were all of a burst to stop it, both would be four times as long
+    assert found.time_per_token.mean == pytest.approx(seen.mean, rel=0.1)
+    assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.1)
+
+
 def test_a_burst_stops_a_first_step_until_all_places_are_taken() -> None:
     server = ServerTimes.of(step=0.02 + 0.0005 * np.arange(17), prompt=0.05, output=33)
     server = replace(server, arrival_variation=4.0)

@@ -561,8 +561,10 @@ class LoadedServer:
         came = (self.rate * waits + (self.server.burst - 1)) * first
         at_first = np.minimum(came, (self.server.most - met) * prompt)
         later = self.rate * (lengths - 1) * decoding * first
-        # the rest comes in as others leave, and stops all that decode
-        later = later * (1 + float((came - at_first).mean()) / max(float(later.mean()), 1e-30))
+        # the rest comes in as others leave, and stops all that decode: at most one for each that leaves
+        full = (self.server.most - 1) * lengths / self.server.decode_steps * prompt
+        rest = later * (1 + float((came - at_first).mean()) / max(float(later.mean()), 1e-30))
+        later = np.maximum(later, np.minimum(rest, full))
         return busy_period_points((at_first + later) * (1 - busy) / unit, busy) * unit
 
     def _stalled_in_chunks(self, lengths: Any, decoding: Any, waits: Any, met: Any) -> Any:
