@@ -564,3 +564,10 @@ def test_fused_says_where_it_joins_nothing_and_names_minimal() -> None:
     )
     joined = bound("h = bf16[B, D] * bf16[D, F]; gelu(h)", on="h100", policy="fused", **sizes)
     assert "changes nothing" not in str(joined)
+
+
+def test_the_machine_that_a_line_names_stands_beside_it_and_not_in_it() -> None:
+    line = "bf16[8, 8] * bf16[8, 8] on v5e over vmem"
+    titles = [str(bound(line, on=on, over=over)).splitlines()[0] for on, over in ((None, None), ("h100", "l2"))]
+    shown = "bf16[8, 8] * bf16[8, 8] -> bf16[8, 8]  on "
+    assert titles == [f"{shown}TPU v5e", f"{shown}NVIDIA H100 SXM5 80GB"]

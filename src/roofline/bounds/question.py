@@ -173,8 +173,9 @@ class Question:
         return self.written_as(self.parsed)
 
     def written_as(self, parsed: Program) -> str:
-        """A program in its one-line form, with the sizes that are plain numbers put in."""
-        return canonical(parsed, sizes={k: v for k, v in self.sizes.items() if isinstance(v, int)})
+        """A program in its one-line form, with the sizes that are plain numbers put in; its machine is beside it."""
+        plain = parsed._replace(on=None, over=None)
+        return canonical(plain, sizes={k: v for k, v in self.sizes.items() if isinstance(v, int)})
 
     def one_plan(self) -> Question:
         """The question with one plan for all sizes, where none is named, of those that every size in arrays allows.
