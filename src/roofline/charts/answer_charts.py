@@ -67,7 +67,8 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         methods = "its table() and to_dict() hold its figures" if has_table else "its to_dict() holds its figures"
         size = next(iter(getattr(answer, "sizes", ())), "n")
         hint = _INSTEAD.get(what, either(files, methods)).replace("{size}", size)
-        raise InputError(f"there is no picture of {_called(answer)}", hint=hint)
+        without = {"Bound": " without both FLOPs and bytes in numbers", "Solution": " that is no size in numbers"}
+        raise InputError(f"there is no picture of {_called(answer)}{without.get(what, '')}", hint=hint)
     shown = kind_meant(kind, found)
     if shown not in found:
         hint = suggest(shown, found, what="pictures")
