@@ -252,6 +252,11 @@ def _latent(row: dict[str, str], chip: str, library: str) -> Group | None:
     return Group(chip, kernel, "bf16", library, path, version=row["version"])
 
 
+def _unmasked(row: dict[str, str], chip: str, library: str) -> Group | None:
+    row["dtype"] = "bf16"
+    return Group(chip, "unmasked_attention", "bf16", library, "", version=row["version"])
+
+
 def _experts(row: dict[str, str], chip: str, library: str) -> Group | None:
     if row["moe_dtype"] not in NAMES or "no_graph" in row["flag"] or "situ" in row["kernel_source"]:
         return None
@@ -268,6 +273,7 @@ MORE: dict[str, Callable[[dict[str, str], str, str], Group | None]] = {
     "custom_allreduce": _custom_all_reduce,
     "context_mla": _latent,
     "generation_mla": _latent,
+    "encoder_attention": _unmasked,
     "moe": _experts,
 }
 
@@ -333,6 +339,14 @@ def latent_prefill_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         "past": column(rows, "step"),
         "kv_bytes": 2 * one,
     }
+
+
+def unmasked_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Batch, heads, each with keys of its own, and length of encoders, where every key is seen."""
+    heads, one = column(rows, "num_heads"), np.ones(len(rows))
+    sizes = {"head_size": column(rows, "head_dim"), "length": column(rows, "isl")}
+    alike = {"batch": column(rows, "batch_size"), "heads": heads, "kv_heads": heads}
+    return {**alike, **sizes, "later": one, "kv_bytes": 2 * one}
 
 
 def vector_shapes(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -486,6 +500,7 @@ SHAPES: dict[str, Callable[[Sequence[Mapping[str, str]]], dict[str, Any]]] = {
     "quantised_contraction": contraction_shapes,
     "prefill_attention": attention_shapes,
     "decode_attention": attention_shapes,
+    "unmasked_attention": unmasked_shapes,
     "latent_prefill": latent_prefill_shapes,
     "latent_decode": latent_decode_shapes,
     "elementwise": vector_shapes,

@@ -66,6 +66,18 @@ def attention(queries: int, keys: int, options: str, on: str = "h100") -> float:
     return float(Estimator().expect(bound(f"attention({heads}{options})", on=on)).value)
 
 
+def test_attention_without_a_mask_takes_constants_of_encoders_and_elsewhere_those_of_prefill() -> None:
+    image = ", ".join(["fp16[8, 576, 16, 72]"] * 3)
+    on = {key: Estimator().expect(bound(f"attention({image})", on=key)) for key in ("h100", "b60")}
+    seen, other = (each.kernels[0] for each in on.values())
+    assert seen.run.kernel == other.run.kernel == "unmasked_attention"
+    assert (seen.basis, seen.stand_in, seen.extrapolated) == ("h100 vllm", (), ())
+    assert (other.basis, other.stand_in) == ("b60 vllm", ("prefill_attention", "unmasked_attention"))
+    assert on["b60"].holds == "extrapolated"
+    narrow = Estimator().expect(bound(f"attention({image.replace('fp16', 'fp8')})", on="h100")).kernels[0]
+    assert narrow.run.kernel == "prefill_attention"  # no encoder was measured in fewer bits
+
+
 def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:
     causal = attention(4096, 4096, ", causal")
     assert 1.4 * causal < attention(4096, 4096, "") < 2 * causal

@@ -37,6 +37,15 @@ SHAPES = {
         "length": 2048.0,
         "kv_bytes": 2.0,
     },
+    "unmasked_attention": {
+        "batch": 2.0,
+        "heads": 16.0,
+        "kv_heads": 16.0,
+        "head_size": 72.0,
+        "length": 2048.0,
+        "later": 1.0,
+        "kv_bytes": 2.0,
+    },
     "decode_attention": {
         "batch": 16.0,
         "heads": 32.0,
@@ -85,6 +94,7 @@ MORE = {
     "quantised_contraction": "k",
     "quantise": "m",
     "prefill_attention": "batch",
+    "unmasked_attention": "batch",
     "decode_attention": "length",
     "elementwise": "bytes",
     "norm": "bytes",

@@ -90,7 +90,7 @@ def prefill(s: Numbers, c: Numbers) -> float:
     heads, size, length = s["batch"] * s["heads"], s["head_size"], s["length"]
     tiles = math.ceil(length / 128)
     rows = keys = min(128, 16 * math.ceil(length / 16))
-    multiply = 4 * rows * keys * size * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
+    multiply = 4 * rows * keys * 32 * math.ceil(size / 32) * CHIP.cores / CHIP.matrix_peak / c["compute_efficiency"]
     multiply /= c.get("narrow_heads", 1) if size <= 64 else 1
     powers = rows * keys / c["exp_rate"]
     block = max(multiply, powers) + c["exposed"] * min(multiply, powers) + c["block_time"]
@@ -113,7 +113,7 @@ SHAPES: dict[str, tuple[Callable[[Numbers, Numbers], float], dict[str, tuple[flo
     "prefill_attention": (
         prefill,
         {
-            "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 128),
+            "batch": (1, 8), "heads": (32,), "kv_heads": (4, 32), "head_size": (64, 72, 128),
             "length": (16, 50, 128, 1000, 8192), "kv_bytes": (1, 2),
         },
     ),

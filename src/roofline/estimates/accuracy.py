@@ -122,6 +122,7 @@ KINDS = (
     KernelKind("decode attention, fp8 cache", _DECODE, _narrow_cache),
     KernelKind(f"prefill attention, {BEYOND}", _PREFILL, lambda one: not is_core(one)),
     KernelKind(f"decode attention, {BEYOND}", _DECODE, lambda one: not is_core(one)),
+    KernelKind("attention without a mask", ("unmasked_attention",)),
     KernelKind("latent attention", ("latent_prefill", "latent_decode")),
     KernelKind("experts of a mixture", ("experts",)),
     KernelKind("collectives (NCCL)", ("collective",)),

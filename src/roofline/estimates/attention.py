@@ -9,8 +9,9 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
     T       = (compute^p + memory^p)^(1/p) + launch
 
 ``policy`` is the tile: ``rows x block``, with ``packed`` where the query heads that share keys stand in one tile.
-Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16. ``narrow``
-stands with heads of at most 64: libraries compile a kernel for each size of a head.
+Of a tile that a sequence is too short for, units work on the ``rows`` and ``keys`` it fills, in steps of 16, and ``d``
+grows in steps of 32. ``narrow`` stands with heads of at most 64: libraries compile a kernel for each size of a head.
+Without a mask, as in encoders of images, kernels have constants of their own.
 
 Decode gives each sequence and key head to a core, or cuts its cache into pieces where cores are left::
 
@@ -54,8 +55,8 @@ DECODE_ROWS = 64
 #: How sharply a repeated call loses keys and values: read in the same order, what cache cannot hold drops out before it
 #: is read again.
 SHARPNESS = 8.0
-#: Rows and keys by which the work of a tile grows: those of one instruction.
-STEP = 16
+#: Rows and keys by which the work of a tile grows: those of one instruction; and by which heads do.
+STEP, HEAD_STEP = 16, 32
 #: Size of the heads that count as narrow, at most.
 NARROW = 64
 
@@ -193,7 +194,7 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     filled = np.minimum(rows, STEP * np.ceil(length * shared / STEP))
     filled = filled * np.minimum(block, STEP * np.ceil((past + length) / STEP))
     share = c["compute_efficiency"] * np.where(size <= NARROW, c.get("narrow_heads", 1.0), 1.0)
-    mma = 4 * filled * size / (chip.matrix_peak / chip.cores * share)
+    mma = 4 * filled * HEAD_STEP * np.ceil(size / HEAD_STEP) / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
     tile = mean * blocks + c["tile_time"]
@@ -268,14 +269,11 @@ _SHAPES = ("batch", "heads", "kv_heads", "head_size", "length", "window", "kv_by
 
 #: The kernel models of this file.
 MODELS = (
-    KernelModel(
-        "prefill_attention",
-        (*_SHAPES, "past"),
-        PREFILL,
-        prefill_parts,
-        PREFILL_POLICIES,
-        ("batch", "heads", "length"),
-        prior=0.2,
+    *(
+        KernelModel(
+            name, (*_SHAPES, "past"), PREFILL, prefill_parts, PREFILL_POLICIES, ("batch", "heads", "length"), prior=0.2
+        )
+        for name in ("prefill_attention", "unmasked_attention")
     ),
     KernelModel("decode_attention", _SHAPES, DECODE, decode_parts, DECODE_POLICIES, ("batch", "heads", "length"), 0.8),
     KernelModel(

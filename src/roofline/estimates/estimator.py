@@ -112,8 +112,8 @@ UNMEASURED = ("fft", "recurrence", "scan", "selection", "sort")
 #: What an engine takes, which says nothing of another one.
 OF_ENGINES = ("served_step", "first_token", "eager_kernel")
 #: Kernels whose constants, of a path, stand in for a kind without any: a softmax reads, reduces and writes rows as a
-#: norm does.
-STAND_INS = {"softmax": ("norm", "input_layernorm")}
+#: norm does. Attention without a mask takes the time of all keys.
+STAND_INS = {"softmax": ("norm", "input_layernorm"), "unmasked_attention": ("prefill_attention", "")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -978,6 +978,8 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     if one or few:  # as a draft is checked: cut along its keys, with the rows of a few tokens
         tokens = {} if one else {"queries": dims["q_length"]}
         return KernelRun(kernel, dtype, path, {**shapes, **tokens, "length": dims["kv_length"]}, group)
+    if not path and dtype == "bf16" and decided(seen.get("later", 0.0) >= 1):
+        kernel = "unmasked_attention"
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
 
 

@@ -130,10 +130,11 @@ def _flops_bytes_and_rate(kernel: str, s: Shapes, chip: ChipFigures) -> tuple[Ar
         both = s["head_size"] + s["value_size"]
         moved = s["batch"] * (s["length"] * s["head_size"] * s["kv_bytes"] + 2 * s["heads"] * both)
         return 2 * s["batch"] * s["heads"] * both * s["length"], moved, chip.bandwidth
-    if kernel in ("prefill_attention", "decode_attention", "latent_prefill"):
+    if kernel in ("prefill_attention", "decode_attention", "latent_prefill", "unmasked_attention"):
         keys = s["length"] + s.get("past", 0.0)
         queries = 1.0 if kernel == "decode_attention" else s["length"]
-        flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - (queries - 1) / 2)
+        unseen = 0.0 if kernel == "unmasked_attention" else (queries - 1) / 2
+        flops = 4 * s["batch"] * s["heads"] * s["head_size"] * queries * (keys - unseen)
         moved = s["batch"] * s["head_size"] * (4 * s["heads"] * queries + 2 * s["kv_heads"] * keys * s["kv_bytes"])
         return flops, moved, chip.bandwidth
     if kernel == "experts":
