@@ -551,7 +551,7 @@ def test_the_algorithm_taken_stands_first_and_limits_last(capsys: pytest.Capture
 
 def test_only_where_all_chips_send_alike_is_it_told_what_all_send_together(capsys: pytest.CaptureFixture[str]) -> None:
     """A Broadcast leaves one chip, and a Gather comes to one."""
-    for kind in ("broadcast", "reduce", "gather", "scatter", "permute", "send"):
+    for kind in ("broadcast", "reduce", "gather", "scatter", "collective-permute", "send"):
         said = run(capsys, "comm", kind, "--bytes", "1MB", "--on", "h100:8")
         assert "chips together send" not in said, kind
         assert "to every other" not in said, kind

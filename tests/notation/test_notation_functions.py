@@ -221,6 +221,7 @@ def test_collectives_change_the_sharding():
     assert sharding("ReduceScatter_{X,J}(A[I_Y, J] {U_X})") == [("Y",), ("X",)]
     assert sharding("ReduceScatter_X(A[I, J] {U_X}) -> A[I, J_X]") == [(), ("X",)]
     assert last("AllReduce_X(A[I, J] {U_XY})").output.unreduced == ("Y",)
+    assert last("CollectivePermute_X(A[I_X, J])").function == last("permute_X(A[I_X, J])").function == "Permute"
     step = last("ReduceScatter_{X,J}(A[I, J] {U_X})")
     assert (step.kind, step.over, step.options["dim"]) == ("collective", ("X",), "J")
     assert program("AllReduce_X(A[I, J])").assumptions[1] == "the operand of AllReduce_X holds partial sums over X"

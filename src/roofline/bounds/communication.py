@@ -713,7 +713,7 @@ _ROUNDING_SHOWN = 1e-3
 
 def _kind_named(name: str) -> str | None:
     """The collective that a name means in any spelling: ``allreduce``, ``all-reduce``, ``all_reduce``."""
-    known = {kind.lower(): kind for kind in _LINES}
+    known = {**{kind.lower(): kind for kind in _LINES}, "collectivepermute": "Permute"}
     return known.get("".join(letter for letter in name.lower() if letter.isalpha()))
 
 

@@ -93,9 +93,10 @@ COLLECTIVES = (
 )  # fmt: skip
 
 
-def _snake_case(name: str) -> tuple[str, ...]:
-    """Write ``AllGather`` as libraries do: ``all_gather``."""
-    return ("".join(f"_{c.lower()}" if c.isupper() else c for c in name)[1:],)
+def _spellings(name: str) -> tuple[str, ...]:
+    """Write ``AllGather`` as libraries do, ``all_gather``; XLA calls a Permute ``CollectivePermute``."""
+    snake = ["".join(f"_{c.lower()}" if c.isupper() else c for c in name)[1:]]
+    return (*snake, "CollectivePermute", "collective_permute") if name == "Permute" else tuple(snake)
 
 
 def _functions() -> dict[str, Function]:
@@ -106,7 +107,7 @@ def _functions() -> dict[str, Function]:
     ]
     rows += [Function(name, "reduction", suffix="labels", help="over the named axes, or all") for name in REDUCTIONS]
     rows += [Function(name, "scan", suffix="labels", help="running value along one axis") for name in SCANS]
-    rows += [Function(name, "collective", suffix="axes", aliases=_snake_case(name)) for name in COLLECTIVES]
+    rows += [Function(name, "collective", suffix="axes", aliases=_spellings(name)) for name in COLLECTIVES]
     rows += [
         Function(
             "topk", "sort", suffix="labels", options=("k",), help="the k largest along one axis, and their places",
