@@ -196,6 +196,33 @@ def permute(network: Network) -> Trace:
     return trace
 
 
+def striped_permute(network: Network) -> Trace:
+    """As a Permute, but what leaves a unit of the innermost tier goes in parts by way of all of its chips.
+
+    A part that needs no way inside a unit waits there.
+    """
+    order = sorted(chips_of(network.dimensions))
+    inner, flights = network.dimensions[-1], []
+    waiting: dict[object, tuple[Chip, Chip]] = {}
+    for here, goal in zip(order, [*order[1:], order[0]], strict=True):
+        if here[:-1] == goal[:-1]:
+            waiting[here, 0] = (here, goal)
+            flights.append(Flight(((here, 0), 0), Fraction(1), [here, goal], [links_between(inner, here, goal)]))
+            continue
+        for part in range(inner.size):
+            waiting[here, part] = (here, goal)
+            path = [here, (*here[:-1], part), (*goal[:-1], part), goal]
+            parted = next(d for d, a, b in zip(network.dimensions, here, goal, strict=True) if a != b)
+            links = [
+                links_between(d, *ends) if ends[0] != ends[1] else ()
+                for d, ends in zip((inner, parted, inner), pairwise(path), strict=True)
+            ]
+            flights.append(Flight(((here, part), 0), Fraction(1, inner.size), path, links))
+    trace = _land(flights, waiting)
+    assert all(here == goal for here, goal in waiting.values())
+    return trace
+
+
 def send(network: Network) -> Trace:
     """One message to the farthest chip: straight over the outermost switch; by all axes of a torus at once.
 

@@ -317,6 +317,17 @@ def test_over_nodes_a_small_array_takes_one_hop_of_the_network(chips: int) -> No
     assert [each.algorithm for each in last] == ["in-switch"] * (nodes > 2)
 
 
+@pytest.mark.parametrize(("kind", "inside"), [("Send", 7 / 8), ("Permute", 1 + 1 / 8)])
+def test_a_message_to_another_node_leaves_by_all_nics_of_its_node(kind: str, inside: float) -> None:
+    machine = chip("h100:16")
+    axes = machine.mesh.select("X")
+    small, large = (cost(kind, axes, nbytes, algorithm=Chooser(None, machine)) for nbytes in (2**10, 2**30))
+    assert (small.algorithm, large.algorithm) == ("direct", "striped")
+    assert [large.work[Key("wire", place)] / 2**30 for place in ("X.nic", "X.nvlink")] == [1 / 8, inside]
+    alone = with_mesh(machine, {"X": 2, "Y": 8})  # every chip has a message, for its own NIC
+    assert cost(kind, alone.mesh.select("X"), 2**30, algorithm=Chooser(None, alone)).algorithm == "direct"
+
+
 def test_one_hop_goes_over_all_tiers_of_a_fat_tree() -> None:
     """128 nodes of 8 under leaf and spine switches: NVLink's 0.6 µs and one 2.7 µs of InfiniBand, not one a tier."""
     machine = chip("dgx-h100:1024")

@@ -29,7 +29,7 @@ from simulate import (
     straight_schedule,
 )
 from simulate_clock import pipelined, step_by_step
-from simulate_moves import all_to_all, busy_line, permute, send
+from simulate_moves import all_to_all, busy_line, permute, send, striped_permute
 from simulate_networks import NETWORKS, Network, one, tiered
 from simulate_spread import (
     broadcast,
@@ -168,6 +168,23 @@ def direct(network: Network, kind: str) -> Simulated:
         network = by.by({"ring": "shortest"})
         return Simulated([(broadcast if near else straight_broadcast)(network, backwards=backwards)])
     return (NATURAL if near or kind == "AllToAll" else straight)(network, kind)
+
+
+def striped(network: Network, kind: str) -> Simulated:
+    """A Permute in parts; or a Send that one unit scatters, all of its chips send on, and another unit gathers."""
+    if network.chips == 1:
+        return Simulated([])
+    network = network._replace(tiers=tuple(tier for tier in network.tiers if any(d.size > 1 for d in tier)))
+    if kind == "Permute":
+        return Simulated([striped_permute(network.by({"switch": "direct"}))])
+    inner = network.by({"switch": "direct"}).tiers[:1]
+    scattered, gathered = (_gathered(inner, run) for run in (reduce_scatter, all_gather))
+    there = [{(place, ("there", a), ("there", b)): n for (place, a, b), n in step.items()} for step in gathered.steps]
+    part = Fraction(1, prod(d.size for d in inner[0]))
+    sent = [
+        {link: n * part for link, n in step.items()} for step in send(network._replace(tiers=network.tiers[1:])).steps
+    ]
+    return Simulated([Trace([*scattered.steps, *sent, *there])])
 
 
 def straight(network: Network, kind: str) -> Simulated:
@@ -313,6 +330,7 @@ SIMULATIONS: dict[str, Simulation] = {
     "rails": lambda network, kind: NATURAL(network.joined, kind),
     "whole sums by rails": lambda network, kind: outside(0)(network.joined, kind),
     "one-shot by rails": lambda network, kind: outside(1)(network.joined, kind),
+    "striped": striped,
     "chain": lambda network, kind: Simulated(
         [whole_sums(_single(network.by({"ring": "line"})).dimensions, [0], Fraction(1))]
     ),

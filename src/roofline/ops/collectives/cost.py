@@ -247,7 +247,7 @@ def describe_algorithm(kind: str, name: str, tiers: int = 1) -> str:
     >>> describe_algorithm("AllReduce", "two-shot"), describe_algorithm("Broadcast", "two-shot")
     ('a direct ReduceScatter, then a direct AllGather', 'in parts, each by way of another chip')
     """
-    if kind in ("Permute", "Send"):
+    if kind in ("Permute", "Send") and name == "direct":
         return "a message goes to its receiver the shortest way"
     if kind in registry.ROOTED and name in _WITH_ONE_CHIP:
         return _WITH_ONE_CHIP[name]

@@ -64,6 +64,7 @@ way into a switch, or over one of the n − 1 links of a mesh::
     AllToAll                    V·(n − 1)/n²                                                     1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
+    over tiers, striped         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside, V + V/B of a Permute
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
@@ -612,6 +613,34 @@ def direct(call: CollectiveCall) -> Work:
         return Work()
     several = call._replace(density=call.sent_share) if len(call.groups) > 1 else call
     return _COUNTS[call.kind](several)
+
+
+def _no_stripes(call: CollectiveCall) -> str:
+    """Refuse one tier, a fat tree alone, and a Permute inside whose units messages pass over one another's links."""
+    inside = call.groups[:1] if call.kind == "Permute" else ()
+    if call.groups and call.groups[0].segments[0].nested:
+        return f"{call.groups[0].link} has no links inside its units"
+    return require_several_tiers(call) or require_switches(call._replace(groups=inside))
+
+
+@register(
+    "striped", ["Permute", "Send"], "a message to another unit in parts, by way of all chips of both", _no_stripes
+)
+def striped(call: CollectiveCall) -> Work:
+    """Count messages that leave a unit of B chips in B parts: there and back inside, V/B over the tiers further out.
+
+    In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages.
+    """
+    if not call.groups:
+        return Work()
+    first, *outer = call.groups
+    work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
+    if call.kind == "Send":
+        spread = all_links(call._replace(groups=(first,), kind="ReduceScatter"))
+    else:
+        passed = exact_div(call.nbytes, first.size) * more_than_one(maximum(1, first.size - 1))
+        spread = over_links(call._replace(groups=(first,)), lambda group: call.nbytes + passed, pass_hops)
+    return work + Work({key: amount * (2 if key.quantity == "hops" else 1) for key, amount in spread.items()})
 
 
 @register("two-shot", ["AllReduce", "Broadcast"], "a direct ReduceScatter, then a direct AllGather", refuse_torus)
