@@ -157,6 +157,27 @@ def test_the_least_chips_fit(more: dict[str, Any]) -> None:
         assert fsdp < 1 or train("llama-3-8b", on="v5p", fsdp=fsdp, **alone).memory.fits is fits
 
 
+@pytest.mark.parametrize(
+    ("model", "on", "more"),
+    [
+        ("qwen3-30b-a3b", "a100", {"batch_tokens": 2**16, "sequence": 1024, "schedule": "zb-h1", "checkpoint": "full"}),
+        ("llama-3-8b", "b200", {"batch_tokens": 2**20, "schedule": "gpipe", "checkpoint": "matmuls", "data": 2}),
+    ],
+)
+def test_the_least_chips_are_chips_on_which_the_axes_lie(model: str, on: str, more: dict[str, Any]) -> None:
+    """Three chips that share a copy, twice, do not fill a node of eight."""
+    found = train(model, on=f"{on}:8", pipeline=2, **more)
+    ways = found.least_chips * found.layout.fsdp // found.chips
+    assert train(model, on=f"{on}:{found.least_chips}", pipeline=2, **{**more, "fsdp": ways}).memory.fits
+    for fewer in range(1, ways):
+        chips = found.chips // found.layout.fsdp * fewer
+        try:
+            fits = train(model, on=f"{on}:{chips}", pipeline=2, **{**more, "fsdp": fewer}).memory.fits
+        except RooflineError:
+            continue
+        assert not fits or (chips > 8 and chips % 8)
+
+
 def test_utilisation_energy_and_overlap() -> None:
     at: dict[str, Any] = {**SIZES, "checkpoint": "full", "pipeline": 4, "tokens": 10**12}
     found = train("llama-3-70b", power=1000, **at)

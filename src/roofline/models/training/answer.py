@@ -14,13 +14,14 @@ from roofline.bounds.bound import Bound, Measurable, explanation, from_the_floor
 from roofline.bounds.cost import BY_FORM
 from roofline.bounds.crossing import first_where
 from roofline.bounds.memory import Footprint, fullest, only_where
-from roofline.frozen import dataclass, field, once
+from roofline.errors import RooflineError
+from roofline.frozen import dataclass, field, once, replace
 from roofline.hardware.figures import price_source
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.lazy import np
 from roofline.models.description import Model
 from roofline.models.operations import longest_operations, network_resources, off_matrix_unit
-from roofline.models.parallelism.layout import Parallelism
+from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.training.stage import SHARED_FROM, Stage
@@ -39,6 +40,7 @@ from roofline.sizes import (
     is_symbol,
     maximum,
     of_largest,
+    product,
 )
 from roofline.statements import HEADLINE_GAPS, untimed_parts, without
 
@@ -243,8 +245,8 @@ class Training(Measurable, Comparable):
     def least_chips(self) -> int | None:
         """The fewest chips the batch fits on, with another FSDP and all else as now; None where no number is enough.
 
-        Beyond one node the number is rounded up to whole nodes, unless the question's own number is no whole number of
-        nodes.
+        Beyond one node these are whole nodes, unless the question's own number is no whole number of nodes. It is one
+        on which the axes lie, as far as such a number is near.
         """
         for stage in self.stages:
             total, capacity = stage.memory.total, stage.memory.capacity
@@ -256,11 +258,26 @@ class Training(Measurable, Comparable):
         if most < 1 or not self._would_fit(most):
             return None
         fewest = 1 if self._would_fit(1) else first_where(self._would_fit, 1, most)
-        fewest *= int(self.chips // self.layout.fsdp)
+        each = int(self.chips // self.layout.fsdp)
         node = next((domain_of(link) for link in links_inside_out(self.bound.machine) if not link.axes), None)
-        if node is None or fewest <= node or (self.chips > node and self.chips % node):
-            return fewest
-        return -(-fewest // node) * node
+        if node is None:
+            return fewest * each
+        whole = 1 if self.chips > node and self.chips % node else node
+        near = (ways for ways in range(fewest, min(most, fewest + 64) + 1) if self._is_laid_out(ways, whole))
+        fewest = next(near, fewest) * each
+        return fewest if fewest <= node else -(-fewest // whole) * whole
+
+    def _is_laid_out(self, ways: int, whole: int) -> bool:
+        """Whether the axes lie on the chips where so many share a copy: beyond one node on whole ones."""
+        axes = {**self.layout.axes, "fsdp": ways}
+        count = int(product(axes.values()))
+        if count > whole and count % whole:
+            return False
+        try:
+            name_axes(replace(self.bound.machine, shape=(count,), slices=1, mesh=None), axes)
+        except RooflineError:
+            return False
+        return True
 
     @property
     def least_states(self) -> float | None:
