@@ -539,3 +539,11 @@ def test_advice_under_which_no_chips_share_a_copy_leaves_the_stage_of_zero_out()
     line = next(each for each in train("gemma-2-9b", **asked).advise() if each.change == "tensor 16")
     assert line.arguments == {"tensor": 16, "fsdp": 1, "zero": 3}
     assert train("gemma-2-9b", **{**asked, **line.arguments}).lower == line.time_after
+
+
+def test_without_a_pipeline_a_step_takes_as_many_microbatches_as_fit() -> None:
+    asked: dict[str, Any] = {"on": "h100:16", "batch_tokens": 2**20}
+    found = roofline.train("llama-3-8b", pipeline=2, **asked)
+    line = next(each for each in found.advise() if each.change == "no pipeline, 8 microbatches")
+    fresh = roofline.train("llama-3-8b", **asked)
+    assert (fresh.microbatches, fresh.fits, fresh.lower) == (8, True, pytest.approx(line.time_after, rel=1e-12))

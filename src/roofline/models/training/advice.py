@@ -433,7 +433,8 @@ def advise(found: Training) -> TrainingAdviceList:
 def _line(found: Training, change: str, changes: dict[str, Any], after: Training) -> TrainingAdvice:
     """A line of advice; it names the microbatches of a step that fits in them, where none of its own did."""
     asked, parts = found.question, after.microbatches
-    if asked.as_fits and asked.microbatches is None and "microbatches" not in changes and parts > 1:
+    is_open = asked.as_fits and asked.microbatches is None and after.layout.pipeline == 1
+    if is_open and "microbatches" not in changes and parts > 1:
         change = f"{change}, {_parts(int(parts))}"
     # where no chips share a copy any more, a stage of ZeRO says nothing
     is_idle = asked.zero != 3 and is_one(after.layout.sharing_states) and not is_one(found.layout.sharing_states)

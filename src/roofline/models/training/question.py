@@ -105,7 +105,7 @@ def train(
         found: Answer = capability("search_training")(model, on=on, batch_tokens=batch_tokens, **options)
         return found
     found = train_step(model, on=on, batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
-    if found.question.microbatches is not None or found.question.pipeline > 1:
+    if found.question.microbatches is not None:
         return found
     parts = microbatches_that_fit(found)
     if parts is not None:

@@ -100,7 +100,8 @@ def over_chips(copy: Parallelism, machine: Machine, asked: TrainingQuestion) -> 
 class TrainingQuestion:
     """A training step as a question; :func:`train` says what each field is. ``target`` holds options of the target.
 
-    ``as_fits`` says that ``microbatches`` were not given, and are as many as fit: None where that is one, or none do.
+    ``as_fits`` says that ``microbatches`` were not given, and are as many as fit: None where that is one, or none do,
+    and of a pipeline.
     ``symbolic`` keeps the rates as symbols, for a closed form; else those of a form with open sizes are numbers, since
     days, dollars and joules follow from its times.
     """
