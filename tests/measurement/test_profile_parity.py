@@ -46,7 +46,13 @@ WEIGHTS = [rand(24, 8), rand(24, 6), rand(24), rand(24)]
 ARGUMENTS = {
     **dict.fromkeys((name for name in ("add", "sub", "rsub", "mul", "div", "maximum", "minimum", "atan2", "copysign",
         "floor_divide", "remainder", "fmod", "eq", "ne", "lt", "le", "gt", "ge", "heaviside", "xlogy", "logaddexp",
-        "hypot", "_add_relu")), (X, Y)),
+        "hypot", "_add_relu", "fmax", "fmin", "logaddexp2", "nextafter", "logical_and", "logical_or", "logical_xor")),
+        (X, Y)),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), (MASK, Y > 0.5)), "bitwise_not": (MASK,),
+    **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm"), (whole(9, 4, 6), whole(3, 4, 6))),
+    **dict.fromkeys(("acosh", "asinh", "atanh", "deg2rad", "digamma", "frac", "i0", "lgamma", "logit", "nan_to_num",
+        "rad2deg", "softshrink", "celu", "hardshrink", "hardsigmoid", "isneginf", "isposinf", "logical_not",
+        "signbit"), (X,)),
     "quantize_per_tensor": (X, 0.1, 0, torch.qint8),
     "quantize_per_channel": (X, rand(4), whole(9, 4), 0, torch.quint8), "dequantize": (whole(9, 4, 6).to(torch.int8),),
     "where": (MASK, X, Y), "masked_fill": (X, MASK, 0.5), "pow": (X, 2), "clamp": (X, 0.1, 0.9),
@@ -161,6 +167,7 @@ ARGUMENTS = {
 
 #: Calls as a user makes them, of operations that PyTorch takes apart when they are called on the dispatcher.
 AS_CALLED = {
+    "clamp": (lambda x: torch.clamp(x, min=0.1), X), "abs": (torch.abs, torch.complex(X, Y)),
     "add": (lambda x, y: torch.add(x, y, alpha=2), X, Y),
     "log_softmax": (lambda x: F.log_softmax(x, -1), X), "softmax": (lambda x: F.softmax(x, -1), X),
     "scaled_dot_product_attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), Q, K, V),

@@ -45,7 +45,7 @@ from roofline.errors import InputError
 from roofline.files import as_text, read_bytes, read_json, table_rows
 from roofline.frozen import dataclass, replace
 from roofline.measurement.runs import AROUND, COLLECT, Measured, Profile, not_of_torch, own_profile
-from roofline.programs.pytorch.profiled_results import SIGNATURES, with_results
+from roofline.programs.pytorch.profiled_results import POINTWISE, SIGNATURES, with_results
 from roofline.programs.pytorch.registry import UNTOLD, Call, TensorOperand, price
 from roofline.progress import counted
 from roofline.quantity import whole_number
@@ -340,7 +340,7 @@ def price_profiled_call(row: ProfiledCall) -> Op | None:
         return None
     try:
         call = with_results(row.call(), saved=row.is_kept)
-        priced = price(call)
+        priced = price(call, pointwise=call.name in POINTWISE)
     except (InputError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         return None
     ops = [priced] if isinstance(priced, Op) else list(priced or ())

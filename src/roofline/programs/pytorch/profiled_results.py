@@ -209,14 +209,28 @@ _TWO = [name for name, function in registry.FUNCTIONS.items() if function in _OF
 
 _QUANTISING = ("quantize_per_tensor", "quantize_per_channel")
 
+#: Formats of complex numbers by that of their two parts, and the other way round.
+_COMPLEX = {"fp32": "complex64", "fp64": "complex128"}
+_PARTS = {both: real for real, both in _COMPLEX.items()}
+
+#: Functions that PyTorch itself calls pointwise, without a rule of their own: of one operand, and of two.
+_ALIKE = ("acosh", "asinh", "atanh", "bitwise_not", "deg2rad", "digamma", "frac", "i0", "lgamma", "logit", "nan_to_num",
+          "rad2deg", "softshrink")  # fmt: skip
+_TESTS = ("isneginf", "isposinf", "logical_not", "signbit")
+_BITS = ("bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "fmax", "fmin", "gcd",
+         "lcm", "logaddexp2", "logical_and", "logical_or", "logical_xor", "nextafter")  # fmt: skip
+POINTWISE = frozenset((*_ALIKE, *_TESTS, *_BITS))
+
 
 @_results(*(name for name in registry.FUNCTIONS if name not in (*_TWO, *_QUANTISING, "dequantize", "where")),
-          "contiguous", "clone", "softmax", "_softmax", "log_softmax", "_log_softmax", "_safe_softmax", "cumsum",
+          *_ALIKE, "celu", "hardshrink", "hardsigmoid", "contiguous", "clone", "softmax", "_softmax", "log_softmax",
+          "_log_softmax", "_safe_softmax", "cumsum",
           "cumprod", "fill", "zero", "bernoulli", "normal", "uniform", "random", "exponential", tensors=1)  # fmt: skip
 @_results("_transform_bias_rescale_qkv", "roll", "flip", "tril", "triu", "copy", tensors=2)
 @_results("layer_norm", "rms_norm", tensors=4)
 def _as_the_first(call: Call) -> Result:
-    return _like(call.operands(0)[0])
+    (x,) = call.operands(0)
+    return _like(x, dtype=_PARTS.get(x.dtype) if call.name == "abs" else None)
 
 
 # A gradient is like what it is of.
@@ -239,12 +253,16 @@ def _quantised(call: Call) -> Result:
     return _like(call.operands(0)[0], dtype=_INTEGERS[_told(call, 4 if call.name == "quantize_per_channel" else 3)])
 
 
-@_results(*_TWO, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
+_results(*_TESTS, tensors=1)(lambda call: _like(call.operands(0)[0], dtype="bool"))
+
+
+@_results(*_TWO, *_BITS, "_add_relu", "xlogy", "logaddexp", "hypot", tensors=2)
 def _of_two(call: Call) -> Result:
     if call.name == "isin":
         return call.args[0].shape, "bool"
     operands = _given(call, 0, 1)
     compares = registry.FUNCTIONS.get(call.name) == "compare" and call.name != "heaviside"
+    compares = compares or call.name.startswith("logical_")
     return _together(operands, "bool" if compares else _real(call, _widest(operands)))
 
 
@@ -584,10 +602,6 @@ def _rows_backward(call: Call) -> Result:
     return _like(grad, (_told(call, 2), grad.shape[-1]))
 
 
-#: Formats of complex numbers by that of their two parts.
-_COMPLEX = {"fp32": "complex64", "fp64": "complex128"}
-
-
 @_results("_fft_c2c", "_fft_r2c", "_fft_c2r", tensors=1)
 def _transformed(call: Call) -> Result:
     """Of real numbers the first half of the last dimension and one more may be all that is made."""
@@ -598,7 +612,7 @@ def _transformed(call: Call) -> Result:
         dtype = _COMPLEX[x.dtype]
     elif call.name == "_fft_c2r":
         sizes[axis] = _told(call, 3)
-        dtype = {both: real for real, both in _COMPLEX.items()}[x.dtype]
+        dtype = _PARTS[x.dtype]
     return _like(x, sizes, dtype)
 
 

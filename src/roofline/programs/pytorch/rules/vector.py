@@ -11,7 +11,16 @@ from roofline.frozen import replace
 from roofline.ops.basic import arithmetic
 from roofline.ops.elementwise import PER_ELEMENT
 from roofline.programs.pytorch import registry
-from roofline.programs.pytorch.registry import Call, Priced, TensorOperand, is_operand, operands_in, pricing, rule
+from roofline.programs.pytorch.registry import (
+    UNTOLD,
+    Call,
+    Priced,
+    TensorOperand,
+    is_operand,
+    operands_in,
+    pricing,
+    rule,
+)
 from roofline.programs.pytorch.rules.moving import named_elements, scattered
 from roofline.programs.tensor_parts import needing
 from roofline.sizes import Size, exact_div, maximum, minimum, product
@@ -33,7 +42,8 @@ def known(call: Call) -> Priced:
         function = "gelu_tanh"
     if call.name == "pow" and is_number:
         function = _POWERS.get(second, "power")
-    if call.name == "clamp" and None in (*call.args, None, None)[1:3]:  # one bound; what is not told is no None
+    bounds = (*call.args, None, None)[1:3]
+    if call.name == "clamp" and sum(bound is None or bound is UNTOLD for bound in bounds) == 1:
         function = "maximum"
     if function in ("multiply", "divide") and call.results[0].is_complex and is_number:
         return call.for_each("elementwise", call.results[0].elements, 2)
