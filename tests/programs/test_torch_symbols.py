@@ -152,6 +152,7 @@ ERRORS = [
     (lambda x: x / math.sqrt(x.shape[0]), ["fp32[S, 8]"], "S cannot stay open: .*; give it a number: S=…"),
     (lambda x, y: x @ y, ["fp32[4, B]", "fp32[S, 4]"], r"mm\(fp32\[4, B\], fp32\[S, 4\]\) fails: .*got \[4, B\]"),
     (lambda x, y: x + y, ["fp32[B]", "fp32[S]"], r"add\(fp32\[B\], fp32\[S\]\) fails: .*length S.*check the shapes"),
+    (lambda x: torch.cov(x.T), ["fp32[B, 3]"], r"symbols\.py:\d+: PyTorch needs the numbers of open sizes here; give"),
     (nn.Linear(8, 8), ["fp32[B, S]"], r"addmm\(fp32\[8\], fp32\[B, S\], .*got \[B, S\]"),
 ]  # fmt: skip
 
@@ -182,3 +183,9 @@ def test_a_table_of_positions_says_up_to_which_size_the_formulas_hold(positions)
     traced = trace(lambda x: x + table[: x.shape[1]], "fp32[B, S, 8]")
     assert traced.bytes("minimal") == 4 * 8 * (2 * B * S + S)
     assert f"where S ≤ {positions}" in traced.assumptions[0]
+
+
+def test_a_sum_over_products_of_three_goes_in_the_order_of_typical_sizes():
+    pytest.importorskip("opt_einsum")
+    traced = trace(lambda a, b, c: torch.einsum("bi,ij,jk->bk", a, b, c), "fp32[B, 8]", "fp32[8, 16]", "fp32[16, 4]")
+    assert traced.flops() == 2 * 4 * 8 * 16 + 2 * 8 * 4 * B

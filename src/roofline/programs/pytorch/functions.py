@@ -38,6 +38,7 @@ from roofline.ops import pricing
 from roofline.ops.attention import AttentionSizes, attention
 from roofline.ops.einsum import einsum_operations, operand_letters
 from roofline.ops.masks import CAUSAL
+from roofline.programs.pytorch.open_sizes import hinted_size
 from roofline.programs.pytorch.recorder import Recorder, WholeOperation, packed_window, run_whole
 from roofline.programs.pytorch.registry import ATTENTION_BACKWARD, Call, function, price, shape
 from roofline.programs.pytorch.rules.sequences import attention_sizes, keys_seen, recurrence_of
@@ -236,8 +237,16 @@ def matmul(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str,
 
 @function(torch.einsum)
 def einsum(recorder: Recorder, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A sum over products of one or two operands whole; more go pair by pair as PyTorch orders them."""
+    """A sum over products of one or two operands whole; more go pair by pair as PyTorch orders them.
+
+    Of open sizes the order is that of the numbers that stand for them where a program branches.
+    """
     operands = args[1] if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+    chosen = torch.backends.opt_einsum
+    if len(operands) > 2 and isinstance(args[0], str) and recorder.open and chosen.is_available() and chosen.enabled:
+        shapes = [tuple(map(hinted_size, item.shape)) for item in operands]
+        pairs = chosen.get_opt_einsum().contract_path(args[0], *shapes, shapes=True, optimize=chosen.strategy)[0]
+        return torch._VF.einsum(args[0], operands, path=[place for pair in pairs for place in pair])
     if len(operands) > 2 or not isinstance(args[0], str) or _is_sparse(*operands):
         return NotImplemented
     with recorder.silence():

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from roofline.errors import InputError, RooflineError
+from roofline.errors import InputError, RooflineError, SizeError
 from roofline.frozen import NamedTuple, replace
 from roofline.ops import pricing
 from roofline.ops.counting import count
@@ -178,6 +178,8 @@ _FAKE = torch._C._TorchDispatchModeKey.FAKE
 _FUNCTORCH = torch._C._functorch
 _DEVICE = torch.Tensor.device.__get__
 _SET_DATA = torch.Tensor.data.__set__
+#: What PyTorch asks a tensor of open sizes for that works in numbers.
+_CONCRETE = frozenset({"size", "stride", "storage_offset"})
 #: Lookups in a table, and the position of their indices.
 _PICKS = {"aten.index": 1, "aten.index_select": 2, "aten.embedding": 1}
 #: Functions that are given gradients, and how many arguments come before those.
@@ -522,6 +524,8 @@ class DispatchWatcher(TorchDispatchMode):  # type: ignore[misc]
             return self._higher_order(func, args, kwargs)
         with torch._C.DisableTorchFunction():
             traits = traits_of(func)
+            if traits.name in _CONCRETE:  # asked below Python, where there are no symbols
+                raise SizeError(f"{self._here()}PyTorch needs the numbers of open sizes here", hint="give them numbers")
             if self.recorder.open and registry.find(traits.full_name) is None and func._can_decompose():
                 with self:  # with open sizes PyTorch hands over some operations before it takes them apart
                     parts = func.decompose(*args, **kwargs)
