@@ -164,6 +164,24 @@ def test_a_size_that_is_a_value_is_no_input():
             assert formula.subs(dict.fromkeys(formula.free_symbols, 6)) == fixed.bytes(policy)
 
 
+@pytest.mark.parametrize("height", [5, 6, 7])
+def test_a_convolution_with_padding_same_takes_an_open_image(height):
+    def step(x, w):
+        return lax.conv_general_dilated(x, w, (2, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    opened, fixed = (trace(step, f"fp32[2, {n}, 9, 4]", "fp32[3, 3, 4, 8]") for n in ("N", height))
+    for formula, number in (
+        (opened.flops("all"), fixed.flops("all")),
+        (opened.bytes("minimal"), fixed.bytes("minimal")),
+    ):
+        assert formula.subs(dict.fromkeys(formula.free_symbols, height)) == number
+
+
+def test_a_loop_reads_a_number_that_it_starts_from_once():
+    traced = trace(lambda x, v: lax.scan(lambda c, row: (c + row, c), v, x)[0], "fp32[100]", "fp32[]")
+    assert traced.bytes("minimal") == 4 * (100 + 1 + 1)
+
+
 def test_ragged_dot_counts_every_row_once():
     inputs = _shape(8, 4), _shape(3, 4, 5), _shape(3, dtype="int32")
     assert trace(lax.ragged_dot, *inputs).flops() == 2 * 8 * 4 * 5
@@ -207,6 +225,12 @@ def _branches_on_data(x):
         (_branches_on_data, ["fp32[8, 8]"], {}, "depends on the values of an array"),
         (jnp.matmul, ["fp32[8, 8]", "fp32[3, 3]"], {}, "the program fails on shapes alone: TypeError: dot_general"),
         (lambda x: x.reshape(3, -1), ["fp32[B, 4]"], {}, "a size without a number is not enough here"),
+        (
+            lambda p, x: x + p[: x.shape[0]],
+            ["fp32[16, 8]", "fp32[S, 8]"],
+            {},
+            r"a size without a number is not enough here: .*ncompatible .*min\(16, S\)",
+        ),
         (lambda x: x, ["nvfp4[16]"], {}, "JAX has no dtype for nvfp4"),
         (lambda x: x, ["int32[4]"], {"backward": True}, "no input has a gradient"),
         (lambda x: x, ["fp32[4]"], {"optimizer": "sgd"}, "trace the training step"),

@@ -26,7 +26,7 @@ from roofline.programs.jax.registry import Call, Priced, Value, pricing, rule, s
 from roofline.programs.regions import count_where, once
 from roofline.programs.rule_table import levels_of
 from roofline.programs.tensor_parts import needing, once_each, part_name
-from roofline.sizes import Size, exact_div, maximum, minimum, product
+from roofline.sizes import Size, exact_div, is_symbol, maximum, minimum, product
 from roofline.work import Op, Tensor
 
 
@@ -113,7 +113,8 @@ def convolution(call: Call) -> Priced:
         kernel=product(taps),
         groups=groups,
     )
-    padded = any(edge > 0 for pad in params["padding"] for edge in pad) and all(inner == 1 for inner in base)
+    edges = [size_of(edge) for pad in params["padding"] for edge in pad]
+    padded = any(is_symbol(edge) or edge > 0 for edge in edges) and all(inner == 1 for inner in base)
     return pricing.convolution(
         "conv" if all(inner == 1 for inner in base) else "conv_transpose",
         call.reads,

@@ -321,7 +321,8 @@ def _explained(error: Exception) -> InputError:
     if isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError):
         said = "what is done here depends on the values of an array, which shapes alone do not have"
         return InputError(line + said, hint="use jax.lax.cond or jnp.where, or pass the value as a Python number")
-    if "inconclusive" in str(error).lower() or type(error).__name__ == "InconclusiveDimensionOperation":
+    words = str(error) + type(error).__name__
+    if any(word in words for word in ("nconclusive", "min(", "max(")):  # which JAX says of open sizes alone
         said = f"a size without a number is not enough here: {reason.partition(': ')[2]}"
         return InputError(line + said, hint="give it: B=8")
     hint = "check the inputs' shapes and dtypes"
@@ -398,7 +399,7 @@ def _first_parts(walker: JaxprWalker, first: int, step: JaxprContext) -> None:
 
 def _begins_apart(walker: JaxprWalker, state: Sequence[Operand], carried: Sequence[Any]) -> bool:
     """Whether a loop starts from what the program was given, or from a constant array, which no step reads."""
-    given = any(t is not None and t.dims and t.ident not in walker.written for t in state)
+    given = any(t is not None and t.ident not in walker.written for t in state)
     return given or any(t is None and var.aval.shape for t, var in zip(state, carried, strict=True))
 
 
