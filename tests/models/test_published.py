@@ -291,6 +291,19 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
         2 * 100534 * 5120 + 40 * (4 * 5120**2 + 3 * 5120 * 13824 + 2 * 5120) + 5120,
     ),
 }  # fmt: skip
+PUBLIC["openpangu-embedded-7b"] = (
+    sizes("PanguEmbedded", 4096, 34, 32, 12800, 153376, num_key_value_heads=8, bias=True, **_UNTIED),
+    2 * 153376 * 4096
+    + 34 * (2 * 4096 * (4096 + 1024) + 2 * (4096 + 1024) + 3 * 4096 * 12800 + 2 * 4096) + 4096,
+)  # fmt: skip
+PUBLIC["telechat2-7b"] = (  # biases behind attention and the MLP alone
+    {
+        "model_type": "telechat", "hidden_size": 4096, "n_layer": 30, "n_head": 32, "ffn_hidden_size": 12288,
+        "vocab_size": 131072, "num_key_value_heads": 32, "skip_bias_add": True, "embed_layernorm": False, **_UNTIED,
+    },
+    2 * 131072 * 4096 + 30 * (4 * 4096**2 + 3 * 4096 * 12288 + 4 * 4096) + 4096,
+)  # fmt: skip
+_MINICPM: dict[str, Any] = {"vision_config": {"hidden_size": 1152}, "query_num": 64, "slice_mode": True, **_UNTIED}
 #: Published with the language model's fields beside those of pictures: what is not read, and parameters.
 _SEEING: dict[str, tuple[dict[str, Any], str, int]] = {
     "molmo-7b-d": (  # Qwen2-7B, and 128 rows more
@@ -314,6 +327,18 @@ _SEEING: dict[str, tuple[dict[str, Any], str, int]] = {
               vision_config={"embed_dim": 1536, "num_hidden_layers": 42}, image_token_id=151665, **_UNTIED),
         "vision_config is not modelled: only the language part is",
         2 * 151936 * 1536 + 28 * (2 * 1536**2 + 2 * 1536 * 256 + 2048 + 3 * 1536 * 8960 + 2 * 1536) + 1536,
+    ),
+    "minicpm-v-2.6": (  # Qwen2-7B without 398 rows of padding
+        sizes("minicpmv", 3584, 28, 28, 18944, 151666, num_key_value_heads=4, version=2.6, **_MINICPM),
+        "vision_config is not modelled: only the language part is", 7615616512 - 2 * 398 * 3584,
+    ),
+    "minicpm-v-4.5": (  # Qwen3-8B without 188
+        sizes("minicpmv", 4096, 36, 32, 12288, 151748, num_key_value_heads=8, head_dim=128, version=4.5, **_MINICPM),
+        "vision_config is not modelled: only the language part is", 8190735360 - 2 * 188 * 4096,
+    ),
+    "minicpm-llama3-v-2.5": (  # Llama-3-8B, of no version
+        sizes("minicpmv", 4096, 32, 32, 14336, 128256, num_key_value_heads=8, **_MINICPM),
+        "vision_config is not modelled: only the language part is", 8030261248,
     ),
     "ernie-4.5-vl-28b-a3b": (
         sizes("ernie4_5_moe_vl", 2560, 28, 20, 12288, 103424, num_key_value_heads=4, moe_intermediate_size=[1536, 512],

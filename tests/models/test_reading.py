@@ -175,6 +175,7 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="zamba2", num_attention_heads=999, num_key_value_heads=...),
         "toy: twice the width, 128, does not divide into 999 heads; check the configuration",
     ),
+    (changed(model_type="minicpmv", version=3.7), "version of toy is '3.7'; known for version are: 2.0, 2.5, 2.6, 4.0"),
     (changed(vocab_size=...), "toy has no vocab_size; a llama configuration needs it"),
     (changed(hidden_size=0), "hidden_size of toy is 0; it is a whole number of at least 1"),
     (changed(hidden_size=2.5), "hidden_size of toy is 2.5; it is a whole number of at least 1"),

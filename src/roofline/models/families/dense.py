@@ -132,7 +132,11 @@ add({
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
     "seed_oss helium": _QKV,
-    "internlm": replace(LLAMA, bias=("bias", True), out_bias=None),
+    "internlm PanguEmbedded openpangu_dense": replace(LLAMA, bias=("bias", True), out_bias=None),
+    "telechat": replace(
+        LLAMA, renames={"ffn_hidden_size": "intermediate_size"}, bias=False, out_bias=True, mlp_bias=False,
+        down_bias=True,
+    ),
     "minicpm": replace(LLAMA, tied=True),
     "internlm3": replace(LLAMA, renames={"qkv_bias": "attention_bias", "bias": "mlp_bias"}),
 })  # fmt: skip

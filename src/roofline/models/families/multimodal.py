@@ -243,12 +243,17 @@ _TEXT = {
         "model.": {
             "step3_text": "step3_vl", "ernie4_5_vl_moe_text": "ernie4_5_moe_vl", "qwen2": "dots_ocr",
         },
+        "llm.model.": {
+            "qwen2": "minicpmv minicpmo",
+        },
     }.items()
     for reader, kinds in readers.items()
     for kind in kinds.split()
 }  # fmt: skip
 #: Types whose published configurations hold the language model's fields beside ``vision_config``.
-_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr")
+_FLAT = ("qwen2_vl", "qwen2_5_vl", "ernie4_5_moe_vl", "dots_ocr", "minicpmv", "minicpmo")
+#: What the language part of a MiniCPM-V is by ``version``, as vLLM reads it; the older two may leave it out.
+_MINICPM = {"2.0": "minicpm", "2.5": "llama", "2.6": "qwen2", "4.0": "llama", "4.5": "qwen3"}
 #: The parts of a model that make speech of what its language part (``thinker_config``) says.
 _SPEAKING = ("talker_config", "code2wav_config", "token2wav_config")
 _OF_BOTH = ("model_type", "vision_config", "architectures", "_name_or_path")
@@ -265,7 +270,12 @@ def read(fields: Fields) -> Model:
         fields = thinker.with_values(model_type=fields.kind)
     text = language_part(fields)
     if text is None and fields.kind in _FLAT:
-        text = {name: fields.get(name) for name in fields.names() if name not in _OF_BOTH}
+        beside = inert_fields(fields.kind) | {*_OF_BOTH}
+        text = {name: fields.get(name) for name in fields.names() if name not in beside}
+        if fields.kind.startswith("minicpm"):
+            usual = "2.0" if fields.get("hidden_size") == 2304 else "2.5"
+            version = fields.with_values(version=str(fields.get("version", usual))).choice("version", _MINICPM)
+            kind = _MINICPM[version]
     if text is None:
         wrong = f"{fields.name} has no text_config"
         raise InputError(wrong, hint=f"a {fields.kind} configuration holds its language model there")
