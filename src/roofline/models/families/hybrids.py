@@ -727,11 +727,9 @@ def _nas_part(layer: Fields, name: str) -> Fields:
 @family("nemotron-nas", "deci")
 def read_nas(fields: Fields) -> Model:
     """Read ``block_configs``: each layer has attention or none, and an MLP of its own width or none."""
-    width, heads = fields.size("hidden_size"), fields.size("num_attention_heads")
-    even = divide_evenly(fields, width, heads, "a width of {total} does not divide into {parts} heads")
-    head = fields.size("head_dim", default=even)
-    count = fields.layers("num_hidden_layers")
-    configs = fields.sections("block_configs", count)
+    shape = DecoderSizes(fields)
+    width, heads, head = shape.width, shape.heads, shape.head
+    configs = fields.sections("block_configs", shape.layers)
     if configs is None:
         raise InputError(f"{fields.name} has no block_configs", hint="a nemotron-nas configuration needs one a layer")
     act = activation(fields, "hidden_act")
@@ -751,8 +749,4 @@ def read_nas(fields: Fields) -> Model:
             mlp = Mlp("mlp", width, -(-hidden // 256) * 256, activation=act, bias=fields.flag("mlp_bias", False))
             blocks += [Norm("post_attention_layernorm", width), mlp, ResidualAdd("add_feed_forward")]
         layers.append(Layer(tuple(blocks)))
-    return Model(
-        name=fields.name, family=fields.kind, width=width, vocabulary=fields.size("vocab_size"), layers=tuple(layers),
-        dtype="", after=(Norm("norm", width),), tied=fields.flag("tie_word_embeddings", False),
-        context=fields.optional("max_position_embeddings"),
-    )  # fmt: skip
+    return decoder.build_model(fields, shape, layers)
