@@ -151,6 +151,7 @@ def test_keys_and_values_that_quark_quantises() -> None:
         (torchao("Float7WeightOnlyConfig"), "'Float7WeightOnlyConfig' is not understood; did you mean 'Float8Weig"),
         (aqlm(1, 12), "^bits of AQLM: 1.5 is not understood; known are: 8, 4, 2, 1$"),
         ({**aqlm(1, 16), "in_group_size": 0}, "the aqlm section is not of its usual form: division by zero"),
+        ({"quant_method": "vptq"}, "^quantisation method 'vptq' is not understood; methods are: fp8, compressed-tens"),
         ({"quant_method": "quark"}, "the quark section says no format of weights"),
         (quark({"dtype": "fp6_e3m2", "group_size": 32}), "weights of Quark: 'fp6_e3m2' is not understood"),
         ({"quant_method": "torchao", "quant_type": {"default": [1]}}, "torchao section is not of its usual form"),

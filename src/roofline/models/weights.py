@@ -276,7 +276,7 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
         method = "modelopt"
     known = (*_METHODS, *_ONE_FORMAT)
     if not isinstance(method, str) or method not in known:
-        hint = suggest(str(method), known, what="methods")
+        hint = suggest("" if method in _NOT_MODELLED else str(method), known, what="methods")
         raise InputError(f"quantisation method {quoted(method)} is not understood", hint=hint)
     try:
         if method not in _ONE_FORMAT:
@@ -703,6 +703,9 @@ _ONE_FORMAT: dict[str, tuple[Storage | Callable[[Section], Storage], str]] = {
     "blockwise_int8": (lambda section: Storage("int8", "fp32", _block(section), "int8"), "ignored_layers"),
     "aqlm": (_aqlm, "linear_weights_not_to_quantize"),
 }
+
+#: Methods whose names are no misspelt ones.
+_NOT_MODELLED = ("vptq", "spqr", "higgs", "fp_quant", "sinq", "qoq", "exl2", "exl3", "gguf", "mxfp8", "nvfp4")
 
 #: Modules that a method never converts, whatever a section says.
 _ALWAYS_KEPT = {"quanto": ("lm_head",)}
