@@ -837,17 +837,13 @@ def described(doc: str | None, names: Collection[str], function: str = "") -> st
     left = {name: _in_python(meaning) for name, meaning in told.items() if meaning}
     if doc is None or not left:
         return doc
-    said = ((name, re.sub(r"--([a-z][a-z-]*)", _as_parameter, meaning)) for name, meaning in left.items())
+    option = re.compile(r"--([a-z][a-z-]*)")
+    said = [(n, option.sub(lambda word: f"``{word[1].replace('-', '_')}``", each)) for n, each in left.items()]
     below = [line for line in doc.splitlines()[1:] if line.strip()]
     set_in = " " * min((len(line) - len(line.lstrip()) for line in below), default=4)
     lines = (f"{set_in}    ``{name}``  {meaning}" for name, meaning in said)
     head = [] if f"\n{set_in}Options\n" in doc else ["", f"{set_in}Options"]
     return "\n".join([doc.rstrip(), *head, *lines, set_in])
-
-
-def _as_parameter(word: re.Match[str]) -> str:
-    """An option as the parameter it is."""
-    return f"``{word[1].replace('-', '_')}``"
 
 
 def _in_python(meaning: str) -> str:

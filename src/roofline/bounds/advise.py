@@ -105,17 +105,11 @@ class Advice(BeforeAndAfter):
     def to_dict(self) -> dict[str, Any]:
         """The line as plain data in SI units."""
         return {
-            "change": self.change,
-            "reason": self.reason,
-            "gain": self.gain,
-            "more_work": self.more,
-            "lower_before": self.before.lower,
-            "lower_after": self.after.lower,
-            "bound_by_after": self.after.bound_by,
-            "expression": self.after.expression,
-            "target": self.after.target,
+            "change": self.change, "reason": self.reason, "gain": self.gain, "more_work": self.more,
+            "lower_before": self.before.lower, "lower_after": self.after.lower,
+            "bound_by_after": self.after.bound_by, "expression": self.after.expression, "target": self.after.target,
             "question": self._question(),
-        }
+        }  # fmt: skip
 
     def _question(self) -> dict[str, Any] | None:
         """The changed question in words that ask it again; None where words do not say it."""

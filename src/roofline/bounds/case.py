@@ -70,21 +70,12 @@ class Case:
         is_open = symbolic or (symbolic is None and has_symbols(self.ops))
         needed = self.footprint()
         return bound_of_work(
-            self.ops,
-            self.loads(),
-            self.machine,
-            expression=self.name,
-            sizes=self.sizes,
-            footprint=needed,
-            overlap=self.conventions.overlap,
-            overhead=self.conventions.overhead,
-            assumptions=self._said(needed),
-            gaps=self.gaps,
+            self.ops, self.loads(), self.machine, expression=self.name, sizes=self.sizes, footprint=needed,
+            overlap=self.conventions.overlap, overhead=self.conventions.overhead,
+            assumptions=self._said(needed), gaps=self.gaps, question=self.question,
             request=self.conventions.changes() if self.request is None else self.request,
-            question=self.question,
-            rates_of=symbolic_rates if is_open else rates,
-            kernels=kernels(self.ops, self.conventions.policy),
-        )
+            rates_of=symbolic_rates if is_open else rates, kernels=kernels(self.ops, self.conventions.policy),
+        )  # fmt: skip
 
     def again(self, known: Bound) -> Bound:
         """The answer to the same operations in the same conventions that takes other memory."""

@@ -264,21 +264,13 @@ class Formula(Answer):
 
     @once
     def _compiled(self) -> Compiled:
+        rates = {name: rate.value for name, rate in self.rates.items()}
+        conditions = () if self.ways and self.case else self.conditions
+        ways = tuple(way.compile() for way in self.ways)
         return Compiled(
-            self.expression,
-            dict(self.letters),
-            {name: rate.value for name, rate in self.rates.items()},
-            dict(self.forms),
-            self.in_letters(),
-            () if self.ways and self.case else self.conditions,
-            self.from_zero,
-            tuple(way.compile() for way in self.ways),
-            self.definitions,
-            self.incomplete,
-            self.assumptions,
-            self.case,
-            self.of_chips,
-        )
+            self.expression, dict(self.letters), rates, dict(self.forms), self.in_letters(), conditions, self.from_zero,
+            ways, self.definitions, self.incomplete, self.assumptions, self.case, self.of_chips,
+        )  # fmt: skip
 
     @property
     def is_numeric(self) -> bool:
@@ -979,21 +971,12 @@ def formula_of(
         if name in sizes and not (name in from_zero and value == 0):
             check(name, value)
     return Formula(
-        expression=bound.expression,
-        machine=bound.machine,
-        letters=sizes,
+        expression=bound.expression, machine=bound.machine, letters=sizes, rates=rates, terms=tuple(terms),
         point={name: value for name, value in (point or {}).items() if name in sizes},
-        rates=rates,
-        terms=tuple(terms),
-        forms=everything,
-        conditions=(*conditions, *_said_conditions(bound)),
-        runs=tuple(runs),
-        from_zero=tuple(name for name in from_zero if name in sizes),
-        said=tuple(said),
-        assumptions=bound.assumptions,
-        incomplete=bound.incomplete,
-        definitions=short,
-    )
+        forms=everything, conditions=(*conditions, *_said_conditions(bound)), runs=tuple(runs),
+        from_zero=tuple(name for name in from_zero if name in sizes), said=tuple(said),
+        assumptions=bound.assumptions, incomplete=bound.incomplete, definitions=short,
+    )  # fmt: skip
 
 
 def _slowest_at(slowest: Sequence[tuple[Any, Bound]], known: Mapping[str, float], usual: Bound) -> Bound:

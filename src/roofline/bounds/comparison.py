@@ -49,7 +49,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from itertools import groupby, product
-from typing import Any, Self
+from typing import Any
 
 from roofline.answers import (
     AS_EXPECTED,
@@ -145,10 +145,6 @@ class SideBySide(Answer):
     answers: tuple[Any, ...]
     break_evens: tuple[Mapping[str, float], ...] = ()
     ways: tuple[Mapping[str, str], ...] = ()
-
-    def with_break_evens(self, found: tuple[Mapping[str, float], ...], ways: tuple[Mapping[str, str], ...]) -> Self:
-        """The same answers with the latencies that would change their order, and how many hops are waited for."""
-        return replace(self, break_evens=found, ways=ways)
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -868,7 +864,8 @@ class SideBySide(Answer):
             cells["fits"] = ["" if each is None else YesNo(bool(each)) for each in fits]
         if self.incomplete:
             cells["incomplete"] = ["; ".join(gaps) for gaps in self._gaps]
-        columns = [Column("on"), *(Column(name, meaning=_as_data(name)) for name in cells)]
+        plain = {name: NAMES_AS_DATA.get(name) or re.sub(r"\W+", "_", name).strip("_") for name in cells}
+        columns = [Column("on"), *(Column(name, meaning=word) for name, word in plain.items())]
         return Table(columns, list(map(Row, zip(self.machines, *cells.values(), strict=True))), "facts")
 
     def works_as_data(self) -> dict[str, list[Any]]:
@@ -901,11 +898,6 @@ class SideBySide(Answer):
             "operations": [each.to_dict() for each in operations_beside(self.answers)],
             "answers": [answer.to_dict() for answer in self.answers],
         }
-
-
-def _as_data(name: str) -> str:
-    """The name of a fact as that of a column: ``matrix_bf16``."""
-    return NAMES_AS_DATA.get(name) or re.sub(r"\W+", "_", name).strip("_")
 
 
 def _as_cell(facts: Sequence[Fact | None]) -> list[Any]:
@@ -1120,19 +1112,15 @@ def _asked(answer: Any) -> dict[str, Any]:
     """What was asked that is a number, a word or nothing: of its question, or of a step with its sizes."""
     question = getattr(answer, "question", None)
     if is_dataclass(question):
-        return {**_plain_fields(question), **_plain_fields(getattr(question, "conventions", None))}
-    asked = [step.sizes for phase, step in answer.steps().items() if phase]
-    asked += [getattr(each, "request", {}) for each in (answer, getattr(answer, "bound", None))]
-    told = {name: value for each in (*asked, getattr(answer, "asked", {})) for name, value in each.items()}
-    ways = told.get("algorithm")
-    told |= {"algorithm": " ".join(ways.values())} if isinstance(ways, Mapping) else {}
+        records = filter(is_dataclass, (question, getattr(question, "conventions", None)))
+        told = {field.name: getattr(each, field.name) for each in records for field in fields(each)}
+    else:
+        asked = [step.sizes for phase, step in answer.steps().items() if phase]
+        asked += [getattr(each, "request", {}) for each in (answer, getattr(answer, "bound", None))]
+        told = {name: value for each in (*asked, getattr(answer, "asked", {})) for name, value in each.items()}
+        ways = told.get("algorithm")
+        told |= {"algorithm": " ".join(ways.values())} if isinstance(ways, Mapping) else {}
     return {name: value for name, value in told.items() if value is None or isinstance(value, str | int | float)}
-
-
-def _plain_fields(question: Any) -> dict[str, Any]:
-    """The fields of a question that are a number, a word or nothing."""
-    each = {field.name: getattr(question, field.name) for field in fields(question)} if is_dataclass(question) else {}
-    return {name: value for name, value in each.items() if value is None or isinstance(value, str | int | float)}
 
 
 def _first_timed(answer: Any) -> Any:
@@ -1564,7 +1552,7 @@ def with_break_evens(found: SideBySide, again: Again) -> SideBySide:
                 if longest is not None:
                     at_of[at][name] = longest
                     ways[at][name] = asked(at, tuple(of_each or ()), longest)[1]
-    return found.with_break_evens(tuple(at_of), tuple(ways)) if any(at_of) else found
+    return replace(found, break_evens=tuple(at_of), ways=tuple(ways)) if any(at_of) else found
 
 
 def _way(answer: Any) -> str:

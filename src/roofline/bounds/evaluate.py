@@ -108,7 +108,6 @@ def bound_of_work(
     if not times:
         raise UntimedError(_nothing_timed(machine, missing))
     lower, upper = maximum(*times.values()), sum(times.values())
-    op_by_op = one_after_another(parts)
     uses = _merge(use for part in parts for use in part.uses)
     work = sum((part.op.work * part.op.repeat for part in parts), Work())
     flops = headline_flops(work)
@@ -116,33 +115,18 @@ def bound_of_work(
     compute = _headline_time(uses, work)
     memory_time = sum(u.time for u in uses if u.quantity == "bytes")
     moved_bytes = sum(loaded.values())
-    intensity = ratio(flops, moved_bytes)
     return Bound(
-        expression=expression,
-        machine=machine,
-        sizes=dict(sizes or {}),
-        flops=flops,
+        expression=expression, machine=machine, sizes=dict(sizes or {}), flops=flops,
         flops_by=_total([{f"{u.resource}/{u.dtype}": u.amount} for u in uses if u.quantity == "flops"]),
-        bytes=loaded,
-        wire=_amounts(uses, "wire"),
-        intensity=intensity,
+        bytes=loaded, wire=_amounts(uses, "wire"), intensity=ratio(flops, moved_bytes),
         critical_intensity=_ridge(flops, compute, moved_bytes, memory_time),
-        times=times,
-        lower=lower,
-        op_by_op=op_by_op,
-        upper=upper,
-        bound_by=binding(times),
+        times=times, lower=lower, op_by_op=one_after_another(parts), upper=upper, bound_by=binding(times),
         attainable=None if compute is None else flops / lower,
         utilisation=None if compute is None else compute / lower,
-        uses=uses,
-        ops=tuple(parts),
-        footprint=footprint,
-        estimate=_estimate(lower, upper, ops, overlap, overhead),
-        assumptions=tuple(notes),
+        uses=uses, ops=tuple(parts), footprint=footprint, estimate=_estimate(lower, upper, ops, overlap, overhead),
+        assumptions=tuple(notes), request=dict(request or {}), question=question,
         incomplete=(*gaps, *(untimed(machine, key, amount) for key, amount in missing.items())),
-        request=dict(request or {}),
-        question=question,
-    )
+    )  # fmt: skip
 
 
 def price_op(

@@ -126,15 +126,10 @@ class Question:
         """Price operations on the machine, in the conventions of the question."""
         read_as = [] if self.raw else assume("notation", self.parsed.assumptions)  # where the line leaves a choice
         return Case(
-            ops,
-            machine,
-            self.conventions,
-            name=self.expression,
-            sizes=self.sizes,
+            ops, machine, self.conventions, name=self.expression, sizes=self.sizes,
             assumptions=[*read_as, *said, *self._not_sharded(), *self._particulars(ops), *notes_of(ops)],
-            request=self.changes(),
-            question=self,
-        ).answer(symbolic=symbolic or None)
+            request=self.changes(), question=self,
+        ).answer(symbolic=symbolic or None)  # fmt: skip
 
     def _not_sharded(self) -> list[Assumption]:
         """Say where there are several chips, and nothing is sharded over them."""

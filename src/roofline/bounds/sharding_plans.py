@@ -383,15 +383,11 @@ class _Search:
     def plans(self, costs: Costs | None = None) -> Iterator[Plan]:
         """Every plan in the order of its costs, without any the least to send first."""
         single = self.mesh.single
+        also = [axis for axis in self.asked.conventions.use if axis not in single]
         return plans(
-            self.parsed.steps,
-            single=single,
-            also=[axis for axis in self.asked.conventions.use if axis not in single],
-            may_split=self.may_split,
-            show=self.show,
-            costs=costs,
+            self.parsed.steps, single=single, also=also, may_split=self.may_split, show=self.show, costs=costs,
             known=self.known,
-        )
+        )  # fmt: skip
 
     def unranked(self) -> Sequence[RankedPlan]:
         """Every plan, the least to send first; the first of them with prices in formulas or arrays."""
@@ -460,16 +456,11 @@ class _Search:
     @property
     def place(self) -> MeshPlacement:
         """Where its operations run and how they are counted."""
-        asked = self.asked
+        asked = self.asked.conventions
         return MeshPlacement(
-            self.mesh,
-            Chooser(asked.conventions.algorithm, self.machine),
-            asked.conventions.uneven,
-            asked.conventions.exact,
-            asked.conventions.count_padding,
-            arithmetic_dtype(asked.conventions.compute),
-            asked.conventions.density,
-        )
+            self.mesh, Chooser(asked.algorithm, self.machine), asked.uneven, asked.exact, asked.count_padding,
+            arithmetic_dtype(asked.compute), asked.density,
+        )  # fmt: skip
 
     def build(self, plan: Plan) -> tuple[tuple[Op, ...], tuple[OpenSplit, ...]]:
         """Make the operations of a plan, and list what has to hold of open sizes."""

@@ -699,18 +699,10 @@ class _Search:
         pick = None if self.unit else self._whole(value)
         there = None if self.asked is self.any_plan else self.at(value if pick is None else pick)
         return self._solution(
-            value=value,
-            pick=pick,
+            value=value, pick=pick, before=before, after=after, verdict=self._words(value, before, after), form=form,
+            valid=validity_of(form), limit=limit, limit_form=limit_form, flips=tuple(flips),
             faster_plan=None if there is None or there.plan == self.symbolic.plan else there.plan,
-            before=before,
-            after=after,
-            verdict=self._words(value, before, after),
-            form=form,
-            valid=validity_of(form),
-            limit=limit,
-            limit_form=limit_form,
-            flips=tuple(flips),
-        )
+        )  # fmt: skip
 
     def _by_any_plan(self, last: str, *, is_flipping: bool = True) -> Solution | None:
         """The changes where each size goes by its fastest plan; None where what one plan says at last holds then too.
@@ -787,16 +779,11 @@ class _Search:
         value = positive_number(put_numbers(form, self.known))
         if value is not None:
             where = format_quantity(value, self.unit) if self.unit else f"{value:.6g}"
+        verdict = f"{self._kind(before)} below, {self._kind(after)} above {self.name} = {where}"
         return self._solution(
-            value=value,
-            before=before,
-            after=after,
-            verdict=f"{self._kind(before)} below, {self._kind(after)} above {self.name} = {where}",
-            form=form,
-            valid=validity_of(form),
-            limit=limit,
+            value=value, before=before, after=after, verdict=verdict, form=form, valid=validity_of(form), limit=limit,
             limit_form=limit_form,
-        )
+        )  # fmt: skip
 
     def _matters_less(self, pair: tuple[str, str], form: Any) -> tuple[bool, bool]:
         """Order crossings, the one to answer with first: of times that no third exceeds, between kinds of bound."""
@@ -843,14 +830,9 @@ class _Search:
             return self._solution(before=binding, after=binding, verdict=verdict, method="bisection")
         value, before, after = self._main(flips)
         return self._solution(
-            value=value,
-            pick=int(value),
-            before=before,
-            after=after,
-            verdict=self._words(value, before, after, flips),
-            flips=tuple(flips),
-            method="bisection",
-        )
+            value=value, pick=int(value), before=before, after=after, verdict=self._words(value, before, after, flips),
+            flips=tuple(flips), method="bisection",
+        )  # fmt: skip
 
     @property
     def ways(self) -> int:
@@ -885,19 +867,12 @@ class _Search:
 
     def _solution(self, **fields: Any) -> Solution:
         return Solution(
-            unknown=self.name,
-            question=self.asked,
-            unit=self.unit,
-            fraction=fraction_of(self.x, self.symbolic),
-            intensity_limit=self._intensity_limit(),
-            critical_intensity=self._ridge(),
-            by_algorithm=self._by_algorithm(),
-            collectives=collectives_in_words(self.symbolic),
-            assumptions=self.symbolic.assumptions,
-            incomplete=self.symbolic.incomplete,
-            rates={str(rate): float(value) for rate, value in self.numbers.items()},
-            **fields,
-        )
+            unknown=self.name, question=self.asked, unit=self.unit, fraction=fraction_of(self.x, self.symbolic),
+            intensity_limit=self._intensity_limit(), critical_intensity=self._ridge(),
+            by_algorithm=self._by_algorithm(), collectives=collectives_in_words(self.symbolic),
+            assumptions=self.symbolic.assumptions, incomplete=self.symbolic.incomplete,
+            rates={str(rate): float(value) for rate, value in self.numbers.items()}, **fields,
+        )  # fmt: skip
 
     def _by_algorithm(self) -> tuple[Crossing, ...]:
         """Where it starts to scale, for every algorithm of the collectives."""

@@ -309,16 +309,9 @@ class _Sheet:
         self, at: Vertex, shape: str, size: float, face: str, edge: str, edge_width: float, zorder: float
     ) -> None:
         self.path(
-            [at],
-            marker=shape,
-            markersize=size * POINTS_PER_PIXEL,
-            markerfacecolor=face,
-            markeredgecolor=edge,
-            markeredgewidth=edge_width,
-            linestyle="none",
-            clip=False,
-            zorder=zorder,
-        )
+            [at], marker=shape, markersize=size * POINTS_PER_PIXEL, markerfacecolor=face, markeredgecolor=edge,
+            markeredgewidth=edge_width, linestyle="none", clip=False, zorder=zorder,
+        )  # fmt: skip
 
 
 def _figure(chart: Specification, *, as_text: bool = False) -> Any:
@@ -499,20 +492,11 @@ def _text(sheet: _Sheet, text: Text) -> Any:
     alone = len(text.lines) == 1
     down, turn = text.size * MIDDLE * alone, math.radians(text.angle)
     return sheet.axes.text(
-        text.x + down * math.sin(turn),
-        text.y - down * math.cos(turn),
-        _legal("\n".join(text.lines)),
-        fontproperties=_font(text.size, text.bold),
-        color=color,
-        ha=text.align,
-        va="baseline" if alone else "center",
-        rotation=text.angle,
-        rotation_mode="anchor",
-        linespacing=LINE_SPACING - 0.15,
-        multialignment="left" if text.role == "label" else "center",
-        parse_math=False,
-        zorder=8,
-    )
+        text.x + down * math.sin(turn), text.y - down * math.cos(turn), _legal("\n".join(text.lines)),
+        fontproperties=_font(text.size, text.bold), color=color, ha=text.align, va="baseline" if alone else "center",
+        rotation=text.angle, rotation_mode="anchor", linespacing=LINE_SPACING - 0.15,
+        multialignment="left" if text.role == "label" else "center", parse_math=False, zorder=8,
+    )  # fmt: skip
 
 
 _PENS: dict[type[Mark], Callable[[_Sheet, Any], None]] = {

@@ -310,7 +310,8 @@ def layout(chart: Specification, measure: Measure) -> ChartLayout:
     picture.
     """
     if any(line.group for line in chart.lines):
-        named = replace(chart, marks=tuple(_with_chip(mark) for mark in chart.marks))
+        marks = (replace(m, text=f"{m.group} {m.text}") if isinstance(m, Line) and m.text else m for m in chart.marks)
+        named = replace(chart, marks=tuple(marks))
         found, missing = _attempt(named, measure, chart_key(named))
         if not missing and _clear(found, [text.lines for text in found.labels]):
             return found
@@ -349,11 +350,6 @@ def _clear(found: ChartLayout, names: Sequence[tuple[str, ...]]) -> bool:
     boxes = Boxes.of([text.box for text in found.labels])
     led = [text.leader for text in found.labels if text.leader is not None and text.lines in names]
     return len(led) <= MOST_LEADERS and not any(boxes.overlap(segment_box(leader)).any() for leader in led)
-
-
-def _with_chip(mark: Mark) -> Mark:
-    """A line's label with its chip before it."""
-    return replace(mark, text=f"{mark.group} {mark.text}") if isinstance(mark, Line) and mark.text else mark
 
 
 def _numbered(mark: Mark, names: Sequence[str]) -> Mark:

@@ -383,17 +383,9 @@ def _roofline(
     if took is not None:
         runs = (_measured_once(bounds, took, names),)
     chart = draw(
-        machines,
-        bounds,
-        names=names,
-        dtypes=dtypes,
-        levels=given["levels"],
-        zones=found,
-        measured=runs,
-        allowed=bounds if took is not None else (),
-        title=title,
-        theme=theme,
-    )
+        machines, bounds, names=names, dtypes=dtypes, levels=given["levels"], zones=found, measured=runs,
+        allowed=bounds if took is not None else (), title=title, theme=theme,
+    )  # fmt: skip
     if expects is None:
         return chart
     if found is not None:

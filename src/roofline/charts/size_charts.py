@@ -283,12 +283,9 @@ def _is_step(low: Knee, high: Knee) -> bool:
 
 def _fall(points: Sequence[Knee]) -> int:
     """The point before which a time falls most."""
-
-    def left_over(at: int) -> float:
-        times = points[at - 1].times.items()
-        return min((points[at].times[name] / time for name, time in times if time > 0), default=1.0)
-
-    return min(range(1, len(points)), key=left_over)
+    falls = ((after.times[n] / time for n, time in one.times.items() if time > 0) for one, after in pairwise(points))
+    left_over = [min(each, default=1.0) for each in falls]
+    return 1 + left_over.index(min(left_over))
 
 
 def _flip(points: Sequence[Knee]) -> int:

@@ -166,11 +166,6 @@ def meant(option: str, known: Sequence[str]) -> str:
     return next((each.said for each in found if each.needed in known), "")
 
 
-def _shipped_model(words: Sequence[str]) -> str:
-    """The first word that is the name of a shipped model; nothing where none is."""
-    return next((word for word in words if word.lower() in capability("model_names")()), "")
-
-
 def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> str:
     """Say of which commands this is an option; nothing where of none."""
     from roofline.cli.option_table import OPTION_WORDS
@@ -312,7 +307,8 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         elsewhere = _elsewhere(error.option_name, commands)
         takes_model = "--batch" in known or any(each.name == "model" for each in context.command.params)
         is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
-        if is_of_steps and not takes_model and (model := _shipped_model(words)):
+        shipped = (word for word in words if word.lower() in capability("model_names")())
+        if is_of_steps and not takes_model and (model := next(shipped, "")):
             on = next((value for word, value in pairwise(words) if word == "--on"), "h100")
             named = shlex.join([model, "--on", on])
             asked, line = f"roofline llm {named}", "this is about a line of notation; its"

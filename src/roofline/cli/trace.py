@@ -120,7 +120,9 @@ def trace_command(
         from roofline.charts.roofline_charts import program_roofline
         from roofline.programs.tables import time_at_best
 
-        show(_before_facts(bound) if several else [next(traced.sections()), *time_at_best(bound)])
+        whole = bound.sections(operations=False) if several else ()
+        beside = takewhile(lambda part: not isinstance(part, Table), whole)  # what does not fit, and who is fastest
+        show([*beside] if several else [next(traced.sections()), *time_at_best(bound)])
         show_chart(bound.plot() if several else program_roofline(bound), output)
     elif as_json or (output or "").endswith(".json"):
         plain = traced.to_dict() | ({} if bound is None else {"bound": bound.to_dict()})
@@ -267,11 +269,6 @@ def _sections(
         count = traced.flops(convention)
         said = f"{format(count, ',') if is_number(count) else count} counted as {convention}: {meaning}"
         yield from (BLANK, Sentences([said]))
-
-
-def _before_facts(bound: Any) -> list[Section]:
-    """What answers side by side say before the table of their facts: what does not fit, and who is fastest."""
-    return [*takewhile(lambda part: not isinstance(part, Table), bound.sections(operations=False))]
 
 
 def load_program(text: str) -> Any:

@@ -152,19 +152,8 @@ class Compiled:
         conditions = tuple((text, each.reason) for text, each in zip(_texts(self, holds), holds, strict=True))
         names = tuple(tuple(each) for each in (self.sizes, self.forms, self.times))
         said = tuple(map(str, self.incomplete)), tuple(map(str, self.assumptions))
-        is_case = self.case is not None
-        return _arrived, (
-            self.name,
-            names,
-            dict(self.rates),
-            conditions,
-            is_case,
-            self.from_zero,
-            self.ways,
-            said,
-            self.on,
-            made,
-        )
+        own = (self.name, names, dict(self.rates), conditions, self.case is not None, self.from_zero, self.ways)
+        return _arrived, (*own, said, self.on, made)
 
 
 class Evaluated(Columns):
@@ -530,9 +519,5 @@ def _holds(function: Compiled, condition: ValidRange, given: Mapping[str, Any]) 
     """Where a condition of a function holds, of its sizes."""
     tests = function._made.setdefault("conditions", {})
     if condition.holds not in tests:
-        (tests[condition.holds],) = map(_executed, _texts(function, [condition]))
+        (tests[condition.holds],) = (eval(each, {"numpy": np}) for each in _texts(function, [condition]))
     return np.asarray(tests[condition.holds](*(np.asarray(given[n], np.float64) for n in function.sizes)), dtype=bool)
-
-
-def _executed(source: str) -> Any:
-    return eval(source, {"numpy": np})

@@ -337,10 +337,11 @@ class Reducing:
         every = self._worked_out
         sizes = self.table.sizes_at(state["row"])
         if not len(state["row"]):
-            found = {name: np.zeros(0) for name in every}
+            found: dict[str, Any] = {name: np.zeros(0) for name in every}
         else:
             found = self.table.flat(prepared, block.choice, sizes, every)
-        return {**{name: _storable(values) for name, values in found.items()}, **state}
+        names = {name: np.asarray(each.decode(), np.str_) for name, each in found.items() if isinstance(each, Codes)}
+        return {**found, **names, **state}
 
 
 def untimed_of(whole: int | str) -> str:
@@ -379,11 +380,6 @@ def _usable(columns: Mapping[str, Any], left_out: dict[str, int]) -> Any:
             left_out[why] = left_out.get(why, 0) + int((fine & rows).sum())
             fine &= ~rows
     return fine
-
-
-def _storable(values: Any) -> Any:
-    """Names as text, others as they are."""
-    return np.asarray(values.decode(), dtype=np.str_) if isinstance(values, Codes) else values
 
 
 class RowsFile:
