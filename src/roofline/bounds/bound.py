@@ -1145,7 +1145,7 @@ def _shorter(answer: Bound, with_fusing: Mapping[str, Bound]) -> str:
 def unfused_in_words(answers: Mapping[str, Bound]) -> list[str]:
     """What times at best take for granted of memory, where a compiler that fuses kernels may be below one of them."""
     fused = {who: fused_at_best(answer) for who, answer in answers.items()}
-    told = "; ".join(f"{who}: {times}".removeprefix(": ") for who, times in fused.items() if times)
+    told = "; ".join(": ".join(filter(None, each)) for each in fused.items() if each[1])
     eager = "at best has every operation's reads and writes in memory, as eager kernels do; a compiler that fuses them"
     return [f"{eager} (jax.jit, torch.compile) may take less: {told}"] if told else []
 

@@ -430,15 +430,16 @@ class SideBySide(Answer):
         if verdicts or any(self.untimed):
             yield BLANK
         yield from self.fact_tables()
-        said = "; times at best are floors" if self.answers[0].is_floor else ""
-        if any(self.untimed):
-            said += f"; {LEAST}, {MOST}: by the part of the work that is timed"
-        said += INTERVAL_IN_WORDS * has_interval(self.facts)
-        said += GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in self.facts.values() for f in facts)
-        said += "".join(f"; {at}" for at in dict.fromkeys(a.facts_at() for a in self.answers) if at)
-        marks = self.is_one_work and any(map(self.best, self.facts))
-        if marks or said:
-            yield Sentences([f"{MARK} {self.best_of_its}{said}" if marks else said.removeprefix("; ")], "quiet")
+        said = [
+            f"{MARK} {self.best_of_its}" * (self.is_one_work and any(map(self.best, self.facts))),
+            "times at best are floors" * self.answers[0].is_floor,
+            f"{LEAST}, {MOST}: by the part of the work that is timed" * any(self.untimed),
+            INTERVAL_IN_WORDS * has_interval(self.facts),
+            GAINS_IN_WORDS * any(f is not None and f.unit == TIMES for facts in self.facts.values() for f in facts),
+            *dict.fromkeys(answer.facts_at() for answer in self.answers),
+        ]
+        if any(said):
+            yield Sentences(["; ".join(filter(None, said))], "quiet")
         if operations:
             yield from self.operation_sections()
         yield BLANK
@@ -1239,10 +1240,10 @@ def _written(fact: Fact) -> str:
 
 
 #: What is said of changes: each is a row of how many times as fast the same work gets.
-GAINS_IN_WORDS = "; of a change: how many times as fast the same work gets"
+GAINS_IN_WORDS = "of a change: how many times as fast the same work gets"
 
 #: What is said of figures in brackets.
-INTERVAL_IN_WORDS = "; in brackets where 80% of runs are expected"
+INTERVAL_IN_WORDS = "in brackets where 80% of runs are expected"
 
 #: What is said of a best that one that is not timed whole may beat.
 _TIMED_WHOLE = " of those timed whole"
@@ -1293,12 +1294,14 @@ class SideBySideBySize(Answer):
         for work, part in self.by_work().items():
             yield from (BLANK, Headline(work, level=2)) if work else ()
             yield from part.tables_by_size()
-        floors = "; times at best are floors" if self.each[0].answers[0].is_floor else ""
         obstacles = dict.fromkeys(each[0] for one in self.each for each in one.obstacles if each)
-        room = "".join(f"; {each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles)
-        interval = INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each)
-        best = f"{MARK} best of its row" * (len(self.names) > 1)
-        yield Sentences([f"{best}{floors}{interval}{room}".removeprefix("; ")], "quiet")
+        said = [
+            f"{MARK} best of its row" * (len(self.names) > 1),
+            "times at best are floors" * self.each[0].answers[0].is_floor,
+            INTERVAL_IN_WORDS * any(has_interval(one.facts) for one in self.each),
+            *(f"{each}: of a chip {_IF_IT_RAN[each]}" for each in obstacles),
+        ]
+        yield Sentences(["; ".join(filter(None, said))], "quiet")
         yield Sentences(self._would_run())
         yield BLANK
         yield from self.each[0].assumption_sections()

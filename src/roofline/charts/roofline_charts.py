@@ -655,14 +655,14 @@ Slopes = Sequence[tuple[str, float]]
 def _ceilings(measured: Measurement, threads: int, dtypes: Sequence[str]) -> Iterator[Ceiling]:
     """Dtype, what reached it, dash and colour, FLOP/s: of registers the fastest unit's, then the library's."""
     for dtype in dtypes or DTYPES:
-        units = [measured.ceiling(f"{name} {dtype}", threads) for name in ("tile", "register")]
-        peaks = [unit for unit in units if unit is not None and unit.threads == threads]
+        units = [(name, measured.ceiling(f"{name} {dtype}", threads)) for name in ("tile", "register")]
+        peaks = [(each.value, f"{name}s") for name, each in units if each is not None and each.threads == threads]
         library = measured.best_ceiling("library", threads, dtype)
         if dtypes and not peaks and library is None:
             raise InputError(f"no ceiling was measured in {dtype}", hint=f"drawn by default: {', '.join(DTYPES)}")
         if peaks:
-            best = max(peaks, key=lambda unit: unit.value)
-            yield dtype, best.name.split()[0] + "s", (0, NEUTRAL), best.value
+            best, what = max(peaks, key=lambda each: each[0])
+            yield dtype, what, (0, NEUTRAL), best
         if library is not None:
             on = "" if library.threads == threads else f", {threads_text(library.threads)}"
             yield dtype, f"library{on}", (1, LIBRARY), library.value

@@ -11,7 +11,7 @@ An option that a command does not have is an error that names the one that is me
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -63,7 +63,7 @@ _LENGTH = _named("the length of a sequence is", "--sequence")
 _OUTPUT = _named("the tokens of an answer are", "--output", needed="--draft")
 _BATCH = _named("a batch is", "--batch")
 _TOKENS = _Meant("a batch is --batch-tokens, in tokens, as in --batch-tokens 1536*2048", "--batch-tokens")
-_SIZES = ("sizes are given by name: B=64", "words")
+_SIZES = _Meant("sizes are given by name: B=64", "words")
 _ARRAY = ("the bytes of the whole array are --bytes, those of each chip --bytes-per-chip", "--bytes-per-chip")
 _JSON = _named("that is", "--json")
 _GRADIENT = _named("the gradient too is", "--backward")
@@ -162,22 +162,19 @@ _WORDS = {word: [_Meant(*each) for each in answers] for words, *answers in _ANSW
 
 def meant(option: str, known: Sequence[str]) -> str:
     """Say what an unknown option is here, of a command that has the options ``known``; nothing where that is open."""
-    found = _WORDS.get(option.lstrip("-").lower().replace("_", "-"), ())
-    return next((each.said for each in found if each.needed in known), "")
+    return _meaning(option.lstrip("-").lower().replace("_", "-"), known).said
 
 
-def _elsewhere(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> str:
-    """Say of which commands this is an option; nothing where of none."""
+def _meaning(word: str, known: Container[str]) -> _Meant:
+    return next((each for each in _WORDS.get(word, ()) if each.needed in known), _Meant("", ""))
+
+
+def _having(option: str, commands: Callable[[], Iterable[CommandEntry]]) -> list[str]:
+    """The commands that this is an option of."""
     from roofline.cli.option_table import OPTION_WORDS
 
-    if option.removeprefix("--") not in OPTION_WORDS:
-        return ""
-    having = [
-        entry.name
-        for entry in commands()
-        if any(option in each.words for listed in entry.groups.values() for each in listed)
-    ]
-    return f"that is an option of roofline {', '.join(having)}" if having else ""
+    listed = commands() if option.removeprefix("--") in OPTION_WORDS else ()
+    return [each.name for each in listed if any(option in one.words for group in each.groups.values() for one in group)]
 
 
 #: Words for a format of everything; those for fewer bits mean the weights.
@@ -215,7 +212,7 @@ def _corrected(words: Sequence[str], command: click.Command) -> str:
         if not name or name in known:
             continue
         value = line[at + 1] if at + 1 < len(line) else "-"
-        meaning = next((each for each in _WORDS.get(name[2:], ()) if each.needed in known), _Meant("", ""))
+        meaning = _meaning(name[2:], known)
         line[at] = meaning.option or meaning.needed
         if meaning in (_FORMATS, _TRAINED) and is_dtype(value) and "--weights" in known:
             line[at] = "--weights"
@@ -304,9 +301,9 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
         name = error.option_name.lstrip("-")
         if any((read := open_shape(word)) and read[2] == name for word in words):
             return f"a number of chips is written {name}=8"
-        elsewhere = _elsewhere(error.option_name, commands)
+        having = _having(error.option_name, commands)
         takes_model = "--batch" in known or any(each.name == "model" for each in context.command.params)
-        is_of_steps = said == _SIZES[0] or " sweep" in elsewhere
+        is_of_steps = said == _SIZES.said or "sweep" in having
         shipped = (word for word in words if word.lower() in capability("model_names")())
         if is_of_steps and not takes_model and (model := next(shipped, "")):
             on = next((value for word, value in pairwise(words) if word == "--on"), "h100")
@@ -321,7 +318,7 @@ def _right(error: click.UsageError, words: Sequence[str], commands: Callable[[],
             }
             steps = says.get(context.command.name or "", f"{line} steps are asked by {asked}")
             return f"{model} is a model, and {steps}"
-        return said or near or elsewhere
+        return said or near or (f"that is an option of roofline {', '.join(having)}" if having else "")
     if isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option) and error.param.help:
         return (error.param.help[0].lower() + error.param.help[1:]).rstrip(".")
     if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name == "model":
