@@ -1,6 +1,6 @@
 """Answers side by side: what each says about the same thing, in one row, the best marked.
 
->>> from roofline import bound
+>>> from roofline import bound, llm, train
 >>> line = dict(B=64, D=8192, F=8192)
 >>> found = compare(*(bound("bf16[B, D] * bf16[D, F]", on=chip, **line) for chip in ("a100", "h100")))
 >>> found.fastest, [round(times, 2) for times in found.times_the_best]
@@ -10,14 +10,12 @@
 
 At several sizes there is a row a batch or a context, a column an answer, the best of each row marked:
 
->>> from roofline import llm
 >>> found = llm("llama-3-8b", on="h100,h200", batch=[1, 64], context=8192)
 >>> found.names, [dict(sizes) for sizes in found.sizes], [each.fastest for each in found.each]
 (('h100', 'h200'), [{'batch': 1}, {'batch': 64}], ['h200', 'h200'])
 
 Why one of several answers about the same chip takes longer than another: what takes how long, and what decides.
 
->>> from roofline import train
 >>> a, b = (train("llama-3-8b", on="h100:8", fsdp=8 // n, tensor=n, batch_tokens="1M") for n in (1, 8))
 >>> [(fact.name, round(fact.value, 2)) for fact in resource_facts(b) if fact.is_shown][:2]
 [('time on tensor', 6.16), ('time on nvlink', 5.16)]
@@ -26,14 +24,12 @@ Why one of several answers about the same chip takes longer than another: what t
 
 How long a hop of an unknown latency may take before it changes which of several answers is the best.
 
->>> from roofline import llm
 >>> found = llm("llama-3-70b", on="h100:8,mi300x:8", tensor=8, batch=64, context=8192)
 >>> [f"{at['a token at best'] * 1e6:.0f} us" for at in found.break_evens if at]
 ['72 us']
 
 Several models, or amounts of bytes, on several machines side by side: a row an answer, ranked within its work.
 
->>> from roofline import llm
 >>> found = llm("llama-3-8b,llama-3-70b", on="h100:8,h200:8", tensor=8, context=8192)
 >>> {work: part.fastest for work, part in found.parts.items()}
 {'llama-3-8b': 'h200:8', 'llama-3-70b': 'h200:8'}

@@ -5,10 +5,8 @@ A footprint is how much they need, and says whether it fits a level.
 >>> from roofline.notation import program
 >>> from roofline.ops import build
 >>> ops = build(program("h = bf16[B, D] * bf16[D, F]; gelu(h)"), {"B": 4, "D": 8, "F": 16})
->>> footprint(ops).parts
-{'activation': 320, 'weight': 256}
->>> footprint(ops).total
-576
+>>> footprint(ops).parts, footprint(ops).total
+({'activation': 320, 'weight': 256}, 576)
 
 Bytes in memory from the tensors operations read and write, under a stated policy.
 
@@ -22,9 +20,6 @@ Bytes in memory from the tensors operations read and write, under a stated polic
 ``streamed`` the convention of most published floors of serving: matrices' weights and what sequences keep, once
 ============ ==========================================================================================
 
->>> from roofline.notation import program
->>> from roofline.ops import build
->>> ops = build(program("h = bf16[B, D] * bf16[D, F]; gelu(h)"), {"B": 4, "D": 8, "F": 16})
 >>> [sum(w.total("bytes") for w in traffic(ops, policy)) for policy in ("each-op", "fused", "minimal")]
 [704, 448, 448]
 """

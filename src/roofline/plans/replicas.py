@@ -2,7 +2,8 @@
 
 >>> from roofline.models import load
 >>> from roofline.plans.question import Limits, Load, PlanQuestion
->>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), Limits(), ("h100",), (1, 2), objective="chips")
+>>> limits = Limits(per_token=0.01)
+>>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), limits, ("h100",), (1, 2), objective="chips")
 >>> [str(each) for each in replicas(asked)][:4]
 ['h100 bf16', 'h100 fp8', 'h100 fp8 kv fp8', 'h100:2 tensor 2 bf16']
 >>> times = unloaded(asked, replicas(asked)[0])
@@ -27,12 +28,7 @@ arithmetic at P::
     compute-bound from        W / (F·R/P − K),  only where F·R/P > K
     tokens a second tend to   min(R/K, P/F)
 
->>> from roofline.models import load
->>> from roofline.plans.question import Limits, Load, PlanQuestion
->>> from roofline.plans.replicas import Replica, unloaded
->>> limits = Limits(per_token=0.01)
->>> asked = PlanQuestion(load("llama-3-8b"), Load(4, 1024, 128), limits, ("h100",), (1,), objective="chips")
->>> found = corners(unloaded(asked, Replica("h100", "bf16")))
+>>> found = corners(times)
 >>> found.within_limit, found.in_memory, found.compute_bound_from
 (122, 399, None)
 """

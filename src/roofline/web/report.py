@@ -3,7 +3,8 @@
 A report embeds the page of its answer, the explorer sends that of each question: both show it with the same components.
 
 >>> from roofline import bound
->>> found = page_of([(bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192), None, None)])
+>>> answer = bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192)
+>>> found = page_of([(answer, None, None)])
 >>> found["title"], [step["name"] for step in found["steps"]], [size["name"] for size in found["steps"][0]["sizes"]]
 ('bf16[64, 8192] * int8[8192, 8192] -> bf16[64, 8192]', ['bound'], ['B', 'D', 'F'])
 >>> "2*B*D*F/P_bf16" in found["functions"]
@@ -14,8 +15,7 @@ A report: one HTML file with answers, their closed forms as JavaScript, and slid
 The page needs no network and no Python. Its numbers come from the answer's own formula, printed by the package, so a
 slider gives what a fresh answer gives. What the formula does not hold stands as it was asked.
 
->>> from roofline import bound
->>> text = report(bound("bf16[B, D] * int8[D, F]", on="v5e", B=64, D=8192, F=8192))
+>>> text = report(answer)
 >>> "2*B*D*F/P_bf16" in text, "<script src" in text
 (True, False)
 
