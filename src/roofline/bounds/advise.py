@@ -341,14 +341,17 @@ def _larger_batch(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         if wanted is not None:
             change = f"{label} = {wanted}" if not is_unnamed(label) else f"a size of {wanted} for {now}"
             larger = resize(asked, label, wanted)
-            more = _more_work(larger, answer)
+            more = _more_work(larger, answer, wanted / now)
             yield Proposal(change, f"{format_number(more, 3)} times the work", larger, more)
 
 
-def _more_work(larger: Question, answer: Bound) -> float:
-    """How many times the FLOPs a question takes; not a number where it cannot be asked."""
+def _more_work(larger: Question, answer: Bound, times: float) -> float:
+    """How many times the FLOPs a question takes; not a number where it cannot be asked.
+
+    Over chips the size is ``times`` as large: another plan may give each chip another share of the work.
+    """
     try:
-        return float(larger.answer().flops) / float(answer.flops)
+        return times if larger.is_sharded else float(larger.answer().flops) / float(answer.flops)
     except RooflineError:
         return math.nan
 
@@ -492,7 +495,7 @@ def _doubled(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
         if isinstance(now := sizes.get(label), int):
             change = f"twice {label}" if not is_unnamed(label) else f"a size of {2 * now} for {now}"
             larger = resize(asked, label, 2 * now)
-            yield Proposal(change, "", larger, _more_work(larger, answer))
+            yield Proposal(change, "", larger, _more_work(larger, answer, 2.0))
 
 
 def _larger_tiles(asked: Question, answer: Bound) -> Iterator[Proposal[Bound]]:
