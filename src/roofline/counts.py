@@ -84,8 +84,8 @@ def count(text: str, billion: bool = False) -> int | float | None:
 def parse_size(name: str, text: str) -> Any:
     """Read a size: a number, a list ``1024,4096``, a range ``1:512`` (both ends), ``1:512:2``, ``1:512:*2``, a formula.
 
-    >>> parse_size("B", "1:8:*2"), parse_size("B", "1:7:3"), parse_size("B", "4e6"), parse_size("F", "4*D")
-    ([1, 2, 4, 8], [1, 4, 7], 4000000, '4*D')
+    >>> parse_size("B", "1:8:*2"), parse_size("B", "1:7:3"), parse_size("B", "4e6"), parse_size("F", "max(D, 64)")
+    ([1, 2, 4, 8], [1, 4, 7], 4000000, 'max(D, 64)')
     >>> parse_size("D", "8k"), parse_size("D", "8Ki"), parse_size("D", "1k:4k:*2")    # SI, binary
     (8000, 8192, [1000, 2000, 4000])
     >>> parse_size("B", "1:16:*1.5")                                                  # whole numbers by a factor
@@ -95,7 +95,7 @@ def parse_size(name: str, text: str) -> Any:
     """
     if not text:
         raise SizeError(f"size {name} has no value", hint=f"for instance {name}=64")
-    if "," in text:
+    if "," in re.sub(r"[a-z]\(.*\)", "", text):  # one inside max(D, 64) makes no list
         return [_item(name, item.strip()) for item in text.split(",")]
     match = re.fullmatch(_RANGE, text.replace(" ", ""), re.IGNORECASE) if ":" in text else None
     if match is not None:
