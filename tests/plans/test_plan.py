@@ -113,6 +113,9 @@ def test_the_deployment_that_is_taken_is_not_among_those_that_are_not() -> None:
     assert not isinstance(times, str)
     assert sum(found.reasons.values()) == (len(times.chunks) + 1) * times.most - 1
     assert " other deployments: " in str(found)
+    nothing = plan("llama-3-8b", on="h100", count=1, formats=["bf16"], **{**load, "rate": 1e3})
+    assert nothing.nearest.largest_rate == found.best.largest_rate  # in chunks, as whole prompts serve half as many
+    assert nothing.reasons["rate"] == sum(nothing.reasons.values()) == sum(found.reasons.values()) + 1
 
 
 TWO: dict[str, Any] = {

@@ -659,7 +659,7 @@ class DeploymentPlan(Answer):
         >>> found = plan("llama-3-8b", on="h100", count=[1, 2], rate=100, prompt=1024, output=128, formats="bf16")
         >>> less = found.fewer(found.best)
         >>> str(less.deployment), less.reason.text
-        ('h100:1 bf16', 'serves at most 45.7/s of 100/s a replica')
+        ('h100:1 bf16', 'serves at most 59.77/s of 100/s a replica')
         """
         own, less = choice.deployment, [count for count in self.asked.counts if count < choice.deployment.chips]
         if own.prefill is not None or not less:

@@ -313,15 +313,18 @@ class ServerTimes:
         varies by its root. Where there are places for as many, prompts alone limit the rate: ``1 / (k·t')``. Neither
         is it more than what is served once all places are taken.
         """
+        return float(self.largest_rates(self.most))
+
+    def largest_rates(self, most: Any) -> Any:
+        """The same where at most so many decode at once."""
         if self.decode_steps <= 0:
-            return 1 / float(self.service[0])
+            return np.full(np.shape(most), 1 / self.service[0])
         if not self.chunks:
-            return float(self.rates(self.most))
+            return self.rates(most)
         beside = self.decode_steps / self.chunks
-        if beside + beside**0.5 < self.most:
-            alone = 1 / float(np.interp(beside, np.arange(self.most + 1), self.service))
-            return min(alone, float(self.rates(self.most)))
-        return float(self.rates(max(1, min(self.most, int(beside)))))
+        alone = 1 / np.interp(beside, np.arange(self.most + 1), self.service)
+        fewer = self.rates(np.minimum(most, max(1, int(beside))))
+        return np.where(beside + beside**0.5 < most, np.minimum(alone, self.rates(most)), fewer)
 
     @property
     def saturated(self) -> tuple[int, bool]:

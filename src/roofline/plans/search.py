@@ -425,9 +425,12 @@ class Search:
         for replica in () if found else (each for each in self.replicas if not chip or each.chip == chip):
             count = max((count for count in self.counts if count % replica.chips == 0), default=0)
             if count:
-                times = self.priced(replica)
-                most = 0 if isinstance(times, str) else times.most
-                found.append(self.assess(Deployment(replica, count // replica.chips, 0, most)))
+                times, deployment = self.priced(replica), Deployment(replica, count // replica.chips)
+                if not isinstance(times, str) and self.unloaded_reason(replica) is None:
+                    ways = [(chunk, times.server(chunk)) for chunk in (0, *times.chunks)]
+                    chunk, server = max(ways, key=lambda way: way[1].largest_rate)
+                    deployment = replace(deployment, chunk=chunk, most=server.most)
+                found.append(self.assess(deployment))
         return min((each for each in found if each.reason is not None), key=lambda each: each.miss, default=None)
 
     def next_count(self, replica: Replica, copies: int) -> int | None:
@@ -465,7 +468,7 @@ class Search:
                     found["beaten"] += len(counts) * times.most
                     continue
                 server = times.server(chunk)
-                rates = server.rates(np.arange(1, server.most + 1))
+                rates = server.largest_rates(np.arange(1, server.most + 1))
                 slow = self.asked.load.rate / counts[:, None] >= rates[None, :]
                 dear = np.broadcast_to((cost > limit)[:, None], slow.shape)
                 found["rate"] += int(slow.sum())
