@@ -60,6 +60,7 @@ def test_elements_by_placing_every_one(dims: tuple[int, ...], order: tuple[int, 
 @pytest.mark.parametrize(("text", "said"), [
     ("f32[3,5]{1,2:T(2,2)}", "a layout of dimensions 1, 2; of 2 dimensions each stands once"),
     ("f32[3,5]{1,0:T(2,)}", "expected a tile of a layout, as in T(8,128)"),
+    ("f32[3,5]{1,0:T(8,128)(0,1)}", "expected a tile of a layout, as in T(8,128)"),
     ("f32[3,5]{1,0", "expected '}' at the end of a layout"),
 ])  # fmt: skip
 def test_layouts_that_do_not_read(text: str, said: str) -> None:

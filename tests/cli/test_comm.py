@@ -453,6 +453,8 @@ def test_several_collectives_are_one_word(capsys: pytest.CaptureFixture[str]) ->
 def test_bytes_are_of_the_array_or_of_each_chip(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["comm", "allgather", "--bytes", "1GB", "--bytes-per-chip", "1MB", "--on", "h100:8"]) == 2
     assert "bytes are given twice: of the array, and of each chip" in capsys.readouterr().err
+    assert main(["comm", "allreduce", "--bytes", "1MB", "--on", "h100:8", "N=4"]) == 2
+    assert "size N goes with a line, and bytes say how large this is; leave it out" in capsys.readouterr().err
 
 
 def test_collectives_beside_each_other_name_what_binds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -739,9 +739,12 @@ def _line(
     amount = parse(nbytes if per_chip is None else per_chip, "B") * parts
     elements = math.ceil(amount * 8 / dtypes.get(dtype).bits_per_element)
     plain = {one: {"N": elements} for one in ("AllReduce", "Broadcast", "Reduce", "Permute", "Send")}
-    sizes = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
-    taken = sizes.get(kind, {"N": -(-elements // chips) * chips})
-    arguments["sizes"] = {**(arguments.get("sizes") or {}), **taken}
+    whole = {**plain, "AllToAll": {"N": -(-elements // chips**2) * chips, "M": chips}}
+    taken = whole.get(kind, {"N": -(-elements // chips) * chips})
+    sizes = arguments.get("sizes") or {}
+    if given := next((name for name in taken if name in sizes or name in arguments), ""):
+        raise InputError(f"size {given} goes with a line, and bytes say how large this is", hint="leave it out")
+    arguments["sizes"] = {**sizes, **taken}
     rounded = dtypes.get(dtype).nbytes(product(taken.values()))
     said: list[Assumption] = []
     if rounded > amount * (1 + _ROUNDING_SHOWN):

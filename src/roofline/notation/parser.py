@@ -285,7 +285,7 @@ def _read_layout(cursor: Cursor, rank: int) -> MemoryLayout | None:
     if cursor.accept(":"):
         while cursor.token.kind in ("name", "("):
             letter = cursor.advance().text if cursor.token.kind == "name" else "T"
-            numbers = _in_parentheses(cursor, start)
+            numbers = _in_parentheses(cursor, start, is_tile=letter == "T")
             if letter == "T":
                 tiles.append(numbers)
             elif letter == "S":
@@ -296,7 +296,7 @@ def _read_layout(cursor: Cursor, rank: int) -> MemoryLayout | None:
     return MemoryLayout(tuple(order), tuple(tiles), space)
 
 
-def _in_parentheses(cursor: Cursor, start: int) -> tuple[int | None, ...]:
+def _in_parentheses(cursor: Cursor, start: int, *, is_tile: bool) -> tuple[int | None, ...]:
     """Read ``(8,128)`` of a layout; ``*`` is None."""
     numbers: list[int | None] = []
     while cursor.token.kind in ("(", ",") and cursor.peek().kind in ("number", "contract"):
@@ -304,7 +304,7 @@ def _in_parentheses(cursor: Cursor, start: int) -> tuple[int | None, ...]:
         token = cursor.advance()
         joined = token.kind == "contract"
         numbers.append(None if joined else read_whole_number(cursor, token, "a tile is of whole numbers"))
-    if cursor.accept(")") is None or not numbers or numbers[-1] is None:
+    if cursor.accept(")") is None or not numbers or numbers[-1] is None or (is_tile and 0 in numbers):
         raise cursor.fail("expected a tile of a layout, as in T(8,128)", at=start)
     return tuple(numbers)
 
