@@ -261,6 +261,46 @@ def _turn(network: Network, at: Chip, turn: Sequence[int], goal: dict[int, int],
     return Flight((tuple(turn), 0), size, path, links)
 
 
+def by_all_ways(network: Network, kind: str) -> Trace:
+    """A Send both ways round all axes of a torus; a Send or a Permute over a mesh by way of all other chips."""
+    (mesh, *_), chips = network.dimensions, chips_of(network.dimensions)
+    flights = []
+    if mesh.kind == "mesh":
+        n, pairs = len(chips), [(chips[0], chips[-1])]
+        straight, part = Fraction(1, max(n - 1, 1)), Fraction(1, max(n - 1, 1))
+        if kind == "Permute":
+            pairs, straight, part = (
+                list(zip(chips, [*chips[1:], chips[0]], strict=True)),
+                Fraction(2, n),
+                Fraction(1, n),
+            )
+        for here, goal in pairs:
+            for via in chips:
+                path = [here, goal] if via == here else [here, via, goal]
+                links = [links_between(mesh, *ends) for ends in pairwise(path)]
+                if via != goal:
+                    flights.append(Flight(((here, via), 0), straight if via == here else part, path, links))
+    else:
+        axes = [i for i, d in enumerate(network.dimensions) if d.size > 1]
+        goal_at = tuple(d.size // 2 for d in network.dimensions)
+        turns = [axes[k:] + axes[:k] for k in range(len(axes))]
+        flights = [_round(network, goal_at, turn, way, Fraction(1, 2 * len(axes))) for turn in turns for way in (1, -1)]
+        used = [link for f in flights for links in f.links for link in links]
+        assert len(used) == len(set(used)), "two parts share a link"
+    return _land(flights, {f.chunk[0]: (f.path[0], f.path[-1]) for f in flights})  # type: ignore[index]
+
+
+def _round(network: Network, goal: Chip, turn: Sequence[int], way: int, size: Fraction) -> Flight:
+    path: list[Chip] = [(0,) * len(goal)]
+    links = []
+    for axis in turn:
+        while path[-1][axis] != goal[axis]:
+            at = path[-1]
+            path.append((*at[:axis], (at[axis] + way) % network.dimensions[axis].size, *at[axis + 1 :]))
+            links.append(links_between(network.dimensions[axis], at, path[-1]))
+    return Flight(((tuple(turn), way), 0), size, path, links)
+
+
 def busy_line(n: int) -> int:
     """Chunk times of an AllToAll on a line when every link always sends the chunk that has farthest to go."""
     waiting: dict[tuple[int, int], list[int]] = defaultdict(list)

@@ -328,6 +328,16 @@ def test_a_message_to_another_node_leaves_by_all_nics_of_its_node(kind: str, ins
     assert cost(kind, alone.mesh.select("X"), 2**30, algorithm=Chooser(None, alone)).algorithm == "direct"
 
 
+def test_messages_take_other_ways_too_where_links_lead_there() -> None:
+    """Eight chips with a link for each pair; and a torus whose farthest chip is as far by each of its six links."""
+    mesh, cube = chip("mi300x:8"), chip("v5p:4x4x4")
+    for machine, kind, share in ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6)):
+        found = cost(kind, list(machine.mesh), 2**30, algorithm=Chooser(None, machine))
+        wires = {amount for key, amount in found.work.items() if key.quantity == "wire"}
+        assert found.algorithm == "striped"
+        assert max(wires) == pytest.approx(2**30 * share)
+
+
 def test_one_hop_goes_over_all_tiers_of_a_fat_tree() -> None:
     """128 nodes of 8 under leaf and spine switches: NVLink's 0.6 µs and one 2.7 µs of InfiniBand, not one a tier."""
     machine = chip("dgx-h100:1024")

@@ -29,7 +29,7 @@ from simulate import (
     straight_schedule,
 )
 from simulate_clock import pipelined, step_by_step
-from simulate_moves import all_to_all, busy_line, permute, send, striped_permute
+from simulate_moves import all_to_all, busy_line, by_all_ways, permute, send, striped_permute
 from simulate_networks import NETWORKS, Network, one, tiered
 from simulate_spread import (
     broadcast,
@@ -175,6 +175,8 @@ def striped(network: Network, kind: str) -> Simulated:
     if network.chips == 1:
         return Simulated([])
     network = network._replace(tiers=tuple(tier for tier in network.tiers if any(d.size > 1 for d in tier)))
+    if len(network.tiers) == 1:
+        return Simulated([by_all_ways(network, kind)])
     if kind == "Permute":
         return Simulated([striped_permute(network.by({"switch": "direct"}))])
     inner = network.by({"switch": "direct"}).tiers[:1]

@@ -188,8 +188,8 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1,
 
     An AllReduce and a Broadcast go by switches that reduce and multicast, where there are any that add up ``dtype``. On
     a torus all links are used, both ways where an axis wraps around; by trees where one ends. On switches and meshes it
-    is direct exchange, which sends the bytes of a ring in one hop. Over several tiers it is hierarchical. AllToAll,
-    Permute and Send go the shortest way.
+    is direct exchange, which sends the bytes of a ring in one hop. Over several tiers it is hierarchical. An AllToAll
+    goes the shortest way, and so do a Permute and a Send where links do not lead by way of other chips.
 
     >>> from roofline.hardware import chip
     >>> [default_algorithm("AllReduce", chip(on).mesh.axes) for on in ("h100:8", "a100:8", "v5e:16x16", "v5e:4x4")]
@@ -197,6 +197,8 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1,
     """
     call = _call(kind, axes, 1, density, dtype)
     kind = call.kind
+    if kind in ("Permute", "Send") and len(call.groups) == 1 and not ALGORITHMS["striped"].unfit(call):
+        return "striped"
     if kind in ("Permute", "Send") or not call.groups:
         return "direct"
     topologies = [group.topology for group in call.groups]

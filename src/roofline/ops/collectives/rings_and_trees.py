@@ -64,7 +64,9 @@ way into a switch, or over one of the n − 1 links of a mesh::
     AllToAll                    V·(n − 1)/n²                                                     1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
-    over tiers, striped         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside, V + V/B of a Permute
+    striped, over tiers         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside, V + V/B of a Permute
+             Send               V/Σd round d ways of all axes, ⌈n/2⌉ hops each; V/(n − 1) over a mesh    2 hops
+             Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
@@ -615,25 +617,46 @@ def direct(call: CollectiveCall) -> Work:
     return _COUNTS[call.kind](several)
 
 
+def _have_two_ways(group: LinkGroup) -> Size:
+    """1 where all axes of a torus can be gone round both ways, else 0."""
+    return product(1 - (2 - each.directions) * more_than_one(each.size) for each in group.segments)
+
+
 def _no_stripes(call: CollectiveCall) -> str:
-    """Refuse one tier, a fat tree alone, and a Permute inside whose units messages pass over one another's links."""
-    inside = call.groups[:1] if call.kind == "Permute" else ()
-    if call.groups and call.groups[0].segments[0].nested:
-        return f"{call.groups[0].link} has no links inside its units"
-    return require_several_tiers(call) or require_switches(call._replace(groups=inside))
+    """Refuse one switch, a fat tree alone, a torus that ends, and a Permute whose other ways round are long."""
+    inside = call.groups[:1]
+    if [group.topology for group in call.groups] == ["mesh"]:
+        return ""
+    if [group.topology for group in call.groups] == ["torus"] and call.kind == "Send":
+        unlike = f"not all axes of {inside[0].link} have two ways round"
+        return "" if np.any(_have_two_ways(inside[0]) > 0) else unlike
+    if inside and inside[0].segments[0].nested:
+        return f"{inside[0].link} has no links inside its units"
+    return require_several_tiers(call) or require_switches(
+        call._replace(groups=inside if call.kind == "Permute" else ())
+    )
 
 
-@register(
-    "striped", ["Permute", "Send"], "a message to another unit in parts, by way of all chips of both", _no_stripes
-)
+@register("striped", ["Permute", "Send"], "messages in parts, by way of other chips too", _no_stripes)
 def striped(call: CollectiveCall) -> Work:
     """Count messages that leave a unit of B chips in B parts: there and back inside, V/B over the tiers further out.
 
     In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages.
+    Within one tier, parts take both ways round all axes of a torus, or go by way of all other chips of a mesh.
     """
     if not call.groups:
         return Work()
     first, *outer = call.groups
+    if not outer and first.topology == "mesh":
+        straight, parts = (2, first.size) if call.kind == "Permute" else (1, links_in_use([first.size - 1]))
+        sent = exact_div(call.nbytes * straight, parts)
+        return over_links(call, lambda group: sent, lambda each: _relays(each.size))
+    if not outer:
+        both = _have_two_ways(first)
+        lanes = links_in_use([(1 + both) * more_than_one(segment.size) for segment in first.segments])
+        longer = [each.size - 2 * half_way(each.size) for each in first.segments]
+        hops = {each.place: pass_hops(each) + both * more for each, more in zip(first.segments, longer, strict=True)}
+        return over_links(call, lambda group: exact_div(call.nbytes, lanes), lambda each: hops[each.place])
     work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
     if call.kind == "Send":
         spread = all_links(call._replace(groups=(first,), kind="ReduceScatter"))
