@@ -129,6 +129,19 @@ def test_hidden_states_sent() -> None:
         assert sent == pytest.approx([2 * chunks - 1, *[2 * chunks] * 2, 2 * chunks - 1])
 
 
+def test_chips_with_the_same_hidden_state_send_a_part_each() -> None:
+    """Megatron-LM's scatter and gather: s·b·h / t between stages, with sequence parallelism or without."""
+    sent = []
+    for split in (True, False):
+        asked: dict[str, Any] = {"on": "h100:16", "tensor": 8, "pipeline": 2, "batch_tokens": 2**16}
+        found = train("llama-2-7b", sequence_parallel=split, **asked)
+        ops = [each.op for each in found.stages[0].bound.ops if "hidden state sent on" in each.op.where]
+        sent.append(sum(op.dims["bytes"] * op.repeat for op in ops))
+        said = "8 chips with the same hidden state send a part each to the next stage"
+        assert (said in found.bound.assumptions) is not split
+    assert sent == [2**16 * 4096 * 2 / 8] * 2
+
+
 @pytest.mark.parametrize(("zero", "times"), [(0, 2), (1, 2), (2, 5), (3, 12)])
 def test_gradient_accumulation(zero: int, times: int) -> None:
     """Four microbatches: as many FLOPs, a quarter of the activations; what is shared goes round for each of them.

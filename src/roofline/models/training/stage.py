@@ -287,7 +287,8 @@ class StepPlan:
     ``steady`` says that as much waits for its backward pass however many chips share the batch; ``saved`` is the format
     that activations wait in, where it is not their own; ``algorithm`` chooses that of each collective, ``share`` is how
     many sequences a copy has on average. ``frozen`` are the bytes of weights that are not trained, where adapters are
-    in their place. ``spread`` are the axes that experts are spread over.
+    in their place. ``spread`` are the axes that experts are spread over. Between layers ``alike`` chips have the same
+    hidden state.
     """
 
     policy: Recomputation
@@ -303,6 +304,7 @@ class StepPlan:
     share: Size | None = None
     frozen: Size | None = None
     spread: tuple[str, ...] = ()
+    alike: int = 1
 
     def axes(self, *names: str) -> tuple[Any, ...]:
         """The mesh axes of these names that there are."""
@@ -508,12 +510,16 @@ def repeated(ops: Iterable[Op], times: Size) -> list[Op]:
 
 
 def _sent(plan: StepPlan, ends: tuple[bool, bool]) -> tuple[list[Op], list[Op]]:
-    """The hidden state to the next stage and its gradient to the one before, once for each piece of the model."""
+    """The hidden state to the next stage and its gradient to the one before, once for each piece of the model.
+
+    Chips that have the same send a part each, which they put together where links are fast; that is not counted.
+    Source: Narayanan et al., arXiv:2104.04473, section 4.1 (scatter and gather).
+    """
     axes = plan.axes("pipeline")
     if not axes:
         return [], []
     first, last = ends
-    nbytes = plan.stream.traffic_bytes
+    nbytes = exact_div(plan.stream.traffic_bytes, plan.alike)
     found = []
     for name, count in (("hidden state sent on", plan.chunks - last), ("its gradient sent back", plan.chunks - first)):
         sent = collective_operation(

@@ -249,14 +249,15 @@ class _LaidOutStep(NamedTuple):
         check_schedule(order, stages=asked.pipeline, microbatches=parts, chunks=asked.chunks)
         step = replace(_forward_pass(asked, model, exact_div(share, parts), length, layout), rank=rank)
         # the hidden state between two layers, as one chip holds it
-        tokens = exact_div(step.tokens, asked.tensor if asked.sequence_parallel else 1)
+        alike = 1 if asked.sequence_parallel else asked.tensor
+        tokens = exact_div(step.tokens, exact_div(asked.tensor, alike))
         stream = Tensor("hidden state", (tokens, local.width), step.activations)
         steady = asked.pipeline > 1 and asked.microbatches is None and order.bounded
         saved = None if asked.saved_activations is None else dtypes.get(asked.saved_activations).name
         plan = StepPlan(
             chosen, formats, asked.zero, parts, asked.chunks, machine.mesh, stream, steady, saved,
             Chooser(asked.algorithm, machine), share, local.weight_bytes(chosen_format) if rank else None,
-            layout.expert_axes if layout.expert > 1 else (),
+            layout.expert_axes if layout.expert > 1 else (), alike,
         )  # fmt: skip
         return cls(asked, model, local, machine, layout, total, length, share, step, plan, order)
 
@@ -574,6 +575,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
         said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
+        if plan.alike > 1:
+            said.append(f"{plan.alike} chips with the same hidden state send a part each to the next stage")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
         if any(layer.shared for layer, _ in model.layer_counts()):
