@@ -102,6 +102,13 @@ def test_chips_send_gradients_of_adapters_alone() -> None:
     assert shared.memory.parts["optimizer"] == 12 * ADAPTERS / 8
 
 
+def test_chips_that_split_matrices_add_up_gradients_of_the_halves_that_all_hold() -> None:
+    """A beside what is split by outputs, B beside what is split by inputs: the width, of each of seven matrices."""
+    found = step(on="h100:8", lora=RANK, tensor=8, batch_tokens=8 * TOKENS)
+    (added,) = (each.op for each in found.bound.ops if "tensor chips add up" in each.op.where)
+    assert (added.dims["chips"], added.dims["bytes"]) == (8, 2 * L * RANK * 7 * D)
+
+
 def test_chips_that_split_layers_share_the_work() -> None:
     whole, part = step(lora=RANK), step(lora=RANK, on="h100:4", tensor=4)
     # of each adapter one matrix is split, the other is held and run by every chip

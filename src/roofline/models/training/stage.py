@@ -24,6 +24,7 @@ Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054, section 3; "How To Scale Y
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -53,7 +54,7 @@ from roofline.models.training.passes import (
 from roofline.models.weights import join_path
 from roofline.ops.collectives.cost import cost
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, maximum, minimum, product
+from roofline.sizes import Size, ceil_div, exact_div, grouped, is_one, is_zero, maximum, minimum, product
 from roofline.work import Op, Tensor, Work, with_tensors
 
 
@@ -430,28 +431,43 @@ def held_by_several(model: Model, stages: Sequence[Sequence[int]]) -> list[Size]
 
 
 def added_up_by_tensor_chips(
-    whole: Model, local: Model, held: Sequence[int], ends: tuple[bool, bool], ways: Parallelism, tokens: Size
+    whole: Model,
+    local: Model,
+    held: Sequence[int],
+    ends: tuple[bool, bool],
+    ways: Parallelism,
+    tokens: Size,
+    rank: Size,
 ) -> dict[int, Size]:
     """For so many tensor-parallel chips as hold the same weights, parameters whose gradients these chips add up.
 
     Each has a part of the gradients of keys' and values' matrices, by its own queries, and under sequence parallelism
     of what chips run on their own tokens, latents included. Of few tokens they exchange what the matrices make instead.
+    Of adapters of a ``rank`` these are the halves that every chip holds, beside matrices that chips split.
     """
     found: dict[int, Size] = {}
     seen: set[tuple[str, str]] = set()
-    sides = [*((whole.layers[number], local.layers[number]) for number in held)]
-    sides += [(Layer(whole.before), Layer(local.before))] if ends[0] else []
-    sides += [(Layer((*whole.after, *whole.final)), Layer((*local.after, *local.final)))] if ends[1] else []
-    for full, part in sides if ways.tensor > 1 else ():
+    every = [(whole.layers[number], local.layers[number]) for number in held]
+    every += [(Layer(whole.before), Layer(local.before))] if ends[0] else []
+    every += [(Layer((*whole.after, *whole.final)), Layer((*local.after, *local.final)))] if ends[1] else []
+    alike = Counter((id(full), id(part)) for full, part in every)
+    for full, part in {(id(full), id(part)): (full, part) for full, part in every}.values() if ways.tensor > 1 else ():
         for (block, weight), (_, own) in zip(full.weights(), part.weights(), strict=True):
             copies = ways.tensor * own.elements // weight.elements
-            keys = [join_path(block.name, name) for name in getattr(block, "names", ())[1:3]]
             once = (full.shared_as(weight.name), weight.name)
+            repeat = 1 if once[0] else alike[id(full), id(part)]
+            keys = [join_path(block.name, name) for name in getattr(block, "names", ())[1:3]]
             is_parted = ways.sequence and (block.runs_whole or getattr(block, "reads_latents_alone", False))
-            if copies > 1 and once not in seen and (is_parted or weight.name in keys):
-                seen |= {once} if once[0] else set()
+            count: Size = 0
+            if rank and weight.kind == "linear" and own.shape != weight.shape:
+                sides = zip(own.shape[-2:], weight.shape[-2:], strict=True)
+                copies, count = ways.tensor, rank * sum(minimum(n, tokens) for n, size in sides if n == size)
+            elif not rank and copies > 1 and (is_parted or weight.name in keys):
                 rows = 1 if len(weight.shape) == 1 else weight.shape[-1]
-                found[copies] = found.get(copies, 0) + exact_div(own.elements, rows) * minimum(rows, tokens)
+                count = exact_div(own.elements, rows) * minimum(rows, tokens)
+            if not is_zero(count) and once not in seen:
+                seen |= {once} if once[0] else set()
+                found[copies] = found.get(copies, 0) + count * repeat
     return found
 
 
@@ -472,8 +488,7 @@ def passes(
     each, once = _shared(plan, ops, trained)
     if exchanged:
         once.append(_exchanged(plan, exchanged))
-    if trained is None:
-        once += [op for copies, count in added.items() for op in _added_up(plan, copies, count)]
+    once += [op for copies, count in added.items() for op in _added_up(plan, copies, count)]
     ahead, behind = _sent(plan, ends)
     forward += [op for op in each if op.phase == "forward"] + ahead
     for_inputs += [op for op in each if op.phase == "backward" and op.role != "weight gradient"] + behind

@@ -452,8 +452,8 @@ def _kinds(laid: _LaidOutStep) -> Iterable[tuple[tuple[int, ...], tuple[Any, ...
         layers = held[numbers[0]]
         mine = stage.operations_of(model, ops, layers, *ends)
         parameters = stage.parameters_of(model, layers, *ends)
-        tokens = laid.step.tokens * plan.microbatches
-        added = stage.added_up_by_tensor_chips(laid.model, model, layers, ends, laid.layout, tokens)
+        tokens, rank = laid.step.tokens * plan.microbatches, laid.step.rank
+        added = stage.added_up_by_tensor_chips(laid.model, model, layers, ends, laid.layout, tokens, rank)
         found = stage.passes(plan, mine, parameters, waiting, ends, exchanged[numbers[0]], added)
         yield tuple(numbers), (inside, ends, exchanged[numbers[0]]), found
 
