@@ -230,3 +230,18 @@ def test_what_comes_back_from_experts_is_added_up_and_not_kept() -> None:
     experts = 2 * 2 * (width + 3 * hidden + width) + 2 * (8 + 2)
     head = 2 * (2 * width + 32000)
     assert found.memory.parts["activations"] == pytest.approx(tokens * (32 * (around + experts) + head), rel=1e-4)
+
+
+@pytest.mark.parametrize(("more", "alike"), [({"sequence_parallel": False}, True), ({"fsdp": 8, "tensor": 1}, False)])
+def test_what_several_chips_compute_alike_is_said(more: dict[str, Any], alike: bool) -> None:
+    asked: dict[str, Any] = {"on": "h100:8", "tensor": 8, "batch_tokens": 2**18}
+    said = " ".join(str(train("deepseek-v3", **{**asked, **more})).split())
+    assert ("with attention's scores made again and what several chips compute alike" in said) is alike
+
+
+def test_experts_that_no_chips_share_are_said() -> None:
+    said = [
+        train("mixtral-8x7b", on=on, expert=8, batch_tokens=2**18).bound.assumptions for on in ("h100:8", "h100:16")
+    ]
+    assert "each expert is on one chip" in said[0]
+    assert "of the experts 2 chips share one copy" in said[1]

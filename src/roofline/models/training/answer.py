@@ -727,7 +727,19 @@ def _flops_in_words(found: Training) -> str:
         return said
     alone = found.checkpoint in ("none", "selective") and not found.question.unfused
     how = "attention's scores made again" if alone else "what is recomputed"
-    return f"{said}; {format_amount(found.flops, 'FLOP')} with {how}"
+    alike = " and what several chips compute alike" * _computes_alike(found)
+    return f"{said}; {format_amount(found.flops, 'FLOP')} with {how}{alike}"
+
+
+def _computes_alike(found: Training) -> bool:
+    """Whether several chips compute the same: latents, heads of keys and values that they share, the choice of experts.
+
+    Of adapters it is not known from the FLOPs alone.
+    """
+    ops = [(each.op, len(stage.numbers)) for stage in found.stages for each in stage.bound.ops]
+    each = sum(op.work.total("flops", "matrix") * op.repeat * many for op, many in ops if op.phase == "forward")
+    forward = float(each * found.chips / found.layout.pipeline)
+    return found.question.lora is None and forward > float(found.model_flops) / 3 * 1.001
 
 
 def _rate_in_words(found: Training) -> str:

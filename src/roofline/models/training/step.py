@@ -570,7 +570,8 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
         turns = ": layers are gathered forward and backward, the table and the head once" if plan.zero == 3 else ""
         said.append(f"{plan.shards()} chips share by ZeRO stage {plan.zero}{turns}")
     if plan.shards(experts=True) != plan.shards():
-        said.append(f"of the experts {plan.shards(experts=True)} chips share one copy")
+        shards = plan.shards(experts=True)
+        said.append("each expert is on one chip" if is_one(shards) else f"of the experts {shards} chips share one copy")
     if layout.pipeline > 1:
         pieces = f", {plan.chunks} pieces on each" if plan.chunks > 1 else ""
         said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
