@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from roofline.errors import InputError
+from roofline.frozen import replace
 from roofline.models import load
 from roofline.models.weights import read_quantisation
 
@@ -128,6 +129,21 @@ def test_a_table_that_is_quantised_apart_from_the_head() -> None:
     matrices = 2 * (4 * 256 * 256 + 3 * 256 * 512) + 1000 * 256
     table = 1000 * 256 + 2 * 1000
     assert both.weight_bytes() == matrices // 2 + 2 * matrices // 32 + table + 2 * 5 * 256
+
+
+@pytest.mark.parametrize(
+    ("name", "books", "bits", "published"),
+    [
+        ("llama-2-7b", 1, 16, 2.4),
+        ("llama-2-13b", 1, 16, 4.1),
+        ("llama-2-70b", 1, 16, 18.8),
+        ("llama-2-70b", 2, 8, 18.2),
+    ],
+)
+def test_checkpoints_of_aqlm_are_as_large_as_published(name: str, books: int, bits: int, published: float) -> None:
+    """Gigabytes of the checkpoints, by the README of AQLM."""
+    stored = replace(load(name), quantisation=read_quantisation(aqlm(books, bits)))
+    assert round(stored.weight_bytes() / 1e9, 1) == published
 
 
 def test_modules_are_named_by_their_weights_too() -> None:
