@@ -99,6 +99,16 @@ def test_long_prompts_of_deepseek_v32() -> None:
     assert serve_bound(model, "prefill", on="h200:8", tensor=8, prompt=length, kv="bf16").lower > 9.6
 
 
+@pytest.mark.parametrize("name", ["glm-5.1", "deepseek-v4-flash", "minimax-m3"])
+def test_keys_that_choose_are_not_taken_for_those_that_are_attended_to(name: str) -> None:
+    """The indexer's keys are in fp8 beside keys and values in bf16."""
+    usual, narrow = (
+        " ".join(serve_bound(name, "decode", on="h200", context=4096, **kv).assumptions) for kv in ({}, {"kv": "fp8"})
+    )
+    assert "the indexer scores in fp8" in usual
+    assert ["keys and values in fp8 are multiplied in fp8" in each for each in (usual, narrow)] == [False, True]
+
+
 def test_an_answer_says_that_tokens_may_choose_the_same_keys() -> None:
     asked = {"on": "h200:8", "tensor": 8, "batch": 8, "prompt": 32}
     said = "keys in the cache: as many as new tokens can choose; tokens that choose the same ones read fewer"

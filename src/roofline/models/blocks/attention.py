@@ -596,9 +596,13 @@ class Attention(Block, keeps="keys"):
 
 
 def attention_format_said(ops: Sequence[Op], machine: Machine) -> list[str]:
-    """That attention computes in the format of its cache, where its queries come in a wider one and the chip has it."""
+    """That attention computes in the format of its cache, where its queries come in a wider one and the chip has it.
+
+    The choice of keys has a format of its own.
+    """
     narrow = Key("flops", "matrix", "fp8")
-    if not any(op.kind == "attention" and narrow in op.work and dtypes.get(op.reads[0].dtype).bits > 8 for op in ops):
+    attending = [op for op in ops if op.kind == "attention" and op.role != "selection"]
+    if not any(narrow in op.work and dtypes.get(op.reads[0].dtype).bits > 8 for op in attending):
         return []
     found = rate(machine, narrow)
     if found is not None and found.dtype != narrow.dtype:
