@@ -1068,3 +1068,6 @@ def test_a_number_of_parameters_has_nothing_to_split_and_its_memory_is_counted()
     assert pooled.target == "2 x NVIDIA A100 SXM4 80GB sharing evenly"
     assert pooled.decode.lower == pytest.approx(72.7e9 * 2 / (2 * 2.039e12), rel=1e-3)
     assert llm("72.7e9", on="a100", context=4096).nearest().said[1] == "2 such chips have the memory (pool=2)"
+    assert (
+        llm("7.27e15", on="a100", context=4096).nearest().said[0] == "170,858 such chips have the memory (pool=170858)"
+    )

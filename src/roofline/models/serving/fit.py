@@ -163,16 +163,16 @@ class NearestFit:
         if self.chips is not None and not (self.layouts and self.split == self.have):
             how = f" ({_as_options(self.split_as)})" if self.split_as else ""
             if self.unequal:
-                beside = f", {self.split} in equal parts{how}" if self.split else ""
-                yield f"{self.chips} such chips hold it in unequal parts: {_unequally(self.unequal)}{beside}"
+                beside = f", {self.split:,} in equal parts{how}" if self.split else ""
+                yield f"{self.chips:,} such chips hold it in unequal parts: {_unequally(self.unequal)}{beside}"
             elif self.split and self.chips <= self.have:  # memory enough, but heads and columns do not divide so
-                yield f"{self.split} such chips hold it{how}"
+                yield f"{self.split:,} such chips hold it{how}"
             elif self.split in (None, self.chips):
-                yield f"{self.chips} such chips {'hold it' if self.split else 'have the memory'}{how}"
+                yield f"{self.chips:,} such chips {'hold it' if self.split else 'have the memory'}{how}"
             else:
-                yield f"{self.chips} such chips have the memory, {self.split} split it evenly{how}"
+                yield f"{self.chips:,} such chips have the memory, {self.split:,} split it evenly{how}"
         if self.chip is not None:
-            yield f"one {self.chip}" if self.have == 1 else f"{self.have} x {self.chip}"
+            yield f"one {self.chip}" if self.have == 1 else f"{self.have:,} x {self.chip}"
         if self.host_layers is not None:
             whose = f"{self.host_layers:,} of {self.layers:,} layers"
             yield f"the weights of {whose} in the host's memory ({spelled('host_layers', self.host_layers)})"
@@ -363,7 +363,7 @@ class GivenChips:
 
     def sentence(self) -> str:
         """What is left, in words."""
-        where = f"{self.chips} x {self.target}" if self.pooled else self.target
+        where = f"{self.chips:,} x {self.target}" if self.pooled else self.target
         if self.left < 0:
             ways = _as_options({"tensor": self.chips, "host_layers": self.host_layers or 0})
             host = f"; they do with {ways}" if self.host_layers else ""
