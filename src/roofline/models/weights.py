@@ -287,7 +287,7 @@ def read_quantisation(section: Section, expert_dtype: str | None = None) -> Quan
         return Quantisation(method, found, kept=modules(names, _BETWEEN_DOTS))
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"the {method} section is not of its usual form: {error}", hint="is it cut short?") from error
 
 
@@ -564,9 +564,11 @@ def _aqlm(section: Section) -> Storage:
     Source: Egiazarian et al., "Extreme Compression of Large Language Models via Additive Quantization",
     arXiv:2401.06118, section 3.
     """
-    books, bits = section["num_codebooks"], section["nbits_per_codebook"]
-    group = section["in_group_size"] * section.get("out_group_size", 1)
-    _check_known(bits, range(1, 17), "bits of a codebook of AQLM")
+    names = "num_codebooks", "nbits_per_codebook", "in_group_size", "out_group_size"
+    for name in names:
+        _check_known(section.get(name, 1), range(1, 33), f"{name} of AQLM")
+    books, bits, *sides = (int(section.get(name, 1)) for name in names)
+    group = prod(sides)
     _check_known(books * bits / group, (8, 4, 2, 1), "bits of AQLM")
     return Storage(f"int{books * bits // group}", "fp16", (1, 0), table=books * 2**bits * group)
 
