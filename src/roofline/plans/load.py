@@ -504,8 +504,16 @@ class LoadedServer:
     @cached_property
     def _answers(self) -> tuple[Any, Any, Any, Any]:
         """Decode steps of answers: means over equal shares, these, steps a token, and means over parts of each."""
-        server = self.server
-        return _lengths(server.output - 1, server.lengths, server.draft)
+        tokens, kind, draft = self.server.output - 1, self.server.lengths, self.server.draft
+        if kind == "fixed" or tokens <= 1:
+            one = tokens if draft is None else draft.checks(tokens, kind)
+            return np.array([one]), np.array([1.0]), np.array([one / tokens]), np.array([[one]])
+        numbers = np.arange(1, int(20 * tokens) + 2)
+        chances = (1 - 1 / tokens) ** (numbers - 1) / tokens
+        shares, steps = np.full(QUANTILES, 1 / QUANTILES), numbers if draft is None else draft.checks_of(numbers)
+        each = np.ones(QUANTILES) if draft is None else share_means(chances, steps / numbers, QUANTILES)
+        parts = share_means(chances, steps, QUANTILES**2).reshape(QUANTILES, QUANTILES)
+        return parts.mean(axis=1), shares, each, parts
 
     @cached_property
     def _gaps(self) -> tuple[Any, Any, Any]:
@@ -729,19 +737,6 @@ Time = TypeVar("Time", float, LatencyUnderLoad)
 def request_times(first: Time, gap: Time, last: Time) -> dict[str, Time]:
     """The times of a request that a limit may be set on: its first token, each further one, the last one."""
     return {"first_token": first, "per_token": gap, "end_to_end": last}
-
-
-def _lengths(tokens: float, kind: str, draft: Acceptance | None) -> tuple[Any, Any, Any, Any]:
-    """Decode steps of answers: means over equal shares, these, their steps a token, and means over parts of each."""
-    if kind == "fixed" or tokens <= 1:
-        one = tokens if draft is None else draft.checks(tokens, kind)
-        return np.array([one]), np.array([1.0]), np.array([one / tokens]), np.array([[one]])
-    numbers = np.arange(1, int(20 * tokens) + 2)
-    chances = (1 - 1 / tokens) ** (numbers - 1) / tokens
-    shares, steps = np.full(QUANTILES, 1 / QUANTILES), numbers if draft is None else draft.checks_of(numbers)
-    each = np.ones(QUANTILES) if draft is None else share_means(chances, steps / numbers, QUANTILES)
-    parts = share_means(chances, steps, QUANTILES**2).reshape(QUANTILES, QUANTILES)
-    return parts.mean(axis=1), shares, each, parts
 
 
 def _share_kept(times: Any) -> Any:

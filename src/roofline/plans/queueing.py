@@ -571,11 +571,7 @@ class FilledSteps(NamedTuple):
 
 def exponential_beyond(chance: float, mean: float, step: float) -> TimeDistribution:
     """A time that is 0 but for ``chance``, and then exponential with a ``mean``: the wait for a place of M/M/c."""
-    if chance <= 0 or mean <= 0:
-        found = np.zeros(POINTS)
-        found[0] = 1.0
-        return TimeDistribution(step, found)
-    beyond = chance * np.exp(-np.arange(POINTS + 1) * step / mean)
+    beyond = chance * np.exp(-np.arange(POINTS + 1) * step / (mean or 1.0))
     cells = -np.diff(beyond)
     found = cells / 2
     found[1:] += cells[:-1] / 2
