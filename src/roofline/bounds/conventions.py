@@ -15,7 +15,7 @@ roofline.errors.InputError: overlap 2 is not a fraction; 0 is no overlap, 1 is a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from roofline.bounds.memory import BYTE_POLICIES, Tile, check_policy, missing_tile
@@ -79,14 +79,6 @@ def fraction(value: float, what: str = "overlap", hint: str = "0 is no overlap, 
     raise InputError(f"{what} {quoted(value)} is not a fraction", hint=hint)
 
 
-def _overlap(value: float | None) -> float | None:
-    return None if value is None else fraction(value)
-
-
-def _overhead(value: float | str | None) -> float | None:
-    return None if value is None else parse(value, "s", zero=True)
-
-
 def _density(value: Any) -> Density:
     if not isinstance(value, int | float | str):  # the routing of a dispatch, which `comm` makes
         from roofline.ops.collectives.routing import TopKRouting
@@ -97,15 +89,13 @@ def _density(value: Any) -> Density:
     return 1 if share == 1 else share
 
 
-def _plan(value: Any) -> str | int | None:
-    if value is None or isinstance(value, str | int):
+def _plan(value: Any) -> str | int:
+    if isinstance(value, str | int):
         return value
     raise InputError(f"plan is {quoted(value)}", hint=f"its rank, as in {spelled('plan', 2)}, or words of its name")
 
 
-def _tile(tile: Sequence[int] | None) -> Tile | None:
-    if tile is None:
-        return None
+def _tile(tile: Sequence[int]) -> Tile:
     if isinstance(tile, str) or getattr(tile, "ndim", 1) != 1 or not hasattr(tile, "__len__") or len(tile) != 3:
         raise InputError(f"a tile is three sizes, not {quoted(tile)}", hint="bm, bn, bk, as in tile=(128, 128, 64)")
     bm, bn, bk = (check(name, value) for name, value in zip(("bm", "bn", "bk"), tile, strict=True))
@@ -164,11 +154,12 @@ class Conventions:
         1, "Share of an AllToAll's array that is sent (0 to 1).", "mesh", form="share", metavar="SHARE", check=_density
     )
     overlap: float | None = _convention(
-        None, "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=_overlap
+        None, "Estimate: this share of times overlaps.", "estimate", form="share", metavar="FRACTION", check=fraction
     )
     overhead: Figure | None = _convention(
-        None, "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME", check=_overhead
-    )
+        None, "Estimate with this time for every operation started (5us).", "estimate", metavar="TIME",
+        check=partial(parse, unit="s", zero=True),
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check the fields whose setting has a check; text with a unit becomes a number.
@@ -176,9 +167,9 @@ class Conventions:
         What the rest may be hangs on the network, the program or the machine; it is checked where that is known.
         """
         for each in fields(self):
-            setting: Setting = each.metadata["setting"]
-            if setting.check is not None:
-                object.__setattr__(self, each.name, setting.check(getattr(self, each.name)))
+            taken, value = each.metadata["setting"].check, getattr(self, each.name)
+            if taken is not None and not (value is None and each.default is None):
+                object.__setattr__(self, each.name, taken(value))
         if not self.policy:
             object.__setattr__(self, "policy", "each-op" if self.tile is None else "tiled")
         check_policy(self.policy)

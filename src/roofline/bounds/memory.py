@@ -298,13 +298,10 @@ def _with_results(ops: Sequence[Op]) -> list[Op]:
     """
 
     def is_idle(op: Op) -> bool:
-        return bool(op.writes) and all(map(_is_empty, op.writes)) and all(is_zero(op.work[key]) for key in op.work)
+        are_empty = all(any(map(is_zero, each.dims)) for each in op.writes)
+        return bool(op.writes) and are_empty and all(is_zero(op.work[key]) for key in op.work)
 
     return [replace(op, reads=()) if is_idle(op) else op for op in ops]
-
-
-def _is_empty(tensor: Tensor) -> bool:
-    return any(type(size) is int and size == 0 for size in tensor.dims)
 
 
 def check_policy(policy: str) -> None:

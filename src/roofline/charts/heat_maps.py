@@ -189,7 +189,11 @@ def _heat_map(plane: _Plane, column: str, what: str) -> Chart:
         x=_axis(plane.across, [plane.columns[at] for at in across]),
         y=_axis(plane.up, [plane.rows[at] for at in up]),
         marks=(*cells, *lines),
-        notes=(*_thinned(plane, len(across), len(up)), *[BLANK] * (len(places) < len(pairs)), *_remarks(table)),
+        notes=(
+            *_thinned(plane, len(across), len(up)),
+            *[BLANK] * (len(places) < len(pairs)),
+            *(line if name == "assumes" else f"{name}: {line}" for name, line in table.remarks()),
+        ),
     )
 
 
@@ -439,7 +443,3 @@ def _thinned(plane: _Plane, across: int, up: int) -> Iterator[str]:
     for name, drawn, every in ((plane.across, across, plane.columns), (plane.up, up, plane.rows)):
         if drawn < len(every):
             yield LeftOut(f"{drawn} of {len(every):,} values of {_called(name)} {agree(drawn, 'are')} drawn")
-
-
-def _remarks(table: Columns) -> list[str]:
-    return [line if name == "assumes" else f"{name}: {line}" for name, line in table.remarks()]

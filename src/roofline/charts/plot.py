@@ -480,7 +480,7 @@ def with_expected_curves(chart: Chart, curves: Mapping[str, Series], by: Estimat
     in_time = chart.kind == "time"
     for number, (label, curve) in enumerate(curves.items()):
         found = [(x, *_at(curve, x, by)) for x in _some(curve.x)]
-        if not all(_known(one) for _, _, one in found):
+        if not all(one.kernels and all(each.source is not None for each in one.kernels) for _, _, one in found):
             missing.append(NO_CONSTANTS.format(label, by.library))
             continue
         ends = [(x, *(_value(answer, float(t), in_time) for t in (e.value, e.low, e.high))) for x, answer, e in found]
@@ -543,10 +543,6 @@ def _some(sizes: Sequence[float]) -> list[int]:
 def _at(curve: Series, x: int, by: Estimator) -> tuple[Bound, Expectation]:
     answer = curve.answer.question.with_sizes(**{curve.unknown: x}).answer()
     return answer, by.expect(answer)
-
-
-def _known(found: Expectation) -> bool:
-    return bool(found.kernels) and all(one.source is not None for one in found.kernels)
 
 
 def _value(answer: Bound, seconds: float, in_time: bool) -> float:

@@ -17,6 +17,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import methodcaller
 from typing import Any, Protocol
 
 from roofline.errors import BlockError, InputError, RooflineError, load_extra
@@ -204,7 +205,7 @@ def on_cluster(work: BlockTask, blocks: Sequence[RowBlock], client: Any) -> Iter
             return
         if block.choice not in prepared:
             key = f"roofline-choice-{own}-{block.choice}"
-            prepared[block.choice] = client.submit(_prepared, given, block.choice, key=key)
+            prepared[block.choice] = client.submit(methodcaller("prepared", block.choice), given, key=key)
         key = f"roofline-block-{own}-{block.number}"
         future = client.submit(_run, given, prepared[block.choice], block, own, key=key)
         running[key], futures[key] = block, future
@@ -280,10 +281,6 @@ def _out_of_memory(block: RowBlock) -> BlockError:
 
 def _itself(value: Any) -> Any:
     return value
-
-
-def _prepared(work: BlockTask, choice: int) -> Any:
-    return work.prepared(choice)
 
 
 def _run(work: BlockTask, prepared: Any, block: RowBlock, own: str) -> Any:
