@@ -114,6 +114,15 @@ def test_a_burst_larger_than_all_places_stops_a_step_once_for_each_that_leaves()
     assert found.time_per_token.percentile == pytest.approx(seen.percentile, rel=0.1)
 
 
+def test_those_behind_in_a_burst_vary_in_number() -> None:
+    server = ServerTimes.of(step=0.01 + 2e-5 * np.arange(17), prompt=0.08, output=32, arrival_variation=16.0)
+    found = server.under(0.3 * server.largest_rate).time_per_token
+    seen = simulate(server, 0.3 * server.largest_rate, requests=8_000, seed=3).time_per_token
+    # were as many behind each as on average, all places would be taken: a third more, and 46% at the percentile
+    assert found.mean == pytest.approx(seen.mean, rel=0.15)
+    assert found.percentile == pytest.approx(seen.percentile, rel=0.1)
+
+
 def test_a_burst_stops_a_first_step_until_all_places_are_taken() -> None:
     server = ServerTimes.of(step=0.02 + 0.0005 * np.arange(17), prompt=0.05, output=33)
     server = replace(server, arrival_variation=4.0)

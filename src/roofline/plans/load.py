@@ -569,7 +569,7 @@ class LoadedServer:
         relative = sum(share * work**2 for share, work in self.server.spread)
         first, unit = prompt / (1 - busy), prompt * relative
         # the first stop ends when all places are taken
-        came = (self.rate * waits + (self.server.burst - 1)) * first
+        came = (self.rate * waits + _behind_in_group(self.server.burst)) * first
         at_first = np.minimum(came, (self.server.most - met) * prompt)
         later = self.rate * (lengths - 1) * decoding * first
         # the rest comes in as others leave, and stops all that decode: at most one for each that leaves
@@ -743,6 +743,17 @@ def _share_kept(times: Any) -> Any:
     """Variance of a mean over u relaxation times, over that of a moment: 2·(u − 1 + e^−u) / u²."""
     u = np.maximum(times, 1e-6)
     return np.where(u < 1e-3, 1 - u / 3, 2 * (u + np.expm1(-u)) / u**2)
+
+
+def _behind_in_group(burst: float) -> Any:
+    """How many stand behind a request in its group, of geometric size: at equal shares, in an order of their own.
+
+    >>> round(float(_behind_in_group(2.5).mean()), 3)
+    1.5
+    """
+    numbers = np.arange(int(40 * burst))
+    chances = (1 - 1 / burst) ** numbers / burst
+    return share_means(chances, numbers, QUANTILES)[(np.arange(QUANTILES) * 5) % QUANTILES]
 
 
 def busy_period_points(means: Any, busy: float, *, paired: bool = False) -> Any:
