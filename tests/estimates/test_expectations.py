@@ -78,6 +78,16 @@ def test_attention_without_a_mask_takes_constants_of_encoders_and_elsewhere_thos
     assert narrow.run.kernel == "prefill_attention"  # no encoder was measured in fewer bits
 
 
+@pytest.mark.parametrize("on", ["a100", "h100", "l40s", "b200", "rtx-pro-6000"])
+def test_more_tokens_after_many_take_no_less_and_no_kernel_much_longer_than_another(on: str) -> None:
+    line = "attention(bf16[1, Q, 32, 128], bf16[1, K, 8, 128], bf16[1, K, 8, 128], causal)"
+    for past, library in itertools.product((512, 131072), ("vllm", "trtllm", "sglang")):
+        tokens = (1, 16, 17, 32, 64, 256)
+        found = [Estimator(library).expect(bound(line, on=on, Q=each, K=past + each)).value for each in tokens]
+        assert sorted(found) == found
+        assert found[2] < 2.7 * found[1]
+
+
 def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:
     causal = attention(4096, 4096, ", causal")
     assert 1.4 * causal < attention(4096, 4096, "") < 2 * causal

@@ -4,7 +4,7 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
 
     block   = max(mma, exp) + overlap · min(mma, exp) + block_time
     mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency · narrow);  exp = rows · keys / exp_rate
-    work    = Σ over tiles of visible blocks · block + tile_time
+    work    = Σ over tiles of visible blocks · block + tile_time,  each tile in pieces where past ones are many
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
@@ -172,7 +172,7 @@ def _tile(policy: str) -> tuple[float, float, bool]:
 
 
 def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = "") -> Parts:
-    """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones.
+    """Parts of the time of causal attention of ``length`` new tokens after ``past`` ones, in pieces if tiles are few.
 
     ``later`` is the share of later keys that are seen too: all of them without a mask.
     """
@@ -197,10 +197,11 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mma = 4 * filled * HEAD_STEP * np.ceil(size / HEAD_STEP) / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
-    tile = mean * blocks + c["tile_time"]
-    longest = last * blocks + c["tile_time"]
-    even = np.maximum(tiles * tile / chip.cores, longest)
-    waves = np.maximum(np.ceil(tiles / chip.cores) * tile, longest)
+    pieces = np.clip(past / block, 1, np.maximum(chip.cores / tiles, 1))
+    tile = mean * blocks / pieces + c["tile_time"]
+    longest = last * blocks / pieces + c["tile_time"]
+    even = np.maximum(tiles * pieces * tile / chip.cores, longest)
+    waves = np.maximum(whole(tiles * pieces / chip.cores) * tile, longest)
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
     keys = past + length
     moved = 4 * batch * length * size * heads + 2 * batch * size * kv_heads * (keys * kv_bytes + 2 * length)

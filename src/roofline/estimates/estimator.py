@@ -548,15 +548,13 @@ class Estimator:
         return run
 
     def kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
-        """What to expect of one kernel: no less than its bound, of a few tokens no less than without those before."""
+        """What to expect of one kernel: no less than its bound, and of tokens after others than of less work."""
         return self._no_less(run, machine)
 
     def _no_less(self, run: KernelRun, machine: Machine) -> KernelEstimate:
-        found = self._kernel(run, machine)
-        alone = self._kernel(_without_past(run), machine) if "queries" in run.shapes and found.source else None
-        if alone is None or alone.source is None or decided(found.value >= alone.value):
-            return found
-        return alone
+        found, less = self._kernel(run, machine), _less(run)
+        other = None if less is None or found.source is None else self._kernel(less, machine)
+        return found if other is None or other.source is None or decided(found.value >= other.value) else other
 
     def _kernel(self, run: KernelRun, machine: Machine) -> KernelEstimate:
         sources = self.sources(run, machine)
@@ -983,14 +981,26 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
 
 
-def _without_past(run: KernelRun) -> KernelRun:
-    """Attention of a few tokens as a prompt of them, which a prefill kernel runs."""
-    given = {**run.shapes, "length": run.shapes["queries"], "past": 0.0}
+def _less(run: KernelRun) -> KernelRun | None:
+    """Attention that takes no more, where another kernel runs it; None where there is none.
+
+    A few tokens after others are a prompt, which a prefill kernel runs. More of them are as many as fill a tile of a
+    decode kernel.
+    """
+    given, left_out = run.shapes, {"queries", "past", "later"}
+    if "queries" in given:
+        kernel, other = "prefill_attention", {"length": given["queries"], "past": 0.0}
+        left_out.add("window")
+    elif run.kernel == "prefill_attention" and decided(given.get("past", 0.0) > 0):
+        few = maximum(1, DECODE_ROWS * given["kv_heads"] / given["heads"])
+        kernel, other = "decode_attention", {"length": given["length"] + given["past"], "queries": few}
+    else:
+        return None
     kv_bytes, heads, kv_heads, size = (given[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
     cache, told, _ = run.path.partition(" cache")
-    path = attention_path("prefill_attention", kv_bytes, heads, kv_heads, size, cache=cache if told else "")
-    shapes = {name: size for name, size in given.items() if name not in ("queries", "window")}
-    return replace(run, kernel="prefill_attention", path=path, shapes=shapes)
+    shapes = {name: value for name, value in given.items() if name not in left_out} | other
+    path = attention_path(kernel, kv_bytes, heads, kv_heads, size, shapes.get("window", 0), cache if told else "")
+    return replace(run, kernel=kernel, path=path, shapes=shapes)
 
 
 def _mask_shapes(dims: Mapping[str, Size]) -> dict[str, Size]:
