@@ -86,6 +86,10 @@ def test_more_tokens_after_many_take_no_less_and_no_kernel_much_longer_than_anot
         found = [Estimator(library).expect(bound(line, on=on, Q=each, K=past + each)).value for each in tokens]
         assert sorted(found) == found
         assert found[2] < 2.7 * found[1]
+    for tokens, library in itertools.product((40, 2747), ("vllm", "trtllm", "sglang")):
+        keys = (tokens + past for past in (0, 69, 106, 138, 212, 4096))
+        found = [Estimator(library).expect(bound(line, on=on, Q=tokens, K=each)).value for each in keys]
+        assert sorted(found) == found
 
 
 def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:

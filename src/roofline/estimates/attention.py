@@ -4,7 +4,7 @@ Prefill cuts the queries of each head into tiles and walks over the visible keys
 
     block   = max(mma, exp) + overlap · min(mma, exp) + block_time
     mma     = 4 · rows · keys · d / (peak/cores · compute_efficiency · narrow);  exp = rows · keys / exp_rate
-    work    = Σ over tiles of visible blocks · block + tile_time,  each tile in pieces where past ones are many
+    work    = Σ over tiles of visible blocks · block + tile_time;  keys of past tokens in pieces where tiles are few
     compute = (1 − q) · max(work/cores, longest tile) + q · max(⌈tiles/cores⌉ · mean tile, longest tile)
     T       = (compute^p + memory^p)^(1/p) + launch
 
@@ -197,9 +197,10 @@ def prefill_parts(shapes: Shapes, chip: ChipFigures, c: Values, policy: str = ""
     mma = 4 * filled * HEAD_STEP * np.ceil(size / HEAD_STEP) / (chip.matrix_peak / chip.cores * share)
     exponentials = filled / c["exp_rate"]
     blocks = np.maximum(mma, exponentials) + c["exposed"] * np.minimum(mma, exponentials) + c["block_time"]
-    pieces = np.clip(past / block, 1, np.maximum(chip.cores / tiles, 1))
+    uncut = np.minimum(np.ceil(length / block), last)
+    pieces = np.clip(last - uncut, 1, np.maximum(chip.cores / tiles, 1))
     tile = mean * blocks / pieces + c["tile_time"]
-    longest = last * blocks / pieces + c["tile_time"]
+    longest = (uncut + (last - uncut) / pieces) * blocks + c["tile_time"]
     even = np.maximum(tiles * pieces * tile / chip.cores, longest)
     waves = np.maximum(whole(tiles * pieces / chip.cores) * tile, longest)
     compute = (1 - c["wave_quantisation"]) * even + c["wave_quantisation"] * waves
