@@ -68,7 +68,6 @@ def test_the_parts_of_a_time_add_up_to_it(asked: dict[str, object]) -> None:
     steps += [first[0], first[1]["expectation"]] if first else []
     for one in steps:
         assert sum(one["parts"].values()) == pytest.approx(one["time"], rel=1e-9)
-    assert ("up to its floor" in steps[1]["parts"]) == ("library" in asked)
 
 
 def test_an_explanation_adds_kernels_and_host_up_to_the_time() -> None:
@@ -107,6 +106,9 @@ def test_a_step_of_another_model_has_the_interval_of_models_that_were_left_out()
     assert other.extrapolated == ("kernels",)
     assert other.low / other.value < 0.75 < same.low / same.value
     assert same.high / same.value < 1.4 < other.high / other.value
+    held = step_estimate(record, shapes, 1.0)
+    assert "up to its floor" in held.parts
+    assert sum(held.parts.values()) == held.value == 1.0
 
 
 def test_a_mixture_that_was_not_measured_takes_what_its_framework_has_with_all_models() -> None:
@@ -125,15 +127,15 @@ def test_a_mixture_that_was_not_measured_takes_what_its_framework_has_with_all_m
 
 
 def test_a_step_of_a_format_that_was_not_measured_has_a_wider_interval() -> None:
-    """Steps of one format stand for another: 16 of them, each held against the other's runs, are 19% off."""
+    """Steps of one format stand for another: 16 of them, each held against the other's runs, are 16% off."""
     fp8, bf16 = (
         served(batch=64, weights=form, activations=form, kv="bf16").expectation.time_per_token
         for form in ("fp8", "bf16")
     )
     assert bf16.source.stand_in == ("fp8", "bf16")
     assert bf16.extrapolated == fp8.extrapolated == ()
-    assert fp8.high / fp8.value < 1.2 < 1.3 < bf16.high / bf16.value
-    assert bf16.low / bf16.value < 0.75 < fp8.low / fp8.value
+    assert fp8.high / fp8.value < 1.2 < 1.25 < bf16.high / bf16.value
+    assert bf16.low / bf16.value < 0.8 < fp8.low / fp8.value
 
 
 def test_sequences_without_room_wait() -> None:

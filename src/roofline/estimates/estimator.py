@@ -225,6 +225,15 @@ class Expectation:
         return _plain(sum(one.value for one in self.kernels))
 
     @property
+    def working_time(self) -> Size:
+        """Seconds of the kernels without their starts, for each of which a graph has a gap instead.
+
+        Collectives keep theirs: it is the latency of messages.
+        """
+        starts = (one.parts.get("launch", 0.0) * one.run.repeat for one in self.kernels if "link" not in one.run.shapes)
+        return _plain(self.kernel_time - sum(starts))
+
+    @property
     def parts(self) -> Mapping[str, float]:
         """Seconds that add up to the time: of a framework's step, or of the kernels and of a host that is slower."""
         return self.step or with_floor({"kernels": float(self.kernel_time)}, float(self.value))

@@ -283,7 +283,7 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         host = found.runs * estimator.host_time(decode.machine)
         floors = max(floors[0], host), max(floors[1], host)
     dtype = weight_format(found)
-    return ServedShapes(batch, asked, found.kernel_time, prefill, mixed, dtype, path, found.runs, *floors, *known)
+    return ServedShapes(batch, asked, found.working_time, prefill, mixed, dtype, path, found.runs, *floors, *known)
 
 
 def _room(decode: Bound, copies: int) -> float:
@@ -342,7 +342,9 @@ def was_measured(record: KernelConstants, kernels_are_known: bool, machine: Mach
 def in_framework(decode: Bound, record: KernelConstants, copies: int) -> Bound:
     """A decode step with what to expect of it in a framework, whose graph runs kernels faster than they run alone."""
     found = decode.expectation
-    shapes = {"batch": decode.sizes["batch"] / copies, "decode": found.kernel_time, "mixed": 0.0, "kernels": found.runs}
+    shapes = {
+        "batch": decode.sizes["batch"] / copies, "decode": found.working_time, "mixed": 0.0, "kernels": found.runs
+    }  # fmt: skip
     step = step_estimate(record, shapes, max(float(decode.lower), found.runs * (found.host or 0.0)))
     whole = replace(
         found, value=step.value, low=step.low, high=step.high, framework=step.basis, outside=step.extrapolated,

@@ -5,9 +5,11 @@ A decode step takes the host's time, the kernels of the decoding sequences, and 
     TPOT = step_time + gap · K + request_time · B + decode_factor · Σ decode + prefill_factor · (B/output) · Σ prefill
     TTFT = start_time + gap · K + prefill_factor · Σ prefill                             (nothing else running)
 
-Sums are over kernels, of which a pass runs K, with a gap between each and the next. B is the batch of one copy, no more
-than its keys and values leave room for in nine tenths of the memory: further requests wait. A mean decode step has half
-of its answer behind it, and prefill is of one sequence.
+Sums are over kernels, of which a pass runs K, with a gap between each and the next. In the graph of a decode step the
+gap stands in place of what starts a kernel that runs alone, which is no part of Σ decode; that of a collective, the
+latency of its messages, is. B is the batch of one copy, no more than its keys and values leave room for in nine tenths
+of the memory: further requests wait. A mean decode step has half of its answer behind it, and prefill is of one
+sequence.
 TTFT under load is queueing, and no estimate's matter.
 
 Without a graph (eager) the host starts each kernel by itself: a pass takes no less than K · host_time.
@@ -35,7 +37,13 @@ SERVED = (
     ModelConstant("step_time", "s", "time of the host between steps", 1e-3, 1e-6, 0.2, own=True),
     ModelConstant("request_time", "s", "time of the host that each sequence adds", 1e-5, 1e-8, 2e-3, own=True),
     ModelConstant(
-        "decode_factor", "", "time of a step's kernels in the framework against alone", 1.0, 0.05, 5.0, own=True
+        "decode_factor",
+        "",
+        "time of a step's kernels in the framework against alone, without starts",
+        1.0,
+        0.05,
+        5.0,
+        own=True,
     ),
     ModelConstant("prefill_factor", "", "time of prefills between steps against alone", 1.0, 0.05, 5.0, own=True),
     ModelConstant("gap", "s", "time between a kernel and the next in the graph of a step", 1e-6, 1e-8, 2e-5, own=True),

@@ -13,9 +13,9 @@
 This is the one place where a plan asks for times of steps.
 
 In place of floors steps are taken as a framework is expected to run them, with an interval. A step of n sequences takes
-``step_time + gap·K + request_time·n + decode_factor·Σ kernels(n)``; a prompt adds ``prefill_factor·Σ kernels``
-(:mod:`roofline.estimates.steps`). Kernels are estimated at a few n; between these the ratio to the floor is linear in
-log n. Without constants of steps for a chip the kernels alone are taken, which is said.
+``step_time + gap·K + request_time·n + decode_factor·Σ kernels(n)``, of K kernels without their starts; a prompt adds
+``prefill_factor·Σ kernels`` (:mod:`roofline.estimates.steps`). Kernels are estimated at a few n; between these the
+ratio to the floor is linear in log n. Without constants of steps for a chip the kernels alone are taken, which is said.
 
 What a replica can give at each number of sequences, where its limits are, and what more of a figure is worth.
 
@@ -636,8 +636,11 @@ def expected_steps(
     # the same whatever fits, so that a little more memory changes no time
     points = np.unique([most, *(RATIO**power for power in range(16) if RATIO**power < most)])
     kernels = [estimator.expect(decode(int(n))) for n in points]
-    values = np.array([float(each.value) for each in kernels])
-    ratio = np.interp(np.log(np.maximum(np.arange(most + 1), 1)), np.log(points), values / floors[points])
+
+    def every(times: list[Any]) -> Any:
+        logs = np.log(np.maximum(np.arange(most + 1), 1))
+        return floors * np.interp(logs, np.log(points), np.array(times, float) / floors[points])
+
     prompt = estimator.expect(prefill)
     alone = float(prompt.value)
     machine = prefill.machine
@@ -645,8 +648,7 @@ def expected_steps(
     runs, dtype = kernels[-1].runs, weight_format(kernels[-1])
     step = estimator.step_record("served_step", dtype, path, machine, float(runs))
     first = estimator.step_record("first_token", dtype, path, machine)
-    value = float(values[-1])
-    low, high = float(kernels[-1].low) / value, float(kernels[-1].high) / value
+    low, high = (float(end / kernels[-1].value) for end in (kernels[-1].low, kernels[-1].high))
     said: list[str] = [*assumptions_of([*kernels, prompt])]
     unknown = next((each for each in (*kernels, prompt) if not each.is_known), None)
     if step is None or not was_measured(step, unknown is None, machine):
@@ -657,9 +659,10 @@ def expected_steps(
                 hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
             )
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
-        prompt_each = alone / copies
-        return ExpectedSteps(floors * ratio, prompt_each, alone - prompt_each, low, high, tuple(dict.fromkeys(said)))
-    shapes = {"batch": np.arange(most + 1) / copies, "decode": floors * ratio, "mixed": 0.0, "kernels": runs}
+        whole, prompt_each = every([each.value for each in kernels]), alone / copies
+        return ExpectedSteps(whole, prompt_each, alone - prompt_each, low, high, tuple(dict.fromkeys(said)))
+    working = every([each.working_time for each in kernels])
+    shapes = {"batch": np.arange(most + 1) / copies, "decode": working, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
     mixed = {"batch": 0.0, "decode": 0.0, "mixed": 1.0, "kernels": 0.0}
     factor = float(step_times(step, mixed, "prefill"))
