@@ -146,6 +146,12 @@ def test_sequences_without_room_wait() -> None:
     assert more.time_per_token.value == pytest.approx(found.time_per_token.value)
 
 
+def test_a_token_of_a_model_that_does_not_fit_is_no_quicker_than_its_step() -> None:
+    found = served(on="h100", tensor=1, batch=64, weights="bf16", activations="bf16", output=None)
+    assert found.expectation.batch == found.expectation.asked == 64
+    assert found.expectation.time_per_token.value == found.decode.estimate >= found.decode.lower
+
+
 def test_steps_of_another_chip_are_said() -> None:
     found = served(on="a100:8", weights="bf16", activations="bf16").expectation
     assert any("steps by constants of" in said for said in found.assumptions)

@@ -265,9 +265,8 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
         decode = step_bound(serving.model, "decode", batch=serving.batch, context=context, **options)
         room = _room(decode, copies)
         if room < asked:
-            fitting = copies * max(int(room), 1)
-            decode = step_bound(serving.model, "decode", batch=fitting, context=context, **options)
-    batch = max(min(asked, float(int(room))), 1.0)
+            decode = step_bound(serving.model, "decode", batch=copies * int(room), context=context, **options)
+    batch = float(int(room)) if room < asked else asked
     found = estimator.expect(decode)
     prefill, first_floor, known = None, 0.0, (bool(found.is_known), True)
     if prompt is not None and serving.prefill is not None:
@@ -287,13 +286,17 @@ def served_shapes(estimator: Estimator, serving: Serving, output: int | None = N
 
 
 def _room(decode: Bound, copies: int) -> float:
-    """Sequences of one copy whose keys and values fit beside the weights."""
+    """Sequences of one copy whose keys and values fit beside the weights; any number where not one does.
+
+    Nothing waits for room then: the model does not fit, as the answer says.
+    """
     needed = decode.footprint
     if needed is None or needed.capacity is None:
         return float("inf")
     weights = needed.parts["weights"]
     each = (needed.total - weights) * copies / decode.sizes["batch"]
-    return float((FILLED * needed.capacity - weights) / each) if each else float("inf")
+    room = float((FILLED * needed.capacity - weights) / each) if each else float("inf")
+    return room if room >= 1 else float("inf")
 
 
 def weight_format(step: Expectation) -> str:
