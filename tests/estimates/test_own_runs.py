@@ -25,7 +25,7 @@ from roofline.estimates.constants import KERNELS, LEFT_OUT, read_constants, ship
 from roofline.estimates.estimator import Estimator, kernels_of
 from roofline.estimates.fitting import Rows, fit_from_few
 from roofline.estimates.kernel_model import ChipFigures
-from roofline.estimates.own_runs import by_kind, plausible, read_kernels, timer_step
+from roofline.estimates.own_runs import by_kind, plausible, read_kernels, row_expression, timer_step
 from roofline.estimates.served import PRIOR
 from roofline.hardware import chip
 from roofline.measurement import measured_kernels, write_machine_file
@@ -261,6 +261,17 @@ def test_columns_say_the_format_of_each_operand() -> None:
     row = {"batch": 8, "heads": 32, "kv_heads": 8, "head_size": 128, "length": 4096, "us": 61}
     kernels = read_kernels([row, {**row, "kv_cache_dtype": "fp8_e4m3"}, {**row, "dtype": "fp8", "kv": ""}], machine)
     assert [one.run.shapes["kv_bytes"] for one in kernels] == [2, 1, 1]
+
+
+@pytest.mark.parametrize("queries", [1, 4, 16, 17, 512])
+def test_attention_in_shapes_is_the_kernel_that_its_line_names(queries: int) -> None:
+    """A few tokens after many run as one does, however they are written."""
+    sizes = dict(zip(("batch", "heads", "kv_heads", "head_size", "length"), (2, 32, 8, 128, 4096), strict=True))
+    row = {name: str(size) for name, size in sizes.items()} | {"q_length": str(queries), "us": "1e5"}
+    told = {"expression": row_expression(row), "us": "1e5"}
+    by_shapes, by_line = (one.run for one in read_kernels([row, told], chip("h100")))
+    assert (by_shapes.kernel, by_shapes.path) == (by_line.kernel, by_line.path)
+    assert by_shapes.shapes == by_line.shapes
 
 
 def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:

@@ -975,19 +975,27 @@ def _attention_run(group: tuple[OpBound, ...]) -> KernelRun:
     if decided(value_size != dims["head_size"]):
         path = ", ".join(cache_words(kv_bytes, cache))
         return _latent_run(group, dtype, path, shapes, value_size, one)
-    past = dims["kv_length"] - dims["q_length"]
-    few = decided((past > 0) & (dims["q_length"] * dims["heads"] / dims["kv_heads"] <= DECODE_ROWS))
-    kernel = "decode_attention" if one or few else "prefill_attention"
-    seen = _mask_shapes(dims)
-    sizes = kv_bytes, dims["heads"], dims["kv_heads"], dims["head_size"], seen.get("window", 0)
-    path = attention_path(kernel, *sizes, cache)
-    shapes |= seen
-    if one or few:  # as a draft is checked: cut along its keys, with the rows of a few tokens
-        tokens = {} if one else {"queries": dims["q_length"]}
-        return KernelRun(kernel, dtype, path, {**shapes, **tokens, "length": dims["kv_length"]}, group)
-    if not path and dtype == "bf16" and decided(seen.get("later", 0.0) >= 1):
+    return attention_run(shapes | _mask_shapes(dims), dims["q_length"], dims["kv_length"], dtype, cache, group)
+
+
+def attention_run(
+    shapes: Mapping[str, Size], queries: Size, keys: Size, dtype: str, cache: str, group: tuple[OpBound, ...] = ()
+) -> KernelRun:
+    """The kernel of so many queries over so many keys, of which the new ones are the last.
+
+    A few after others, as a draft is checked, run as one does: cut along the keys, with the rows of a few tokens.
+    """
+    one, past = decided(queries <= 1), keys - queries
+    few = one or decided((past > 0) & (queries * shapes["heads"] / shapes["kv_heads"] <= DECODE_ROWS))
+    kernel = "decode_attention" if few else "prefill_attention"
+    kv_bytes, heads, kv_heads, size = (shapes[name] for name in ("kv_bytes", "heads", "kv_heads", "head_size"))
+    path = attention_path(kernel, kv_bytes, heads, kv_heads, size, shapes.get("window", 0), cache)
+    if few:
+        tokens = {} if one else {"queries": queries}
+        return KernelRun(kernel, dtype, path, {**shapes, **tokens, "length": keys}, group)
+    if not path and dtype == "bf16" and decided(shapes.get("later", 0.0) >= 1):
         kernel = "unmasked_attention"
-    return KernelRun(kernel, dtype, path, {**shapes, "length": dims["q_length"], "past": past}, group)
+    return KernelRun(kernel, dtype, path, {**shapes, "length": queries, "past": past}, group)
 
 
 def _less(run: KernelRun) -> KernelRun | None:

@@ -30,11 +30,11 @@ from roofline.answers import capability
 from roofline.bounds.api import bound
 from roofline.counts import count
 from roofline.errors import HardwareError, InputError, did_you_mean, quoted
-from roofline.estimates.attention import attention_path
 from roofline.estimates.constants import KERNELS, KernelConstants
 from roofline.estimates.estimator import (
     Estimator,
     KernelRun,
+    attention_run,
     cache_format,
     chip_figures,
     kernel_format,
@@ -632,16 +632,10 @@ def _attention(row: Mapping[str, str]) -> KernelRun:
     if shapes["heads"] % shapes["kv_heads"]:
         raise InputError("heads are no multiple of kv_heads", hint="as in 32 and 8")
     read, held = _attention_formats(row)
-    dtype = kernel_format(read)
     shapes["kv_bytes"] = dtypes.get(held).bits_per_element / 8
-    queries = row_size(row, "q_length", default=1.0)
-    if queries > shapes["length"]:
+    queries, keys = row_size(row, "q_length", default=1.0), shapes.pop("length")
+    if queries > keys:
         raise InputError("q_length is above length", hint="length counts the keys, new ones among them")
-    kernel = "prefill_attention" if queries > 1 else "decode_attention"
-    if _has_window(row) and (window := row_size(row, "window")) < shapes["length"]:
+    if _has_window(row) and (window := row_size(row, "window")) < keys:
         shapes["window"] = window
-    sizes = shapes["kv_bytes"], shapes["heads"], shapes["kv_heads"], shapes["head_size"], shapes.get("window", 0.0)
-    path = attention_path(kernel, *sizes, cache_format(read, held))
-    if queries > 1:
-        shapes |= {"past": shapes["length"] - queries, "length": queries}
-    return KernelRun(kernel, dtype, path, shapes, ())
+    return attention_run(shapes, queries, keys, kernel_format(read), cache_format(read, held))
