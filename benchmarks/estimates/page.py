@@ -370,7 +370,8 @@ def tested_reason(errors: Sequence[Mapping[str, float]], name: str, goal: float)
     if name == "ten_rows":
         advised = _each(errors, "ten_advised")
         other = f", the ten that calibrate asks for {percent(median(advised))}" if advised else ""
-        little = ", so ten random ones tell too little" if 100 * fitted <= goal else ""
+        which = "rows" if advised and 100 * median(advised) > goal else "random ones"
+        little = f", so ten {which} tell too little" if 100 * fitted <= goal else ""
         return f"tested: half of all its rows give {percent(fitted)}{other}{little}"
     figures = (
         f"the best single chip gives {percent(best)}, with its own tile rule {percent(policy)}, with a factor of each "
