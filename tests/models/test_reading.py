@@ -176,6 +176,14 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         "toy: twice the width, 128, does not divide into 999 heads; check the configuration",
     ),
     (changed(model_type="minicpmv", version=3.7), "version of toy is '3.7'; known for version are: 2.0, 2.5, 2.6, 4.0"),
+    (
+        changed(model_type="lfm2", block_ffn_dim_multiplier="1", conv_L_cache=3, layer_types=["conv", "conv"]),
+        "block_ffn_dim_multiplier of toy is '1'; it is a number above 0",
+    ),
+    (
+        changed(model_type="exaone4", sliding_window=8, sliding_window_pattern=""),
+        "sliding_window_pattern of toy is ''; it is a whole number of at least 1",
+    ),
     (changed(vocab_size=...), "toy has no vocab_size; a llama configuration needs it"),
     (changed(hidden_size=0), "hidden_size of toy is 0; it is a whole number of at least 1"),
     (changed(hidden_size=2.5), "hidden_size of toy is 2.5; it is a whole number of at least 1"),

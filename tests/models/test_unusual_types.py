@@ -480,5 +480,5 @@ def test_qwen_4() -> None:
 
 
 def test_tables_of_several_words_are_checked() -> None:
-    with pytest.raises(InputError, match="64 layers at most, and an ngram_size of at least 2"):
+    with pytest.raises(InputError, match="1,024 tables at most, and an ngram_size of at least 2"):
         load({**TINY["qwen4_exp_text"], "ngram_size": 1})

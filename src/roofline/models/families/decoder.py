@@ -89,7 +89,7 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     if not isinstance(given, Mapping) or not all(isinstance(own, Mapping) for own in given.values()):
         wrong = f"per_layer_config of {fields.name} is {quoted(given)}"
         raise InputError(wrong, hint="fields by the number of a layer")
-    own = {int(number): values for number, values in given.items() if str(number).isdigit()}
+    own = {int(number): values for number, values in given.items() if str(number).isdecimal()}
     other = {name for values in own.values() for name in values} - {*names}
     if other or len(own) < len(given):
         wrong = f"per_layer_config of {fields.name} has {', '.join(sorted(other)) or 'keys that are no numbers'}"
@@ -271,10 +271,11 @@ def patterned(fields: Fields, layers: int) -> list[str]:
     kinds = layer_types(fields, layers)
     if "layer_types" in fields or not fields.optional("sliding_window"):
         return kinds
-    pattern = fields.get("sliding_window_pattern", 4)
-    if isinstance(pattern, str):
+    pattern = fields.get("sliding_window_pattern")
+    if isinstance(pattern, str) and pattern:
         return ["full" if pattern[number % len(pattern)] == "G" else "sliding" for number in range(layers)]
-    return ["sliding" if (number + 1) % int(pattern) else "full" for number in range(layers)]
+    every = fields.size("sliding_window_pattern", default=4)
+    return ["sliding" if (number + 1) % every else "full" for number in range(layers)]
 
 
 def switched(on: bool = False, full: Callable[[Fields, int], bool] = lambda fields, number: False) -> Kinds:

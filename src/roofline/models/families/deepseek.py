@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roofline.errors import InputError
+from roofline.errors import InputError, quoted
 from roofline.frozen import replace
 from roofline.models.blocks import residual
 from roofline.models.blocks.attention import Indexer
@@ -61,9 +61,10 @@ def _indexers(fields: Fields, layers: int) -> list[Indexer | None]:
     )  # fmt: skip
     divide_evenly(fields, chosen, pool or 1, "an index_topk of {total} is no whole number of pools of {parts} keys")
     kinds = fields.listed("indexer_types", layers)
-    pattern = fields.get("index_topk_pattern")
-    frequency, offset = fields.size("index_topk_freq", default=1), fields.get("index_skip_topk_offset", 2)
-    if kinds is None and pattern is not None:
+    pattern = fields.text("index_topk_pattern")
+    frequency, skip = fields.size("index_topk_freq", default=1), "index_skip_topk_offset"
+    offset = fields.count(skip) if skip in fields else 2
+    if kinds is None and pattern:
         kinds = [{"F": "full", "S": "shared"}.get(letter) for letter in pattern]
     if kinds is None:
         kinds = ["full" if max(i - offset + 1, 0) % frequency == 0 else "shared" for i in range(layers)]
@@ -89,7 +90,7 @@ def _kimi(fields: Fields) -> Fields:
         num_experts_per_token="num_experts_per_tok",
     )  # fmt: skip
     if fields.get("moe_layer_freq", 1) != 1:
-        raise InputError(f"moe_layer_freq of {fields.name} is {fields.get('moe_layer_freq')}", hint="1 is read")
+        raise InputError(f"moe_layer_freq of {fields.name} is {quoted(fields.get('moe_layer_freq'))}", hint="1 is read")
     return _latent_sizes(fields)
 
 
@@ -182,8 +183,8 @@ add({
 
 
 def _large(fields: Fields) -> Fields:
-    sources, layers = fields.get("kv_source_layers"), fields.layers("num_hidden_layers")
-    if sources is not None and list(sources) != list(range(layers)):
+    sources, layers = fields.listed("kv_source_layers"), fields.layers("num_hidden_layers")
+    if sources is not None and sources != list(range(layers)):
         raise InputError(f"{fields.name} has layers that read the latents of another", hint="that is not modelled")
     return _latent_sizes(fields.with_values(q_lora_rank=0))
 

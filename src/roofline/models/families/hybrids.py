@@ -136,7 +136,7 @@ def _falcon_h1(fields: Fields, shape: DecoderSizes, kind: str, number: int, atte
         fields, "mamba", normed=fields.flag("mamba_rms_norm", False), out_bias=fields.flag("projectors_bias", False)
     )
     if inner is not None and inner != mixer.inner:
-        raise InputError(f"mamba_d_ssm of {fields.name} is {inner} and its heads make {mixer.inner}")
+        raise InputError(f"mamba_d_ssm of {fields.name} is {quoted(inner)} and its heads make {mixer.inner}")
     return residual.ParallelBranches("", ((attention,), (mixer,)), inside=True)
 
 
@@ -180,7 +180,8 @@ def _lfm2(fields: Fields) -> Fields:
     """LFM2's width of the MLP, rounded up to a multiple; the mixture has dense layers of the width it says."""
     hidden = fields.size("block_ff_dim", "intermediate_size")
     if fields.kind == "lfm2" and fields.flag("block_auto_adjust_ff_dim", True):
-        hidden = int(fields.get("block_ffn_dim_multiplier", 1.0) * int(2 * hidden / 3))
+        more = "block_ffn_dim_multiplier"
+        hidden = int((fields.factor(more) if more in fields else 1) * int(2 * hidden / 3))
         rounded = fields.size("block_multiple_of", default=256)
         hidden = -(-hidden // rounded) * rounded
     if "tie_word_embeddings" not in fields:
@@ -488,15 +489,16 @@ def _primes_after(start: int, count: int) -> list[int]:
 
 def _hashed(fields: Fields, width: int, streams: int) -> dict[int, Block]:
     """The tables of several words by the layer that reads them, each of rows for every head: a prime of its own."""
-    listed = sorted({int(number) for number in fields.listed("ple_layer_ids") or []})
+    given = fields.listed("ple_layer_ids") or []
+    listed = sorted({number for number in given if isinstance(number, int)})
     words, each = fields.size("ngram_size", default=3), fields.size("heads_per_ngram", default=8)
     first = fields.size("ngram_vocab_size_base", default=20_000_000, most=10**9)
     whole = fields.size("make_ngram_vocab_size_divisible_by", default=128)
     kernel = fields.size("ple_conv_kernel_size", default=4)
     inside, heads = fields.size("ple_embed_dim", default=width), (words - 1) * each
-    primes = _primes_after(first, heads * len(listed)) if len(listed) <= 64 else []
-    if heads < 1 or (listed and not primes):
-        raise fields.not_understood("ple_layer_ids", "64 layers at most, and an ngram_size of at least 2")
+    primes = _primes_after(first, heads * len(listed)) if heads * len(listed) <= 1024 else []
+    if heads < 1 or (given and not primes) or not {*given} <= {*listed}:
+        raise fields.not_understood("ple_layer_ids", "1,024 tables at most, and an ngram_size of at least 2")
     rows = [sum(primes[at * heads : (at + 1) * heads]) for at in range(len(listed))]
     return {
         number - 1: residual.HashedEmbedding(

@@ -376,7 +376,7 @@ def _step3_layers(fields: Fields, layers: int) -> list[bool]:
     """The numbers of the layers with experts, listed or as a text; all but the first where there is none."""
     given = fields.get("moe_layers_enum", "")
     named = [str(number) for number in given] if isinstance(given, list) else fields.text("moe_layers_enum").split(",")
-    if not all(number.strip().isdigit() for number in named if number):
+    if not all(number.strip().isdecimal() for number in named if number):
         raise fields.not_understood("moe_layers_enum", 'numbers of layers: "4,5,6"')
     numbers = {int(number) for number in named if number} or set(range(1, layers))
     return [number in numbers for number in range(layers)]
