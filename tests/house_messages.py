@@ -137,7 +137,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "measurement.executors.executor": ("torch has no fp4 to run fp4[8, 8]",),
     "measurement.runs.check_plain": ("is no text; write it as name,flops,bytes,seconds", "with: ncu"),
     "measurement.runs._of_shapes": ("point 1: ",),
-    "models.families.multimodal._kimi": (r"is \[2, 3\]; two equal sides, as in \[2, 2\]",),
+    "models.families.multimodal._kimi": (r"is \[2, 3\]; two equal sides, as \[2, 2\]",),
     "models.fields._above_zero": ("partial_rotary_factor of phi is 3; it is a fraction, above 0",),
     "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
     "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),

@@ -242,7 +242,7 @@ def test_images_in_chunks_are_refused() -> None:
         ("qwen3_vl", {"out_hidden_size": 32}, "out_hidden_size .* is 32 and the language model is 64 wide"),
         ("qwen3_vl", {"num_heads": 5}, "does not divide into 5 heads"),
         ("qwen3_vl", {"depth": None}, "has no depth"),
-        ("kimi_k25", {"merge_kernel_size": [2, 3]}, r"is \[2, 3\]; two equal sides, as in \[2, 2\]"),
+        ("kimi_k25", {"merge_kernel_size": [2, 3]}, r"is \[2, 3\]; two equal sides, as \[2, 2\]"),
         ("kimi_k25", {"text_hidden_size": 32}, "text_hidden_size .* is 32, not 64"),
         ("kimi_k25", {"merge_type": "other"}, "merge_type"),
         ("gemma4", {"hidden_activation": "odd"}, "hidden_activation"),

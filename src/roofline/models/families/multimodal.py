@@ -87,8 +87,7 @@ def _kimi(fields: Fields, width: int) -> Vision:
     patch = fields.size("patch_size")
     kernel = fields.listed("merge_kernel_size") or [2, 2]
     if len(kernel) != 2 or kernel[0] != kernel[1] or not isinstance(kernel[0], int) or kernel[0] < 1:
-        wrong = f"merge_kernel_size of {fields.name} is {quoted(kernel)}"
-        raise InputError(wrong, hint="two equal sides, as in [2, 2]")
+        raise InputError(f"merge_kernel_size of {fields.name} is {quoted(kernel)}", hint="two equal sides, as [2, 2]")
     merge, elements = kernel[0], 3 * patch**2
     high, wide = (fields.size(f"init_pos_emb_{side}", f"pos_emb_{side}") for side in ("height", "width"))
     fields.ignore("init_pos_emb_time", "pos_emb_time", "projector_hidden_act", "projector_ln_eps")
