@@ -431,6 +431,10 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--mfu", "40"], "mfu 40.0 is not a fraction; 0.4 is 40%"),
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--policy", "tild"], "unknown byte policy 'tild'"),
     (["bert-base", "--on", "h100", "--batch-tokens", "8"], "bert-base has no output head to train"),
+    (
+        ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4M", "--microbatches", "2,4", "--measured", "30s"],
+        "a measured time is of one step; give batch_tokens, sequence and microbatches one number each",
+    ),
     (["llama-2-7b", "--batch-tokens", "4M"], "no machine to run on; name one: --on h100"),
     (["llama-2-7b", "--batch-tokens", "4M", "--search"], "no machine to run on; name one: --on h100"),
 ]

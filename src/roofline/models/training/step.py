@@ -240,8 +240,9 @@ class _LaidOutStep(NamedTuple):
         given = {"batch_tokens": total, "sequence": length, "microbatches": asked.microbatches}
         listed = {name: each for name, each in given.items() if is_array(each)}
         refuse_more(math.prod(sizes.common_shape(listed)), listed)
-        if took is not None and any(is_array(size) or is_symbol(size) for size in (total, length)):
-            raise InputError("a measured time is of one step", hint="give batch_tokens and sequence one number each")
+        if took is not None and any(is_array(size) or is_symbol(size) for size in given.values()):
+            hint = "give batch_tokens, sequence and microbatches one number each"
+            raise InputError("a measured time is of one step", hint=hint)
         local = _split(model, copy, copy.notes, machine) if copy.chips > 1 else model
         share = exact_div(exact_div(total, length), layout.parts)
         parts: Size = 1 if asked.pipeline == 1 else order.one_a_sequence(share, asked.pipeline)
