@@ -404,7 +404,8 @@ def test_no_line_runs_through_the_label_of_a_region(size):
     found = drawn_layout(chart)
     lines = [[found.frame.at(x, y) for x, y in zip(line.x, line.y, strict=True)] for line in chart.lines]
     strokes = Boxes.of([segment_box(pair) for line in lines for pair in pairwise(line)])
-    regions = [text for text in found.labels if text.role.startswith("region") and not text.angle]
+    colors = {region.color for region in chart.regions}
+    regions = [text for text in found.labels if text.role in colors and not text.angle]
     assert len(regions) == 2
     assert not any(strokes.overlap(text.box).any() for text in regions)
 

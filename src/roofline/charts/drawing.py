@@ -485,10 +485,8 @@ def _text(sheet: _Sheet, text: Text) -> Any:
                 sheet.hatched(corner, SWATCH, SWATCH / 2)
         else:
             sheet.path(ends, color=sheet.color(series), linewidth=width, linestyle=_stroke(dash), clip=False, zorder=4)
-    color = {"text": theme.text, "muted": theme.muted}.get(text.role)
-    if color is None:
-        color = theme.text if text.role == "label" else theme.region_text[text.role.split()[-1]]
-        color = color if text.series is None else sheet.color(text.series)
+    colors = {"text": theme.text, "label": theme.text, "muted": theme.muted, **theme.region_text}
+    color = colors[text.role] if text.series is None else sheet.color(text.series)
     alone = len(text.lines) == 1
     down, turn = text.size * MIDDLE * alone, math.radians(text.angle)
     return sheet.axes.text(

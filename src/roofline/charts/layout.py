@@ -628,9 +628,7 @@ def _region_label(region: Region, frame: Frame, strokes: Boxes, measure: Measure
     found = [_places_in_region(lines, left, right, upright, frame, measure) for lines in shapes]
     clear = (i for i, places in enumerate(found) if any(not strokes.overlap(each.box).any() for each in places))
     best = next(clear, 0)
-    yield _Label(
-        Text(tuple(shapes[best]), 0, 0, SMALL, role=f"region {region.color}"), found[best], KeyEntry(region.label)
-    )
+    yield _Label(Text(tuple(shapes[best]), 0, 0, SMALL, role=region.color), found[best], KeyEntry(region.label))
 
 
 def _places_in_region(

@@ -585,12 +585,14 @@ class DeploymentPlan(Answer):
         return f"{own.chip}:{pool.chips} as {each}{layout}, {own.formats}{drafts}{what}{most}"
 
     def _table(self) -> Table:
+        dollars = "$" * (self.asked.objective == "cost")
+
         def row(choice: Assessment) -> Row:
             each, times = choice.deployment, (choice.first_token, choice.per_token)
             load = self.asked.load.rate / choice.largest_rate
             cells = (
                 str(each), each.takes_prompts,
-                Amount(choice.cost, "", self._cost(choice).partition(" ")[0]) if choice.is_ranked else "",
+                Amount(choice.cost, "", f"{dollars}{format_number(choice.cost)}") if choice.is_ranked else "",
                 *(Amount(time.percentile, "s") if time is not None and time.mean else "" for time in times),
                 Amount(load, "", format_percent(load)),
                 choice.bound_by, self._against(choice),
