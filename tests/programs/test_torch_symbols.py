@@ -189,3 +189,25 @@ def test_a_sum_over_products_of_three_goes_in_the_order_of_typical_sizes():
     pytest.importorskip("opt_einsum")
     traced = trace(lambda a, b, c: torch.einsum("bi,ij,jk->bk", a, b, c), "fp32[B, 8]", "fp32[8, 16]", "fp32[16, 4]")
     assert traced.flops() == 2 * 4 * 8 * 16 + 2 * 8 * 4 * B
+
+
+class Trained(nn.Module):
+    """What PyTorch has no kernel of, each with a gradient: a loss, a slope, an image that grows, a variance."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.slope, self.last = nn.Conv2d(2, 3, 1), nn.PReLU(), nn.Linear(3, 5)
+
+    def forward(self, x, target):
+        x = F.interpolate(self.slope(self.first(x)), scale_factor=2)
+        rows = self.last(x.var((2, 3)))
+        return F.cross_entropy(rows, target) + F.pairwise_distance(rows, rows.flip(1)).sum()
+
+
+def test_gradients_of_what_pytorch_takes_apart_count_with_open_sizes():
+    opened = trace(Trained(), "fp32[B, 2, 4, 4]", "int64[B]", backward=True)
+    fixed = trace(Trained(), "fp32[6, 2, 4, 4]", "int64[6]", backward=True)
+    for policy in ("each-op", "minimal"):
+        assert _at(opened.bytes(policy), {"B": 6}) == fixed.bytes(policy)
+    assert _at(opened.flops("all"), {"B": 6}) == fixed.flops("all")
+    assert torch.ops.aten.prelu.default._dispatch_cache.get(torch._C.DispatchKey.AutogradMeta) is None

@@ -8,13 +8,16 @@ assumptions of the answer, and one that fixes a size to a number is an error tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import product as every
 from typing import Any
 
 import sympy
 import torch
+from torch._decomp import global_decomposition_table
+from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.utils._sympy import functions as theirs
 
@@ -137,6 +140,39 @@ class _Shapes(ShapeEnv):  # type: ignore[misc]
     def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:
         self._fixed_(a, tgt, self._line())
         super()._set_replacement(a, tgt, msg)
+
+
+@contextmanager
+def dispatched_in_python() -> Iterator[None]:
+    """PyTorch's dispatcher in Python, which open sizes need; operations are taken apart before gradients are noted.
+
+    Those that it has rules for shapes of it would hand over whole, with a gradient that is nothing.
+    """
+    before = {op: op._dispatch_cache.get(_GRADIENTS) for op in _composites()}
+    for op in before:
+        op._dispatch_cache[_GRADIENTS] = op.py_kernels.get(_COMPOSITE, _COMPOSITE)
+    try:
+        with enable_python_dispatcher():
+            yield
+    finally:
+        for op, kept in before.items():
+            op._dispatch_cache.pop(_GRADIENTS)
+            op._dispatch_cache |= {} if kept is None else {_GRADIENTS: kept}
+
+
+_GRADIENTS, _COMPOSITE = torch._C.DispatchKey.AutogradMeta, torch._C.DispatchKey.CompositeImplicitAutograd
+
+
+@cache
+def _composites() -> tuple[Any, ...]:
+    """Operations that PyTorch has no kernel of, but rules for shapes in Python."""
+    found = (op for table in global_decomposition_table.values() for op in table)
+    every = dict.fromkeys([*found, torch.ops.aten.broadcast_tensors.default])
+    shaped = [
+        op for op in every if isinstance(op, torch._ops.OpOverload) and torch._C.DispatchKey.Meta in op.py_kernels
+    ]
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return tuple(op for op in shaped if has(op.name(), "CompositeImplicitAutograd") and not has(op.name(), "CPU"))
 
 
 def bare(size: Any) -> Any:

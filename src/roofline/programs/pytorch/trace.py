@@ -31,7 +31,6 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import eager_transforms
 
 from roofline.errors import InputError, RooflineError, a_or_an, quoted, suggest
@@ -39,7 +38,7 @@ from roofline.ops.attention import FUSED_ATTENTION
 from roofline.programs.api import call_hint, failing_line, first_line, is_call, own_error
 from roofline.programs.pytorch import standins
 from roofline.programs.pytorch.functions import on_shapes
-from roofline.programs.pytorch.open_sizes import SMALLER
+from roofline.programs.pytorch.open_sizes import SMALLER, dispatched_in_python
 from roofline.programs.pytorch.operators import autocast_without_a_device
 from roofline.programs.pytorch.recorder import DispatchWatcher, FunctionWatcher, LocationFinder, Recorder, module_paths
 from roofline.programs.pytorch.tensors import dtype_name, tensors_given_back, tensors_in
@@ -154,7 +153,7 @@ def _traced(
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch.no_grad() if quiet else torch.enable_grad())
         if recorder.open:
-            stack.enter_context(enable_python_dispatcher())
+            stack.enter_context(dispatched_in_python())
         stack.enter_context(autocast_without_a_device())
         stack.enter_context(on_shapes())
         stack.enter_context(_without_questions_about_values())
