@@ -265,6 +265,12 @@ def test_a_kernel_of_your_own_that_updates_a_tensor_writes_that_beside_its_resul
     assert trace(lambda x, cache: attend(x, cache), "fp32[4, 8]", "fp32[16, 8]").bytes("minimal") == 2 * 4 * (32 + 128)
 
 
+def test_gradients_of_a_batch_norm_with_stored_statistics_read_none_of_the_batch():
+    """The input, its gradient, scale, shift and both statistics; the result and two gradients are written."""
+    found = trace(nn.BatchNorm1d(4).eval(), "fp32[3, 4]", backward=True)
+    assert found.bytes("minimal") == 4 * (2 * 12 + 4 * 4 + 12 + 2 * 4)
+
+
 def test_batch_norm_with_stored_statistics_folds_into_its_convolution():
     layers = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()
     found = trace(nn.Sequential(*layers).eval(), "fp32[2, 3, 16, 16]")

@@ -328,14 +328,19 @@ def batch_norm(call: Call) -> Priced:
     return _norm(function, call, x.elements, x.shape[1], affine=_given(call.args[1:3]), name="batch_norm")
 
 
-rule(
+@rule(
     "native_layer_norm_backward", "native_group_norm_backward", "native_batch_norm_backward",
     "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "batch_norm_backward", "_fused_rms_norm_backward",
     "rms_norm_backward",
-)(lambda call: pricing.norm_backward(
-    call.name, call.reads, call.writes, elements=call.operands(0)[0].elements,
-    compute=arithmetic([*call.reads[:1], *call.writes]),
-))  # fmt: skip
+)  # fmt: skip
+def norm_backward(call: Call) -> Priced:
+    """The gradients of a norm; with stored statistics, its eighth argument, there are none of the batch to read."""
+    is_stored = call.name in ("native_batch_norm_backward", "batch_norm_backward") and call.args[7] is False
+    spare = [each.tensor for each in call.args[5:7] if isinstance(each, TensorOperand)] if is_stored else []
+    compute = arithmetic([*call.reads[:1], *call.writes])
+    reads = tuple(tensor for tensor in call.reads if tensor not in spare)
+    elements = call.operands(0)[0].elements
+    return pricing.norm_backward(call.name, reads, call.writes, elements=elements, compute=compute)
 
 
 def _norm(function: str, call: Call, size: Size, rows: Size, *, affine: int, name: str | None = None) -> Op:
