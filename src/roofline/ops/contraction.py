@@ -34,7 +34,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size
 from roofline.signatures import takes
-from roofline.sizes import Size, ceil_div, check, is_one, minimum, product, round_up
+from roofline.sizes import Size, ceil_div, check, exact_div, is_one, minimum, product, round_up
 from roofline.work import Op, Tensor, Work
 
 
@@ -192,10 +192,13 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
 
         FLOPs = 2·batch·m·⌈k/rows⌉·rows·⌈n/columns⌉·columns          tile = (rows, columns)
 
-    Rows m stream through the unit and are not padded. A convolution is padded as the matrix product it is computed
-    as. Work on the vector unit stays, and so does attention, which the note says. Bytes do not change.
+    Rows m stream through the unit and are not padded. Exact sums have an add less for each result. A convolution is
+    padded as the matrix product it is computed as. Work on the vector unit stays, and so does attention, which the note
+    says. Bytes do not change.
     Source: "How To Scale Your Model", chapter 2: "matrices are padded to the MXU's size", 128×128, 256×256 on v6e.
 
+    >>> padded(matmul(64, n=300, k=100, exact=True), (256, 256)).work.total("flops") == 64 * 512 * (2 * 256 - 1)
+    True
     >>> padded(matmul(64, n=300, k=100), (256, 256)).note
     '[k, n] = [100, 300] padded to [256, 512] for the matrix unit'
     """
@@ -207,7 +210,9 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
         return replace(op, note=_note(op, f"{op.name} is not padded to the matrix unit's tile"))
     m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
     wide, deep = round_up(n, columns), round_up(k, rows)
-    flops = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m * deep * wide
+    each = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m
+    left_out = exact_div(each * k * n - op.work[matrix[0]], n)  # of a column: adds, positions of a padding
+    flops = (each * deep - left_out) * wide
     work = Work({key: flops if key == matrix[0] else amount for key, amount in op.work.items()})
     plain, full = (f"[{show_size(a)}, {show_size(b)}]" for a, b in ((k, n), (deep, wide)))
     return replace(op, work=work, note=_note(op, f"[k, n] = {plain} padded to {full} for the matrix unit"))
