@@ -267,6 +267,9 @@ def test_measured_fractions_apply_only_when_asked_for():
     assert found.figure.value == 989.4e12
     assert flops(asked, "tf32").value == 494.7e12
     assert flops(asked, "tf32").note == "no measured fraction for tf32 on tensor: the data-sheet figure stands"
+    given = chip("h100", achievable=True, bf16=1e15, tf32=5e14)
+    assert flops(given, "bf16").note == "bf16 on tensor: 0.803 of the given figure, as measured"
+    assert flops(given, "tf32").note == "no measured fraction for tf32 on tensor: the given figure stands"
     assert rate(chip("h800", achievable=True), Key("bytes", "main")).value == pytest.approx(3e12, rel=1e-3)
     assert flops(chip("h100"), "bf16").note == ""
 

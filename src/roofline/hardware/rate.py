@@ -199,13 +199,13 @@ def _rate(
     """Make the Rate of a figure, multiplied by the measured fraction where that is asked for and known."""
     value, notes = figure.value, [note]
     if machine.use_achievable:
+        which = figure.basis if figure.basis in ("given", "measured") else "data-sheet"
         if fraction is None:
-            which = "measured" if figure.basis == "measured" else "data-sheet"
             notes.append(f"no measured fraction for {what}: the {which} figure stands")
         else:
             value = value * fraction.value
             how = "given" if fraction.basis == "given" else "measured"
-            notes.append(f"{what}: {fraction.value:.3g} of the data-sheet figure, as {how}")
+            notes.append(f"{what}: {fraction.value:.3g} of the {which} figure, as {how}")
     doubt = figure.doubt or (fraction.doubt if fraction is not None and machine.use_achievable else "")
     if doubt:
         notes.append(f"the rate of {what} is {doubt}")
