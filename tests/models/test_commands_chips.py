@@ -206,6 +206,11 @@ def test_the_cheapest_is_of_those_that_it_fits_on_and_the_fewest_chips_of_each_a
     assert at_14.fits
 
 
+def test_contexts_of_one_sequence_have_a_price(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*["llm", "llama-3-8b", "--on", "h100", "--context", "1k,2k", "--price", "2"]]) == 0
+    assert "at least $2.509 a million output tokens (context 1,000)" in capsys.readouterr().out
+
+
 def test_side_by_side_a_chip_without_the_format_says_which_one_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("llm", "llama-3.1-8b", "--on", "l4,t4:2", "--context", "4096", "--tensor", "1,2")
     said = " ".join(run(capsys, *words).split())

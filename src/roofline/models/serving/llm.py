@@ -305,8 +305,10 @@ def _cost(asked: ServingQuestion, found: Any, floors: Mapping[str, Any] | None =
 
 def _at_the_largest_batch(found: Serving, price: float | None) -> list[str]:
     """What output costs at the batch that fills memory, beside that of one sequence, which hardly anybody serves."""
-    full = found.full_from() if is_one(found.batch) and found.fits and found.ways.chips == found.chips else None
-    if price is None or full is None or full < 2:
+    if price is None or is_array(found.fits) or not (is_one(found.batch) and found.fits):
+        return []
+    full = found.full_from() if found.ways.chips == found.chips else None
+    if full is None or full < 2:
         return []
     step = step_bound(found.model, "decode", **{**found.asked_of("decode"), "batch": full})
     cost = token_cost(time=step.lower, tokens=full, chips=found.chips, price=price)
