@@ -276,3 +276,9 @@ def test_no_line_to_a_point_runs_through_a_name() -> None:
     assert not [
         text.lines for text in found.labels for of, leader in leaders if of != text.lines and crosses(leader, text.box)
     ]
+
+
+def test_a_curve_of_one_size_that_can_be_asked_is_refused() -> None:
+    line, sizes = "bf16[B, D_X] * bf16[D_X, F]", {"B": [1, 8], "D": "4*B", "F": 64}
+    with pytest.raises(SizeError, match="of the values of size B only 8 can be asked; a curve needs several"):
+        plot(line, on="h100:8", vary="B", sizes=sizes)

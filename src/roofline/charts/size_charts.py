@@ -176,7 +176,11 @@ def series(expression: str | None, unknown: str, *, sizes: Mapping[str, Any], **
         fixed = {k: v if isinstance(v, str) else others[k] for k, v in sizes.items() if k != unknown}
         return resized(table, COLUMNS, {**fixed, unknown: values})
 
-    return [_curve(table, rows, unknown, others, finer) for rows, others in _groups(table, unknown, sizes)]
+    groups = _groups(table, unknown, sizes)
+    if len(drawn := {size for rows, _ in groups for size in table[unknown][rows].tolist()}) == 1:
+        wrong = f"of the values of size {unknown} only {drawn.pop():,} can be asked"
+        raise SizeError(wrong, hint=f"a curve needs several{_AS_IN.format(unknown)}")
+    return [_curve(table, rows, unknown, others, finer) for rows, others in groups]
 
 
 _AS_IN = ", as in {0}=range(1, 512), on a command line {0}=1:511"
