@@ -282,3 +282,9 @@ def test_a_curve_of_one_size_that_can_be_asked_is_refused() -> None:
     line, sizes = "bf16[B, D_X] * bf16[D_X, F]", {"B": [1, 8], "D": "4*B", "F": 64}
     with pytest.raises(SizeError, match="of the values of size B only 8 can be asked; a curve needs several"):
         plot(line, on="h100:8", vary="B", sizes=sizes)
+
+
+def test_steps_of_which_one_batch_fits_are_drawn() -> None:
+    chart = roofline.sweep("llama-3-8b", on="h100", batch=[1, 600], context=4096).plot()
+    assert [line.x for line in chart.lines] == [(1.0,)]
+    assert chart.x.limits == (0.0, 1.0)

@@ -101,13 +101,16 @@ def size_axis(name: str, curves: Sequence[Sequence[float]]) -> Axis:
 
     They grow by factors where they cover more than a factor of 20 and their second half (by count) starts below a
     quarter of the range.
+
+    >>> size_axis("B", [[4, 8]]).limits, size_axis("B", [[8]]).limits
+    ((4.0, 8.0), (0.0, 8.0))
     """
     longest = max(curves, key=len)
     low = min(sizes[0] for sizes in curves)
     high = max(sizes[-1] for sizes in curves)
     by_factors = longest[-1] / longest[0] > 20 and longest[len(longest) // 2] < longest[-1] / 4
     scale: Scale = "log" if by_factors else "linear"
-    start = low if by_factors or low > 0.3 * high else 0.0
+    start = low if by_factors or high > low > 0.3 * high else 0.0
     return Axis(f"size {name}", "", scale, (float(start), float(high)), whole=True)
 
 
