@@ -571,3 +571,8 @@ def test_the_machine_that_a_line_names_stands_beside_it_and_not_in_it() -> None:
     titles = [str(bound(line, on=on, over=over)).splitlines()[0] for on, over in ((None, None), ("h100", "l2"))]
     shown = "bf16[8, 8] * bf16[8, 8] -> bf16[8, 8]  on "
     assert titles == [f"{shown}TPU v5e", f"{shown}NVIDIA H100 SXM5 80GB"]
+
+
+def test_a_figure_of_ones_own_goes_with_open_sizes_over_chips() -> None:
+    found = bound("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", on="h100:8", set={"hbm": "2x"})
+    assert "given by the caller: hbm at 6.7 TB/s" in str(found)

@@ -696,7 +696,8 @@ class Bound(Measurable, Comparable):
         those to chips farther away as its network, with the longest hop.
         """
         links = {link.name: link.links or 1 for link in self.machine.links}
-        hops = [1 / float(use.rate.value) for use in self.uses if use.quantity == "hops"]
+        rates = [use.rate.value for use in self.uses if use.quantity == "hops"]
+        hops = [1 / float(rate) for rate in rates if is_number(rate)]
         parts: tuple[list[ResourceUse], list[ResourceUse]] = ([], [])
         for use in self.uses:
             parts[(use.quantity, use.place) == ("flops", "vector")].append(use)
