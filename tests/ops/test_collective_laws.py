@@ -102,6 +102,8 @@ def test_two_chips_on_a_ring_have_one_way(kind):
     both, once = (cost(kind, axes, V, algorithm=f"{name} ring").work for name in ("two-way", "one-way"))
     met = Work.hops("X", int(kind == "AllReduce"))  # the two send one another their sums
     assert both + met == once
+    pair = chip("h100:2")  # as direct exchange, by whose name it goes
+    assert cost(kind, list(pair.mesh), 2**20, algorithm=Chooser(None, pair)).algorithm != "two-way ring"
 
 
 @given(cases(), st.lists(st.integers(1, 10**9), min_size=1, max_size=4))

@@ -169,15 +169,18 @@ class Regime(NamedTuple):
 
 
 def feasible_algorithms(kind: str, axes: Sequence[MeshAxis], density: Density = 1, dtype: str = "") -> tuple[str, ...]:
-    """List the algorithms that this network can do, the one for large arrays first.
+    """List the algorithms that this network can do, the one for large arrays first, then direct exchange.
+
+    Of several that take as long the first is taken.
 
     >>> from roofline.hardware import chip
     >>> feasible_algorithms("AllReduce", chip("v5e:8").mesh.select("X"))
-    ('chain', 'one-way ring', 'line', 'torus', 'spanning trees', 'direct')
+    ('chain', 'direct', 'one-way ring', 'line', 'torus', 'spanning trees')
     """
     first = default_algorithm(kind, axes, density, dtype)
     names = [name for name in algorithms(kind, axes, dtype) if not limit_reason(kind, axes, name)]
-    return tuple(dict.fromkeys([first, *names] if first in names else names))
+    names.sort(key=lambda name: (name != first, name != "direct"))
+    return tuple(names)
 
 
 def regimes(
