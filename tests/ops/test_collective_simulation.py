@@ -11,6 +11,7 @@ from contextlib import suppress
 from fractions import Fraction
 from functools import cache
 from itertools import product as every
+from itertools import zip_longest
 from math import prod
 from typing import Any, NamedTuple
 
@@ -177,16 +178,23 @@ def striped(network: Network, kind: str) -> Simulated:
     network = network._replace(tiers=tuple(tier for tier in network.tiers if any(d.size > 1 for d in tier)))
     if len(network.tiers) == 1:
         return Simulated([by_all_ways(network, kind)])
-    if kind == "Permute":
-        return Simulated([striped_permute(network.by({"switch": "direct"}))])
     inner = network.by({"switch": "direct"}).tiers[:1]
+    if kind == "Permute" and inner[0][0].kind == "direct":
+        return Simulated([striped_permute(network.by({"switch": "direct"}))])
     scattered, gathered = (_gathered(inner, run) for run in (reduce_scatter, all_gather))
     there = [{(place, ("there", a), ("there", b)): n for (place, a, b), n in step.items()} for step in gathered.steps]
     part = Fraction(1, prod(d.size for d in inner[0]))
+    way = {"Permute": permute, "Send": send}[kind]
     sent = [
-        {link: n * part for link, n in step.items()} for step in send(network._replace(tiers=network.tiers[1:])).steps
+        {link: n * part for link, n in step.items()} for step in way(network._replace(tiers=network.tiers[1:])).steps
     ]
-    return Simulated([Trace([*scattered.steps, *sent, *there])])
+    if kind == "Send":
+        return Simulated([Trace([*scattered.steps, *sent, *there])])
+    found = Trace()
+    own = permute(network._replace(tiers=network.tiers[:1])).steps
+    for step, beside in zip_longest(scattered.steps, own, fillvalue={}):
+        found.add((*step.items(), *beside.items()))
+    return Simulated([Trace([*found.steps, *sent, *gathered.steps])])
 
 
 def straight(network: Network, kind: str) -> Simulated:

@@ -623,25 +623,24 @@ def _have_two_ways(group: LinkGroup) -> Size:
 
 
 def _no_stripes(call: CollectiveCall) -> str:
-    """Refuse one switch, a fat tree alone, a torus that ends, and a Permute whose other ways round are long."""
-    inside = call.groups[:1]
+    """Refuse one switch, a fat tree alone, a torus that ends, and a Permute on a torus by itself."""
+    inside, permutes = call.groups[:1], call.kind == "Permute"
     if [group.topology for group in call.groups] == ["mesh"]:
         return ""
-    if [group.topology for group in call.groups] == ["torus"] and call.kind == "Send":
+    if [group.topology for group in call.groups] == ["torus"] and not permutes:
         unlike = f"not all axes of {inside[0].link} have two ways round"
         return "" if np.any(_have_two_ways(inside[0]) > 0) else unlike
     if inside and inside[0].segments[0].nested:
         return f"{inside[0].link} has no links inside its units"
-    return require_several_tiers(call) or require_switches(
-        call._replace(groups=inside if call.kind == "Permute" else ())
-    )
+    return require_several_tiers(call) or (require_closed_axes(call._replace(groups=inside)) if permutes else "")
 
 
 @register("striped", ["Permute", "Send"], "messages in parts, by way of other chips too", _no_stripes)
 def striped(call: CollectiveCall) -> Work:
     """Count messages that leave a unit of B chips in B parts: there and back inside, V/B over the tiers further out.
 
-    In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages.
+    In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages: on
+    a torus its parts go there and back inside over links that carry those too.
     Within one tier, parts take both ways round all axes of a torus, or go by way of all other chips of a mesh.
     """
     if not call.groups:
@@ -658,11 +657,14 @@ def striped(call: CollectiveCall) -> Work:
         hops = {each.place: pass_hops(each) + both * more for each, more in zip(first.segments, longer, strict=True)}
         return over_links(call, lambda group: exact_div(call.nbytes, lanes), lambda each: hops[each.place])
     work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
-    if call.kind == "Send":
-        spread = all_links(call._replace(groups=(first,), kind="ReduceScatter"))
-    else:
+    inside = call._replace(groups=(first,))
+    spread = all_links(inside._replace(kind="ReduceScatter"))
+    if call.kind == "Permute" and first.topology == "switch":
         passed = exact_div(call.nbytes, first.size) * more_than_one(maximum(1, first.size - 1))
-        spread = over_links(call._replace(groups=(first,)), lambda group: call.nbytes + passed, pass_hops)
+        spread = over_links(inside, lambda group: call.nbytes + passed, pass_hops)
+    elif call.kind == "Permute":  # there and back, over links that carry messages of their own
+        own = {key: amount for key, amount in direct(inside).items() if key.quantity == "wire"}
+        spread = Work({key: amount * (1 + (key in own)) for key, amount in spread.items()}) + Work(own)
     return work + Work({key: amount * (2 if key.quantity == "hops" else 1) for key, amount in spread.items()})
 
 
