@@ -325,3 +325,8 @@ def test_whole_ways_scale_from_the_least_batch_of_any_divisors() -> None:
     pairs = next(dict(part.pairs) for part in found.sections() if isinstance(part, Pairs))
     assert pairs["whole ways"] == "X = 8, Y = 8 scales from 20,400 tokens"
     assert scaling("mixed", on="v5p", F=28672).whole == {}  # no number of chips
+
+
+def test_several_numbers_of_chips_share_a_condition(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "dp", "N=1000,2000", "--on", "v5p:2x2x2"]) == 0
+    assert "tokens per chip ≥ 850" in capsys.readouterr().out

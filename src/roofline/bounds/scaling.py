@@ -229,7 +229,9 @@ class Batch:
         return attributes(self, *(each.name for each in fields(self)))
 
     def pairs(self, what: str) -> list[tuple[str, str]]:
-        """What a reader sees: all chips together, the batch that is given, the most chips for it."""
+        """What a reader sees: all chips together, the batch that is given, the most chips for it; not of several."""
+        if is_array(self.chips):
+            return []
         each, lines = what.rpartition(" ")[2], []
         if self.least is not None and self.chips is not None and self.chips > 1:
             tokens = math.ceil(self.least * (1 - 1e-12)) if math.isfinite(self.least) else self.least
