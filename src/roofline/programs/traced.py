@@ -24,7 +24,7 @@ Work(wire/link: 3145728)
 >>> for target in ("v5p:4x4x4", "h100:64"):
 ...     placed = place([op], chip(target))
 ...     print(placed.machine.mesh, placed.ops[0].work)
-Mesh(X=4 ici ring, Y=4 ici ring, Z=4 ici ring) Work(wire/Z: 1572864, hops/Z: 4)
+Mesh(X=4 ici ring, Y=4 ici ring, Z=4 ici ring) Work(wire/Z: 1572864, hops/Z: 3)
 Mesh(X=16 nvlink switch 2, nic switch 8, model=4 nvlink switch) Work(wire/model: 2097152, hops/model: 2)
 """
 
