@@ -346,7 +346,7 @@ def test_paths_and_arrays_inside_what_is_right_are_one_error(tmp_path: Path) -> 
         roofline.comm("AllReduce_X(bf16[1024])", on="v5e:8").amount_in_words("bf16")
     with pytest.raises(InputError, match="unknown key b'B'; keys are: level"):
         roofline.bound(ADD, on={"x": {b"B": 8}})
-    with pytest.raises(InputError, match="model_type of model is array.*it is a text"):
+    with pytest.raises(InputError, match=r"model_type of model is array.*it is a text"):
         roofline.model({**LLAMA, "model_type": np.zeros((2, 2))})
     with pytest.raises(InputError, match="model is a _SaysNothing that does not say what it is"):
         roofline.models.serve(_SaysNothing(), on="h100")

@@ -70,7 +70,7 @@ latency = "1 us"
 
 
 def test_times_step_where_another_algorithm_is_faster_and_no_crossing_is_marked_there(tmp_path: Path) -> None:
-    """Direct sends P²/8·b/W in 16 hops; both ways round 31/32·b/W in 31: as fast at best where 31·b/100 GB/s is 31 µs."""
+    """Direct sends P²/8·b/W in 16 hops; both ways round 31/32·b/W in 31, as fast at best at 25,806."""
     file = tmp_path / "mine.toml"
     file.write_text(RING, encoding="utf-8")
     text, on = "AllReduce_X(bf16[N])", f"{file}:32"

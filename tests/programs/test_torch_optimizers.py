@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from roofline.errors import InputError  # noqa: E402
 from roofline.programs import trace  # noqa: E402
 
 SIZE = 100 * 100
@@ -47,6 +48,12 @@ def test_adafactor_keeps_a_row_and_a_column_of_each_matrix():
     step = trace(nn.Linear(100, 200, bias=False), "fp32[1, 100]", optimizer="adafactor").only(phase="optimizer")
     assert step.complete
     assert step.bytes("minimal") == 4 * (3 * 100 * 200 + 2 * (100 + 200 + 1))
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
+def test_an_optimizer_that_refuses_the_parameters_is_one_error():
+    with pytest.raises(InputError, match="the optimizer refuses these parameters: ValueError: Muon only supports 2D"):
+        trace(nn.Linear(8, 8), "fp32[1, 8]", optimizer="muon")
 
 
 def test_gradients_of_a_scaled_loss_are_unscaled_and_taken_to_be_finite():

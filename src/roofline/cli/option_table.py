@@ -211,7 +211,7 @@ GROUPS: dict[str, tuple[OptionRow | str, ...]] = {
         _flag("--full-attention", "Count every pair of query and key, masked or not.", means=("count", "full")),
         _flag("--unfused"),
         _row("--checkpoint", "POLICY", values="none selective matmuls full", read="policies"),
-        _row("--optimizer", "NAME", values="sgd adam adamw adafactor rmsprop adagrad"),
+        _row("--optimizer", "NAME", values="sgd adam adamw rmsprop adagrad adafactor muon"),
         _row(
             "--convention | --count",
             "CONVENTION",

@@ -263,7 +263,10 @@ def _optimizer(chosen: Any, parameters: list[Any]) -> Any:
         chosen = OPTIMIZERS[chosen.lower()]
     if not parameters:
         raise InputError("there are no parameters to optimise", hint="trace a module that has some")
-    return chosen(parameters)
+    try:
+        return chosen(parameters)
+    except ValueError as error:  # as Muon of anything but matrices
+        raise InputError(f"the optimizer refuses these parameters: {first_line(error)}") from None
 
 
 def _device(given: str | None, roots: Mapping[str, Any]) -> Any:
