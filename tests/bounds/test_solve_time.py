@@ -162,7 +162,10 @@ def test_the_fewest_chips_within_a_time_are_the_first_of_all_that_there_can_be(o
 def test_chips_for_a_time_are_told_in_words() -> None:
     asked = {"on": "h100", "mesh": {"X": "n"}, "B": 8192, "D": 65536, "F": 8192}
     assert solve(SHARDED, "n", time="1ms", **asked).verdict == "n = 16 is the least within 1 ms, tensor binds"
-    assert solve(SHARDED, "n", time="9us", **asked).verdict.startswith("no n is within 9 µs: the fastest, 32, takes ")
+    none = solve(SHARDED, "n", time="9us", **asked).verdict
+    assert none.startswith("no n tried up to 32,768 is within 9 µs: the fastest, 32, takes ")
+    rows = solve("bf16[B_X, D] * bf16[D, F]", "n", time="1ms", **{**asked, "B": 2_560_000, "D": 8192})
+    assert rows.verdict == "n = 512 is the least power of two within 1 ms, tensor binds"  # 400 are within it too
     alone = solve("AllGather_X(bf16[B_X, D])", "n", on="h100", time="1s", mesh={"X": "n"}, B=64, D=64)
     assert alone.pick == 2  # one chip sends nothing
 

@@ -309,7 +309,7 @@ class TimeSolution(AboutQuestion, NoTime):
 
     Attributes
         ``value``     at which the floor takes exactly that; None where no value does, or where all take less
-        ``pick``      of a size the largest whole number within it; of chips the fewest, or the fastest of all
+        ``pick``      of a size the largest whole number within it; of chips the fewest, or the fastest of those tried
         ``bound_by``  what binds there; where no value does, what takes longer by itself
         ``form``      the closed form of ``value`` in symbols, ``t`` the time; None where there is none
         ``valid``     where that is the answer: nothing else takes longer than ``t`` there
@@ -351,11 +351,11 @@ class TimeSolution(AboutQuestion, NoTime):
         """The answer in words."""
         took = format_amount(self.time, "s")
         if self.is_of_chips and self.value is not None:
-            return f"{self.unknown} = {self.pick} is the least within {took}, {self.bound_by} binds"
+            power = "power of two " * (self.value > MOST_TRIED)
+            return f"{self.unknown} = {self.pick} is the least {power}within {took}, {self.bound_by} binds"
         if self.is_of_chips and self.least is not None:
-            return (
-                f"no {self.unknown} is within {took}: the fastest, {self.pick}, takes {format_amount(self.least, 's')}"
-            )
+            fastest = f"the fastest, {self.pick}, takes {format_amount(self.least, 's')}"
+            return f"no {self.unknown} tried up to {MOST_CHIPS:,} is within {took}: {fastest}"
         if self.value is None and self.least is not None and self.least <= self.time:
             return f"every {self.unknown} is within {took}: the largest take {format_amount(self.least, 's')}"
         if self.value is None:
@@ -462,8 +462,8 @@ LARGE = 10**9
 #: How many numbers of chips are tried for one that a slice can have and that divides the sizes.
 MOST_TRIED = 256
 
-#: How often that number is doubled, to try more chips.
-MOST_DOUBLINGS = 8
+#: The most chips that are tried for a stated time: beyond the number above, powers of two.
+MOST_CHIPS = 2**15
 
 #: What else a bandwidth and a peak are called.
 _MEANT = {"memory": "bandwidth", "bw": "bandwidth", "flops": "peak", "flop/s": "peak", "compute": "peak"}
@@ -1065,7 +1065,8 @@ def by_chips(unknown: Any, time: float, said: Mapping[str, Any]) -> TimeSolution
     """
     fastest: TimeSolution | None = None
     said = {**said, "is_of_chips": True}
-    for chips in (*range(1, MOST_TRIED), *(MOST_TRIED << k for k in range(MOST_DOUBLINGS))):
+    powers = (2**k for k in range(MOST_TRIED.bit_length() - 1, MOST_CHIPS.bit_length()))
+    for chips in (*range(1, MOST_TRIED), *powers):
         found = unknown.at(chips)
         took = math.inf if found is None else float(found.lower)
         if took <= time:
