@@ -235,8 +235,8 @@ def table_rows(
     """Give the rows of a CSV table that are not empty, each with the number of its last line, without comments.
 
     ``first`` is the number of the text's own first line; ``hint`` says how the table would be right. Tabs, semicolons,
-    bars or spaces may stand between cells, and with semicolons a comma before decimals. Without ``strict`` commas do,
-    cells stay as they are, and a quoted text may end with the file.
+    bars or spaces may stand between cells, and with semicolons a comma before decimals. A ``name`` stays as it is.
+    Without ``strict`` commas stand between, all cells stay as they are, and a quoted text may end with the file.
     """
     import csv
     import io
@@ -244,17 +244,21 @@ def table_rows(
     between = cell_separator(text) if strict else ","
     lines = ("\n" if _is_aside(line) else line for line in io.StringIO(text, newline=""))
     if between in " |":  # one may stand at both ends of a line too
-        lines = (line.strip(f"{between}\r\n ") + "\n" for line in lines)
+        bar = between * first_line(text).strip().startswith(between)
+        lines = (line.strip().removeprefix(bar).removesuffix(bar) + "\n" for line in lines)
     reader = csv.reader(lines, skipinitialspace=strict, strict=strict, delimiter=between)
     try:
-        rows = 0
+        rows, names = 0, set[int]()
         for row in reader:
             if any(map(str.strip, row)) and not _is_rule(row):
                 rows += 1
                 if rows > most:
                     raise InputError(f"{name} has over {most:,} rows", hint="keep those that matter")
-                cells = [_plain_cell(cell.strip(), is_decimal=between == ";") for cell in row] if strict else row
-                yield first - 1 + reader.line_num, cells
+                names = {at for at, cell in enumerate(row) if cell.strip().lower() == "name"} if rows == 1 else names
+                if strict:
+                    each = enumerate(map(str.strip, row))
+                    row = [text if at in names else _plain_cell(text, sign=between) for at, text in each]
+                yield first - 1 + reader.line_num, row
     except csv.Error as wrong:
         line = first - 1 + reader.line_num
         raise InputError(f"{name} is not a CSV file: line {line}: {wrong}", hint=hint) from None
@@ -270,15 +274,17 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*[^\W\d]*")
 _DECIMALS = re.compile(r"(\d{1,3}(?:\.\d{3})+|\d+),(\d+(?:[eE][+-]?\d+)?\s*[^\W\d]*)")
 
 
-def _plain_cell(cell: str, *, is_decimal: bool) -> str:
+def _plain_cell(cell: str, *, sign: str) -> str:
     """A cell, a number in it without signs between its thousands and with a point before its decimals.
 
-    >>> [_plain_cell("1,234", is_decimal=each) for each in (False, True)], _plain_cell("1.234,5 us", is_decimal=True)
+    With semicolons as the ``sign`` between cells a comma stands before decimals.
+
+    >>> [_plain_cell("1,234", sign=each) for each in ",;"], _plain_cell("1.234,5 us", sign=";")
     (['1234', '1.234'], '1234.5 us')
-    >>> _plain_cell("0,512", is_decimal=False), _plain_cell("fp32[64,8192]", is_decimal=True)
+    >>> _plain_cell("0,512", sign=","), _plain_cell("fp32[64,8192]", sign=";")
     ('0.512', 'fp32[64,8192]')
     """
-    if "," in cell and not is_decimal and _THOUSANDS.fullmatch(cell):
+    if "," in cell and sign != ";" and _THOUSANDS.fullmatch(cell):
         return cell.replace(",", "")
     number = _DECIMALS.fullmatch(cell) if "," in cell else None
     return f"{number[1].replace('.', '')}.{number[2]}" if number else cell

@@ -413,6 +413,15 @@ def test_tables_of_other_signs_between_cells_are_read(tmp_path, text):
     assert read_measured(written(tmp_path, text, "runs.csv")) == (Measured("a", 1.5, 2.0, 1234.5),)
 
 
+def test_a_name_of_numbers_keeps_its_commas_and_an_empty_cell_its_place(tmp_path):
+    text = "| name | flops | bytes | seconds | dtype |\n|--|--|--|--|--|\n| 64,128 | 1,000 | 2 | 3 | |\n"
+    (found,) = read_measured(written(tmp_path, text, "runs.csv"))
+    assert (found.name, found.flops, found.seconds) == ("64,128", 1000.0, 3.0)
+    text = "| library | m | n | k | dtype | us |\n|--|--|--|--|--|--|\n| | 64 | 128 | 256 | bf16 | 5 |\n"
+    (found,) = read_measured(written(tmp_path, text, "shapes.csv"))
+    assert (found.flops, found.seconds) == (2 * 64 * 128 * 256, pytest.approx(5e-6))
+
+
 def test_a_chart_of_runs_without_a_place_is_refused_in_words(tmp_path, capsys):
     path = written(tmp_path, "name,flops,bytes,seconds\ncopy,0,1 GB,1 ms\n", "runs.csv")
     assert main(["profile", str(path), "--on", "h100", "--chart", str(tmp_path / "x.svg")]) == 2
