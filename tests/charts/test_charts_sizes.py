@@ -230,12 +230,15 @@ def test_a_solution_draws_the_times_that_cross_where_it_flips() -> None:
     assert chart.lines[0].x[0] < found.value < chart.lines[0].x[-1]
     split = solve("bf16[B, D_X] * bf16[D_X, F] -> bf16[B, F]", "D", on="v5e:4", B=64, F=8192)
     assert [ridge.x for ridge in split.plot().ridges] == [pytest.approx(split.value)]
-    for rate in (
-        solve("bf16[B, D] * bf16[D, F]", "hbm", on="v5e", B=64, D=4096, F=4096),
-        solve("bf16[B, D] * bf16[D, F]", "B", on="v5e"),
+    line, words = "bf16[B, D] * bf16[D, F]", "a solution without a size in numbers at which it flips"
+    for other, said in (
+        (solve(line, "hbm", on="v5e", B=64, D=4096, F=4096), words),
+        (solve(line, "B", on="v5e"), words),
+        (solve(line, "B", on="v5e", D=8, F=8), words),  # it never flips
+        (solve(line, "B", on="v5e", D=4096, F=4096, time="1ms"), "a solution for a time"),
     ):
-        with pytest.raises(InputError, match="there is no picture of a solution that is no size in numbers; "):
-            rate.plot()
+        with pytest.raises(InputError, match=f"there is no picture of {said}; "):
+            other.plot()
 
 
 def test_a_formula_steps_where_its_algorithm_changes() -> None:

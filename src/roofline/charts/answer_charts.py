@@ -67,8 +67,9 @@ def plot_answer(answer: Any, kind: str | None = None, *, theme: str = "light") -
         methods = "its table() and to_dict() hold its figures" if has_table else "its to_dict() holds its figures"
         size = next(iter(getattr(answer, "sizes", ())), "n")
         hint = _INSTEAD.get(what, either(files, methods)).replace("{size}", size)
-        without = {"Bound": " without both FLOPs and bytes in numbers", "Solution": " that is no size in numbers"}
-        raise InputError(f"there is no picture of {_called(answer)}{without.get(what, '')}", hint=hint)
+        lacks = {"Bound": "both FLOPs and bytes in numbers", "Solution": "a size in numbers at which it flips"}
+        without = f" without {lacks[what]}" if what in lacks else ""
+        raise InputError(f"there is no picture of {_called(answer)}{without}", hint=hint)
     shown = kind_meant(kind, found)
     if shown not in found:
         hint = suggest(shown, found, what="pictures")
@@ -547,7 +548,7 @@ _CALLED = {
     "Formula": "a formula", "Machine": "a chip", "MeasuredPoints": "measured runs", "Measurement": "a measurement",
     "Model": "a model", "ParetoFront": "a front of choices", "Scaling": "a condition of scaling",
     "Serving": "a model that is served", "ShardPlans": "a list of plans", "SideBySide": "these answers side by side",
-    "SideBySideBySize": "these answers side by side", "Solution": "a solution", "TimeSolution": "a solution",
+    "SideBySideBySize": "these answers side by side", "Solution": "a solution", "TimeSolution": "a solution for a time",
     "StepSweep": "these steps", "TensorLayout": "the layout of one tensor", "TokenBudget": "a budget of tokens",
     "Traced": "a program without a machine", "Training": "these steps", "TrainingMemory": "memory alone",
     "TrainingPlan": "a search of layouts", "Zones": "ridges",
