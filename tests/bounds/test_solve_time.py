@@ -166,6 +166,8 @@ def test_chips_for_a_time_are_told_in_words() -> None:
     assert none.startswith("no n tried up to 32,768 is within 9 µs: the fastest, 32, takes ")
     rows = solve("bf16[B_X, D] * bf16[D, F]", "n", time="1ms", **{**asked, "B": 2_560_000, "D": 8192})
     assert rows.verdict == "n = 512 is the least power of two within 1 ms, tensor binds"  # 400 are within it too
+    facts = {fact.name: fact.value for fact in rows.facts()}
+    assert (facts["n exactly"], facts["n to take"]) == (None, 512)
     alone = solve("AllGather_X(bf16[B_X, D])", "n", on="h100", time="1s", mesh={"X": "n"}, B=64, D=64)
     assert alone.pick == 2  # one chip sends nothing
 

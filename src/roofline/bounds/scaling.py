@@ -229,7 +229,10 @@ class Batch:
         return attributes(self, *(each.name for each in fields(self)))
 
     def pairs(self, what: str) -> list[tuple[str, str]]:
-        """What a reader sees: all chips together, the batch that is given, the most chips for it; not of several."""
+        """What a reader sees: all chips together, the batch that is given, the most chips for it.
+
+        Nothing where there are several numbers of chips.
+        """
         if is_array(self.chips):
             return []
         each, lines = what.rpartition(" ")[2], []

@@ -377,7 +377,7 @@ class TimeSolution(AboutQuestion, NoTime):
     def facts(self) -> Iterator[Fact]:
         yield Fact("answer", self.verdict)
         known = (
-            Fact(f"{self.unknown} exactly", self.value, self.unit),
+            Fact(f"{self.unknown} exactly", None if self.is_of_chips else self.value, self.unit),
             Fact(f"{self.unknown} to take", self.pick),
             Fact("bound by", self.bound_by),
             Fact("closed form", None if self.form is None else str(self.form)),

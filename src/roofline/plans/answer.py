@@ -752,9 +752,9 @@ class DeploymentPlan(Answer):
             before = f"sequences of {longest:,} tokens are longer than the {trained:,} that"
             said.append(f"{before} {asked.model.named} was trained on")
         if varies != 1:
-            bursts = "such arrivals wait for each other's prefill, and begin to decode in groups, an approximation"
-            even = "prompts wait less for prefill so; as many decode as of Poisson arrivals, so times may be too long"
-            said.append(f"{bursts if varies > 1 else even}: hold it against a simulation")
+            bursts = "requests of a burst wait for each other's prefill, and begin to decode in groups"
+            even = "as many requests decode at once as with Poisson arrivals, so times may be too long"
+            said.append(f"approximation: {bursts if varies > 1 else even}; hold it against a simulation")
         said += [each for name in asked.chips for each in asked.machine(name).warnings if kind_of(each) == "doubt"]
         for name, price in asked.prices.items():
             said += price_source(asked.machine(name), price)
