@@ -118,6 +118,14 @@ def test_the_deployment_that_is_taken_is_not_among_those_that_are_not() -> None:
     assert nothing.reasons["rate"] == sum(nothing.reasons.values()) == sum(found.reasons.values()) + 1
 
 
+def test_a_plan_without_a_choice_says_nothing_of_others() -> None:
+    """One sequence of 300,000 tokens has room, and a prompt whose answer is one token is taken whole."""
+    said = str(plan("llama-3-8b", on="h100", count=1, formats="bf16", rate=0.001, prompt=300_000, output=1))
+    assert "prompts whole, 1 sequence at most: 1 chip" in said
+    assert "other deployment" not in said
+    assert "\n\n\n" not in said
+
+
 TWO: dict[str, Any] = {
     "on": ["l4", "h100"], "count": [1, 2], "rate": "1/s", "prompt": 1024, "output": 128, "tpot": "50 ms",
     "price": {"l4": 0.8, "h100": 2.5}, "formats": ["bf16", "fp8 kv fp8"],

@@ -387,7 +387,8 @@ class DeploymentPlan(Answer):
             yield from (BLANK, self._table(), Sentences(self._undecided(), "quiet"))
         if self.stopped:
             yield from (BLANK, Sentences([self.stopped], "alert"))
-        yield from (BLANK, Sentences([self._turned_down()]))
+        if any(self.reasons.values()):
+            yield from (BLANK, Sentences([self._turned_down()]))
         yield from (BLANK, assumes(without(self.assumptions, ("doubt",))))
 
     def _answer(self) -> list[str]:
@@ -580,7 +581,7 @@ class DeploymentPlan(Answer):
         own = pool.replica
         layout = "" if own.chips == 1 else f" of {own.layout}"
         each = f"{pool.copies:,} replicas" if pool.copies > 1 else "1 replica"
-        most = f", {pool.most:,} sequences at most" if pool.most else ""
+        most = f", {pool.most:,} sequence{'s' * (pool.most != 1)} at most" if pool.most else ""
         drafts = f", drafts of {own.draft} by {self.asked.drafts.said}" if own.draft else ""
         return f"{own.chip}:{pool.chips} as {each}{layout}, {own.formats}{drafts}{what}{most}"
 
@@ -719,7 +720,7 @@ class DeploymentPlan(Answer):
         }  # fmt: skip
         parts = [f"{n:,} {agree(n, text)}" for kind, text in words.items() if (n := self.reasons.get(kind, 0))]
         every, other = sum(self.reasons.values()), "other " * self.meets
-        return f"{every:,} {other}deployment{'s' if every != 1 else ''}: {', '.join(parts)}" if every else ""
+        return f"{every:,} {other}deployment{'s' * (every != 1)}: {', '.join(parts)}"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
