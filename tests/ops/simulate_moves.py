@@ -281,24 +281,31 @@ def by_all_ways(network: Network, kind: str) -> Trace:
                 if via != goal:
                     flights.append(Flight(((here, via), 0), straight if via == here else part, path, links))
     else:
-        axes = [i for i, d in enumerate(network.dimensions) if d.size > 1]
-        goal_at = tuple(d.size // 2 for d in network.dimensions)
-        turns = [axes[k:] + axes[:k] for k in range(len(axes))]
-        flights = [_round(network, goal_at, turn, way, Fraction(1, 2 * len(axes))) for turn in turns for way in (1, -1)]
+        sizes = {i: d.size for i, d in enumerate(network.dimensions) if d.size > 1}
+        rings = [i for i, n in sizes.items() if n > 2 and network.dimensions[i].kind == "ring"]
+        goal = {i: n // 2 if i in rings else n - 1 for i, n in sizes.items()}
+        axes = list(sizes)
+        turns = [[(i, goal[i]) for i in axes[k:] + axes[:k]] for k in range(len(axes))]
+        for ring in rings:  # one hop the other way round, then all other axes, then the rest of the way
+            others = [(i, goal[i]) for i in axes if i != ring]
+            turns.append([(ring, -1), *others, (ring, goal[ring] - sizes[ring] + 1)])
+        flights = [_by_turns(network, turn, Fraction(1, len(turns))) for turn in turns]
         used = [link for f in flights for links in f.links for link in links]
         assert len(used) == len(set(used)), "two parts share a link"
+        assert len({f.path[-1] for f in flights}) == 1
     return _land(flights, {f.chunk[0]: (f.path[0], f.path[-1]) for f in flights})  # type: ignore[index]
 
 
-def _round(network: Network, goal: Chip, turn: Sequence[int], way: int, size: Fraction) -> Flight:
-    path: list[Chip] = [(0,) * len(goal)]
+def _by_turns(network: Network, turns: Sequence[tuple[int, int]], size: Fraction) -> Flight:
+    """So many steps along one axis after the other, those below 0 backwards."""
+    path: list[Chip] = [(0,) * len(network.dimensions)]
     links = []
-    for axis in turn:
-        while path[-1][axis] != goal[axis]:
-            at = path[-1]
+    for axis, steps in turns:
+        for _ in range(abs(steps)):
+            at, way = path[-1], 1 if steps > 0 else -1
             path.append((*at[:axis], (at[axis] + way) % network.dimensions[axis].size, *at[axis + 1 :]))
             links.append(links_between(network.dimensions[axis], at, path[-1]))
-    return Flight(((tuple(turn), way), 0), size, path, links)
+    return Flight((tuple(turns), 0), size, path, links)
 
 
 def busy_line(n: int) -> int:

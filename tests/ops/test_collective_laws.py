@@ -331,9 +331,10 @@ def test_a_message_to_another_node_leaves_by_all_nics_of_its_node(kind: str, ins
 
 
 def test_messages_take_other_ways_too_where_links_lead_there() -> None:
-    """Eight chips with a link for each pair; and a torus whose farthest chip is as far by each of its six links."""
-    mesh, cube = chip("mi300x:8"), chip("v5p:4x4x4")
-    for machine, kind, share in ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6)):
+    """Eight chips with a link for each pair; and tori: two links of each ring and one of a line."""
+    mesh, cube, part = chip("mi300x:8"), chip("v5p:4x4x4"), chip("v5e:8x16")
+    shares = ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6), (part, "Send", 1 / 3))
+    for machine, kind, share in shares:
         found = cost(kind, list(machine.mesh), 2**30, algorithm=Chooser(None, machine))
         wires = {amount for key, amount in found.work.items() if key.quantity == "wire"}
         assert found.algorithm == "striped"

@@ -65,7 +65,7 @@ way into a switch, or over one of the n − 1 links of a mesh::
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
     striped, over tiers         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside, V + V/B of a Permute
-             Send               V/Σd round d ways of all axes, ⌈n/2⌉ hops each; V/(n − 1) over a mesh    2 hops
+             Send               V/Σd by d ways along all axes, one hop more where a ring is odd; V/(n − 1) over a mesh
              Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
@@ -617,19 +617,14 @@ def direct(call: CollectiveCall) -> Work:
     return _COUNTS[call.kind](several)
 
 
-def _have_two_ways(group: LinkGroup) -> Size:
-    """1 where all axes of a torus can be gone round both ways, else 0."""
-    return product(1 - (2 - each.directions) * more_than_one(each.size) for each in group.segments)
-
-
 def _no_stripes(call: CollectiveCall) -> str:
-    """Refuse one switch, a fat tree alone, a torus that ends, and a Permute on a torus by itself."""
+    """Refuse one switch, a fat tree alone, a torus of lines, and a Permute on a torus by itself."""
     inside, permutes = call.groups[:1], call.kind == "Permute"
     if [group.topology for group in call.groups] == ["mesh"]:
         return ""
     if [group.topology for group in call.groups] == ["torus"] and not permutes:
-        unlike = f"not all axes of {inside[0].link} have two ways round"
-        return "" if np.any(_have_two_ways(inside[0]) > 0) else unlike
+        two_ways = [np.any(each.directions * more_than_one(each.size) > 1) for each in inside[0].segments]
+        return "" if any(two_ways) else f"no axis of {inside[0].link} has two ways round"
     if inside and inside[0].segments[0].nested:
         return f"{inside[0].link} has no links inside its units"
     return require_several_tiers(call) or (require_closed_axes(call._replace(groups=inside)) if permutes else "")
@@ -641,7 +636,8 @@ def striped(call: CollectiveCall) -> Work:
 
     In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages: on
     a torus its parts go there and back inside over links that carry those too.
-    Within one tier, parts take both ways round all axes of a torus, or go by way of all other chips of a mesh.
+    Within one tier, parts leave by all links of a chip of a torus, both ways where an axis closes, or go by way of all
+    other chips of a mesh.
     """
     if not call.groups:
         return Work()
@@ -651,10 +647,13 @@ def striped(call: CollectiveCall) -> Work:
         sent = exact_div(call.nbytes * straight, parts)
         return over_links(call, lambda group: sent, lambda each: _relays(each.size))
     if not outer:
-        both = _have_two_ways(first)
-        lanes = links_in_use([(1 + both) * more_than_one(segment.size) for segment in first.segments])
-        longer = [each.size - 2 * half_way(each.size) for each in first.segments]
-        hops = {each.place: pass_hops(each) + both * more for each, more in zip(first.segments, longer, strict=True)}
+        lanes = links_in_use([each.directions * more_than_one(each.size) for each in first.segments])
+        hops: dict[str, Size] = {}
+        left: Size = 1
+        for each in first.segments:  # each part goes the longer way round one ring at most
+            longer = left * (each.directions - 1) * (each.size - 2 * half_way(each.size))
+            hops[each.place] = pass_hops(each) + longer
+            left = left - longer
         return over_links(call, lambda group: exact_div(call.nbytes, lanes), lambda each: hops[each.place])
     work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
     inside = call._replace(groups=(first,))
