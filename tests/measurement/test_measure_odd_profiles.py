@@ -222,7 +222,7 @@ def test_kernels_that_a_report_has_no_time_or_bytes_of_are_named(tmp_path):
     ]  # fmt: skip
     found = read_profile(written(tmp_path, long_report(*rows), "k.csv"))
     assert [run.name for run in found.runs] == ["k"]
-    assert "2 of 3 kernels have no time or no bytes in the report and stand nowhere: lost, bare" in found.notes
+    assert "2 of 3 kernels have no time or no bytes in the report and are left out: lost, bare" in found.notes
 
 
 def test_an_error_names_the_line_of_the_file(tmp_path):

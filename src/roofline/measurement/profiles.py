@@ -122,12 +122,12 @@ def read_nsight(path: str | os.PathLike[str]) -> Profile:
         kernels = [(t, {m: (v.translate(_SWAP), unit) for m, (v, unit) in told.items()}) for t, told in kernels]
     given, kernels = kernels, [(title, _amounts(metrics, name)) for title, metrics in kernels]
     notes = ["where the report holds rates alone, amounts are rate x time"] if given != kernels else []
-    whole = [kernel for kernel in kernels if TIME in kernel[1] and _bytes_in(kernel[1])] or kernels
-    runs = [_nsight_run(title, metrics, name) for title, metrics in whole]
-    if len(whole) < len(kernels):
-        lost = ", ".join(list(dict.fromkeys(kernel[0] for kernel in kernels if kernel not in whole))[:MOST_NAMED])
-        many = f"{len(kernels) - len(whole)} of {len(kernels)} kernels"
-        notes.append(f"{many} have no time or no bytes in the report and stand nowhere: {lost}")
+    lost = [title for title, metrics in kernels if TIME not in metrics or not _bytes_in(metrics)]
+    if 0 < len(lost) < len(kernels):
+        many, names = f"{len(lost)} of {len(kernels)} kernels", ", ".join([*dict.fromkeys(lost)][:MOST_NAMED])
+        notes.append(f"{many} have no time or no bytes in the report and are left out: {names}")
+        kernels = [kernel for kernel in kernels if TIME in kernel[1] and _bytes_in(kernel[1])]
+    runs = [_nsight_run(title, metrics, name) for title, metrics in kernels]
     idle = sums_by_name((run.name, run.seconds) for run in runs if not run.flops and not run.bytes)
     return Profile(tuple(run for run in runs if run.flops or run.bytes), idle, (*notes, *_notes(kernels, name)))
 
