@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import lcm
+from math import lcm, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -207,7 +207,10 @@ def striped_permute(network: Network) -> Trace:
     for here, goal in zip(order, [*order[1:], order[0]], strict=True):
         if here[:-1] == goal[:-1]:
             waiting[here, 0] = (here, goal)
-            flights.append(Flight(((here, 0), 0), Fraction(1), [here, goal], [links_between(inner, here, goal)]))
+            if inner.kind == "mesh":
+                flights += _by_way_of(inner, here, goal, [(*here[:-1], i) for i in range(inner.size)], 2)
+            else:
+                flights.append(Flight(((here, 0), 0), Fraction(1), [here, goal], [links_between(inner, here, goal)]))
             continue
         for part in range(inner.size):
             waiting[here, part] = (here, goal)
@@ -218,9 +221,47 @@ def striped_permute(network: Network) -> Trace:
                 for d, ends in zip((inner, parted, inner), pairwise(path), strict=True)
             ]
             flights.append(Flight(((here, part), 0), Fraction(1, inner.size), path, links))
-    trace = _land(flights, waiting)
-    assert all(here == goal for here, goal in waiting.values())
+    trace = _land(flights, {**waiting, **{f.chunk[0]: (f.path[0], f.path[-1]) for f in flights}})  # type: ignore[index]
     return trace
+
+
+def _by_way_of(mesh: Dimension, here: Chip, goal: Chip, unit: Sequence[Chip], straight: int) -> list[Flight]:
+    """A message in equal parts by way of each other chip of a mesh, and ``straight`` of them by the link itself."""
+    flights = []
+    for via in unit:
+        if via != goal:
+            path = [here, goal] if via == here else [here, via, goal]
+            links = [links_between(mesh, *ends) for ends in pairwise(path)]
+            size = Fraction(straight if via == here else 1, len(unit) - 2 + straight)
+            flights.append(Flight(((here, via), 0), size, path, links))
+    return flights
+
+
+def striped_against(network: Network) -> Trace:
+    """As a Permute, but what leaves a torus of one or two axes goes in parts by way of all its chips.
+
+    The parts go round backwards, there along the first axis first, back along it last. A chip's own message goes
+    forwards; where it changes both places, by shares first along the one or the other, so that all links carry as much.
+    """
+    count, flights = len(network.tiers[0]), []
+    units, sizes = network.dimensions[:-count], [d.size for d in network.dimensions[-count:]]
+    axes = range(len(units), len(units) + count)
+    order = sorted(chips_of(network.dimensions))
+    for here, goal in zip(order, [*order[1:], order[0]], strict=True):
+        if here[: len(units)] == goal[: len(units)]:
+            turns = [(i, 1) for i in axes if here[i] != goal[i]]
+            first = Fraction(sizes[0] - 1 - here[axes[0]], sizes[0]) if len(turns) > 1 else Fraction(1)
+            for way, share in ((turns[::-1], first), (turns, 1 - first)):
+                flights += [_by_turns(network, way, share, here)] if share else []
+            continue
+        out = [(i, (b - a) if d.kind in ("line", "switch") else 1)
+               for i, (d, a, b) in enumerate(zip(units, here, goal, strict=False)) if a != b]  # fmt: skip
+        for part in chips_of(network.dimensions[-count:]):
+            there = [(i, part[i - axes[0]] - here[i]) for i in axes]
+            back = [(i, -part[i - axes[0]]) for i in reversed(axes)]
+            flights.append(_by_turns(network, [*there, *out, *back], Fraction(1, prod(sizes)), here))
+            assert flights[-1].path[-1] == goal
+    return _land(flights, {f.chunk[0]: (f.path[0], f.path[-1]) for f in flights})  # type: ignore[index]
 
 
 def send(network: Network) -> Trace:
@@ -266,20 +307,9 @@ def by_all_ways(network: Network, kind: str) -> Trace:
     (mesh, *_), chips = network.dimensions, chips_of(network.dimensions)
     flights = []
     if mesh.kind == "mesh":
-        n, pairs = len(chips), [(chips[0], chips[-1])]
-        straight, part = Fraction(1, max(n - 1, 1)), Fraction(1, max(n - 1, 1))
-        if kind == "Permute":
-            pairs, straight, part = (
-                list(zip(chips, [*chips[1:], chips[0]], strict=True)),
-                Fraction(2, n),
-                Fraction(1, n),
-            )
-        for here, goal in pairs:
-            for via in chips:
-                path = [here, goal] if via == here else [here, via, goal]
-                links = [links_between(mesh, *ends) for ends in pairwise(path)]
-                if via != goal:
-                    flights.append(Flight(((here, via), 0), straight if via == here else part, path, links))
+        permutes = kind == "Permute"
+        pairs = zip(chips, [*chips[1:], chips[0]], strict=True) if permutes else [(chips[0], chips[-1])]
+        flights = [f for ends in pairs for f in _by_way_of(mesh, *ends, chips, 1 + permutes)]
     else:
         sizes = {i: d.size for i, d in enumerate(network.dimensions) if d.size > 1}
         rings = [i for i, n in sizes.items() if n > 2 and network.dimensions[i].kind == "ring"]
@@ -296,16 +326,18 @@ def by_all_ways(network: Network, kind: str) -> Trace:
     return _land(flights, {f.chunk[0]: (f.path[0], f.path[-1]) for f in flights})  # type: ignore[index]
 
 
-def _by_turns(network: Network, turns: Sequence[tuple[int, int]], size: Fraction) -> Flight:
-    """So many steps along one axis after the other, those below 0 backwards."""
-    path: list[Chip] = [(0,) * len(network.dimensions)]
+def _by_turns(network: Network, turns: Sequence[tuple[int, int]], size: Fraction, start: Chip | None = None) -> Flight:
+    """So many steps along one axis after the other, those below 0 backwards; a switch is crossed in one."""
+    path: list[Chip] = [start or (0,) * len(network.dimensions)]
     links = []
     for axis, steps in turns:
-        for _ in range(abs(steps)):
-            at, way = path[-1], 1 if steps > 0 else -1
-            path.append((*at[:axis], (at[axis] + way) % network.dimensions[axis].size, *at[axis + 1 :]))
-            links.append(links_between(network.dimensions[axis], at, path[-1]))
-    return Flight((tuple(turns), 0), size, path, links)
+        dimension = network.dimensions[axis]
+        way = (steps > 0) - (steps < 0) if dimension.kind in ("ring", "line") else steps
+        for _ in range(steps // way if way else 0):
+            at = path[-1]
+            path.append((*at[:axis], (at[axis] + way) % dimension.size, *at[axis + 1 :]))
+            links.append(links_between(dimension, at, path[-1]))
+    return Flight(((start, tuple(turns)), 0), size, path, links)
 
 
 def busy_line(n: int) -> int:

@@ -330,6 +330,12 @@ def test_a_message_to_another_node_leaves_by_all_nics_of_its_node(kind: str, ins
     assert cost(kind, alone.mesh.select("X"), 2**30, algorithm=Chooser(None, alone)).algorithm == "direct"
 
 
+def test_the_message_that_leaves_a_slice_goes_round_against_those_inside() -> None:
+    work = cost("Permute", chip("v5e:16x16:2").mesh.axes, 2**20, algorithm="striped").work
+    assert [work[Key("wire", place)] for place in "XYS"] == [2**20, 2**20, 2**12]
+    assert [work[Key("hops", place)] for place in "XYS"] == [15, 15, 1]
+
+
 def test_messages_take_other_ways_too_where_links_lead_there() -> None:
     """Eight chips with a link for each pair; and tori: two links of each ring and one of a line."""
     mesh, cube, part = chip("mi300x:8"), chip("v5p:4x4x4"), chip("v5e:8x16")

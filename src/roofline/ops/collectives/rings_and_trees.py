@@ -64,7 +64,8 @@ way into a switch, or over one of the n − 1 links of a mesh::
     AllToAll                    V·(n − 1)/n²                                                     1 hop
     Permute                     V to the next chip; on a line the last one's goes all the way back
     Send                        V to the farthest chip, by all axes of a torus at once
-    striped, over tiers         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside, V + V/B of a Permute
+    striped, over tiers         V/B out of a unit of B chips, by all of them: V·(B − 1)/B inside; of a Permute V + V/B
+                                on switches, V round a torus, 2·V/B over a mesh
              Send               V/Σd by d ways along all axes, one hop more where a ring is odd; V/(n − 1) over a mesh
              Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
@@ -634,8 +635,9 @@ def _no_stripes(call: CollectiveCall) -> str:
 def striped(call: CollectiveCall) -> Work:
     """Count messages that leave a unit of B chips in B parts: there and back inside, V/B over the tiers further out.
 
-    In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages: on
-    a torus its parts go there and back inside over links that carry those too.
+    In a Permute, one message of each unit does so. The other chips pass a part of it on, beside their own messages:
+    round a torus its parts go against those, n − 1 hops there and back together; over a mesh as the message of the last
+    chip to the first would.
     Within one tier, parts leave by all links of a chip of a torus, both ways where an axis closes, or go by way of all
     other chips of a mesh.
     """
@@ -657,13 +659,13 @@ def striped(call: CollectiveCall) -> Work:
         return over_links(call, lambda group: exact_div(call.nbytes, lanes), lambda each: hops[each.place])
     work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
     inside = call._replace(groups=(first,))
+    if call.kind == "Permute" and first.topology == "torus":
+        return work + over_links(inside, lambda group: call.nbytes, _around)
     spread = all_links(inside._replace(kind="ReduceScatter"))
-    if call.kind == "Permute" and first.topology == "switch":
-        passed = exact_div(call.nbytes, first.size) * more_than_one(maximum(1, first.size - 1))
-        spread = over_links(inside, lambda group: call.nbytes + passed, pass_hops)
-    elif call.kind == "Permute":  # there and back, over links that carry messages of their own
-        own = {key: amount for key, amount in direct(inside).items() if key.quantity == "wire"}
-        spread = Work({key: amount * (1 + (key in own)) for key, amount in spread.items()}) + Work(own)
+    if call.kind == "Permute":
+        part, others = exact_div(call.nbytes, first.size), more_than_one(maximum(1, first.size - 1))
+        wire = 2 * part if first.topology == "mesh" else call.nbytes + part * others
+        spread = over_links(inside, lambda group: wire, pass_hops)
     return work + Work({key: amount * (2 if key.quantity == "hops" else 1) for key, amount in spread.items()})
 
 
