@@ -217,6 +217,10 @@ def test_chips_that_share_tokens_make_and_gather_latents() -> None:
     matrices = 61 * (7168 * (1536 + 576) + 1536 + 512) + (2 * 61 + 1) * 7168
     added = ops["other weights: gradients that 8 tensor chips add up"]
     assert added.dims["bytes"] == 2 * matrices / 8
+    # each chip has the part of its own heads where all make the latents of all tokens, too; norms are computed alike
+    found = train("deepseek-v3", on="h100:64", tensor=8, batch_tokens=2**18, sequence_parallel=False)
+    (added,) = [each.op for each in found.bound.ops if "tensor chips add up" in each.op.where]
+    assert added.dims["bytes"] == 2 * 61 * (7168 * (1536 + 576) + 1536 + 512) / 8
     # without latents of queries, their matrices need the inputs of all tokens
     lite = train(load({**TINY["deepseek_v3"], "q_lora_rank": None}), on="h100:2", tensor=2, batch_tokens=2**15)
     assert any(each.op.where.endswith("self_attn.all_gather") for each in lite.bound.ops)

@@ -67,6 +67,11 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         is_chosen = self.indexer is not None and not self.indexer.shared
         return bool(self.query_rank) and self.gate in (None, "query") and not is_chosen
 
+    @property
+    def for_all_heads(self) -> list[str]:
+        """Names of the weights that make the latents, which the heads of all chips read."""
+        return [w.name for w in self.weights() if w.name.startswith(("q_a_", "kv_a_", "k_rope_only_"))]
+
     def weights(self) -> tuple[Weight, ...]:
         n, key = self.heads, self.nope + self.rotary
         if self.query_rank:

@@ -441,8 +441,8 @@ def added_up_by_tensor_chips(
 ) -> dict[int, Size]:
     """For so many tensor-parallel chips as hold the same weights, parameters whose gradients these chips add up.
 
-    Each has a part of the gradients of keys' and values' matrices, by its own queries, and under sequence parallelism
-    of what chips run on their own tokens, latents included. Of few tokens they exchange what the matrices make instead.
+    Each has a part of the gradients of what makes keys, values and latents, by its own heads, and under sequence
+    parallelism of what chips run on their own tokens. Of few tokens they exchange what the matrices make instead.
     Of adapters of a ``rank`` these are the halves that every chip holds, beside matrices that chips split.
     """
     found: dict[int, Size] = {}
@@ -456,7 +456,8 @@ def added_up_by_tensor_chips(
             copies = ways.tensor * own.elements // weight.elements
             once = (full.shared_as(weight.name), weight.name)
             repeat = 1 if once[0] else alike[id(full), id(part)]
-            keys = [join_path(block.name, name) for name in getattr(block, "names", ())[1:3]]
+            names = getattr(block, "for_all_heads", None) or getattr(block, "names", ())[1:3]
+            keys = [join_path(block.name, name) for name in names]
             is_parted = ways.sequence and (block.runs_whole or getattr(block, "reads_latents_alone", False))
             count: Size = 0
             if rank and weight.kind == "linear" and own.shape != weight.shape:
