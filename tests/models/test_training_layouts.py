@@ -221,6 +221,12 @@ def test_chips_that_share_tokens_make_and_gather_latents() -> None:
     found = train("deepseek-v3", on="h100:64", tensor=8, batch_tokens=2**18, sequence_parallel=False)
     (added,) = [each.op for each in found.bound.ops if "tensor chips add up" in each.op.where]
     assert added.dims["bytes"] == 2 * 61 * (7168 * (1536 + 576) + 1536 + 512) / 8
+    sizes = {"tensor": 8, "batch_tokens": 2**18, "lora": 16}
+    for alike in (True, False):
+        found = train("deepseek-v3", on="h100:64", sequence_parallel=alike, **sizes)
+        (added,) = [each.op for each in found.bound.ops if "tensor chips add up" in each.op.where]
+        latents, heads, columns = 2 * 7168 + 1536 + 576, 1536 + 512 + 7168, 3 * 7168
+        assert added.dims["bytes"] == 2 * 16 * (61 * (latents + heads + columns)) / 8
     # without latents of queries, their matrices need the inputs of all tokens
     lite = train(load({**TINY["deepseek_v3"], "q_lora_rank": None}), on="h100:2", tensor=2, batch_tokens=2**15)
     assert any(each.op.where.endswith("self_attn.all_gather") for each in lite.bound.ops)

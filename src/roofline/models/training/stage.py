@@ -443,7 +443,8 @@ def added_up_by_tensor_chips(
 
     Each has a part of the gradients of what makes keys, values and latents, by its own heads, and under sequence
     parallelism of what chips run on their own tokens. Of few tokens they exchange what the matrices make instead.
-    Of adapters of a ``rank`` these are the halves that every chip holds, beside matrices that chips split.
+    Of adapters of a ``rank`` these are the halves that every chip holds, beside matrices that chips split and those
+    that make what all heads read.
     """
     found: dict[int, Size] = {}
     seen: set[tuple[str, str]] = set()
@@ -460,7 +461,7 @@ def added_up_by_tensor_chips(
             keys = [join_path(block.name, name) for name in names]
             is_parted = ways.sequence and (block.runs_whole or getattr(block, "reads_latents_alone", False))
             count: Size = 0
-            if rank and weight.kind == "linear" and own.shape != weight.shape:
+            if rank and weight.kind == "linear" and (own.shape != weight.shape or weight.name in keys):
                 sides = zip(own.shape[-2:], weight.shape[-2:], strict=True)
                 copies, count = ways.tensor, rank * sum(minimum(n, tokens) for n, size in sides if n == size)
             elif not rank and copies > 1 and (is_parted or weight.name in keys):
