@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_matrix, lil_matrix
-from scipy.sparse.csgraph import maximum_flow, minimum_spanning_tree
+from scipy.sparse.csgraph import maximum_flow, minimum_spanning_tree, shortest_path
 from simulate import chips_of
 from simulate_networks import Network, one, torus
 from tests.strategies import some
@@ -74,6 +74,41 @@ def test_an_all_reduce_takes_all_links(network: Network) -> None:
     assert max(wires) == pytest.approx(V / most_trees(network), rel=1e-6)
     least = cost("AllReduce", network.axes, V, algorithm=default_algorithm("AllReduce", network.axes)).work
     assert max(float(a) for k, a in least.items() if k.quantity == "wire") == pytest.approx(max(wires))
+
+
+def most_shallow_trees(network: Network) -> float:
+    """The most of trees about a link, in which each chip hangs on one that is nearer to it, of one hop less than round.
+
+    A chip takes the cheapest link to a nearer one, so the cheapest tree is found at once.
+    """
+    pairs, radius = links(network), sum(d.size // 2 for d in network.dimensions)
+    far = shortest_path(
+        csr_matrix((np.ones(len(pairs)), np.array(pairs).T), shape=(network.chips,) * 2), directed=False
+    )
+    centres = []
+    for middle, (a, b) in enumerate(pairs):
+        near = np.minimum(far[a], far[b])
+        if near.max() == radius - 1:
+            up = [[i for i, ends in enumerate(pairs) if c in ends and near[sum(ends) - c] < near[c]]
+                  for c in range(network.chips) if c not in (a, b)]  # fmt: skip
+            centres.append((middle, up))
+    prices, trees, packed = np.ones(len(pairs)), [], 0.0
+    while True:
+        tried = [[middle, *(min(way, key=prices.__getitem__) for way in up)] for middle, up in centres]
+        tree = min(tried, key=lambda each: prices[each].sum())
+        if trees and prices[tree].sum() >= 1 - 1e-7:
+            return packed
+        trees.append(np.bincount(tree, minlength=len(pairs)))
+        found = linprog(-np.ones(len(trees)), A_ub=np.array(trees).T, b_ub=np.ones(len(pairs)), method="highs")
+        packed, prices = -found.fun, -found.ineqlin.marginals
+
+
+@pytest.mark.parametrize(("sides", "full"), [("4R 3R", True), ("4R 4R", True), ("2R 4R", True), ("4L 4R", False)])
+def test_sums_meet_at_a_link_where_all_axes_close_and_one_is_even(sides: str, full: bool) -> None:
+    network = torus(*((int(n), {"R": R, "L": L}[kind]) for n, kind in sides.split()))
+    hops = cost("AllReduce", network.axes, V, algorithm="spanning trees").work.total("hops")
+    assert (most_shallow_trees(network) == pytest.approx(most_trees(network))) == full
+    assert hops == 2 * sum(d.size // 2 for d in network.dimensions) - full
 
 
 @pytest.mark.parametrize("network", GRIDS, ids=lambda network: network.name)

@@ -23,10 +23,11 @@ Trees over all chips (``spanning trees``) share out all links. An AllReduce adds
 sum back, so each of the tree's N − 1 links carries it once each way, and E links hold E/(N − 1) trees: no partition of
 a torus or a grid has fewer links between its parts (C. Nash-Williams, W. Tutte, J. London Math. Soc. 36, 1961). No
 algorithm without switches that add does better: N partial sums take N − 1 messages to become one, and the sum N − 1 to
-reach all. Where all axes are rings of even sizes, an AllReduce takes one hop less, 2·Σ⌊n/2⌋ − 1: the middle of each
-tree is a link, and its two chips send one another the sums of both sides. A Broadcast takes V/Σd: as many trees lead
-away from a chip as links lead into a corner (J. Edmonds, "Edge-disjoint branchings", 1973). Over several axes they are
-as deep as the farthest chip is far, and one more where an axis closes or has two chips.
+reach all. Where all axes are rings and one is even, an AllReduce takes one hop less, 2·Σ⌊n/2⌋ − 1: the middle of each
+tree is a link, and its two chips send one another the sums of both sides (of two chips beside odd rings fewer trees
+do). A Broadcast takes V/Σd: as many trees lead away from a chip as links lead into a corner (J. Edmonds, "Edge-disjoint
+branchings", 1973). Over several axes they are as deep as the farthest chip is far, and one more where an axis closes or
+has two chips.
 Over tiers, a member of a tier receives through all chips below it at once: by direct exchange, in one hop, where there
 are switches or a link for every pair. Through a fat tree of several tiers chips can do so with all units at once
 (``rails``): one hop instead of one a tier, and each unit of C chips gets V·(n − C)/(n·B) by each chip, B those below
@@ -230,21 +231,22 @@ def pass_between_neighbours(
     return over_links(call, share, lambda each: hops(each) + (rounds(call) - 1) * (back or hops)(each))
 
 
-def _back_from_a_link(call: CollectiveCall, hops: OfSegment, *, rings: bool = False) -> OfSegment:
-    """Hops by which sums come back: one less along one axis where they meet at a link and not at a chip.
+def _back_from_a_link(call: CollectiveCall, hops: OfSegment, *, rings: bool = False, every: bool = True) -> OfSegment:
+    """Hops by which sums come back: one less along an even axis where they meet at a link and not at a chip.
 
-    So they do on a torus whose axes are ``rings`` of even sizes; an axis of two chips is one.
+    So they do on a torus whose axes are ``rings``, ``every`` one of an even size; an axis of two chips is one.
     """
     if call.kind != "AllReduce" or len(call.groups) != 1 or not (rings or call.groups[0].topology == "torus"):
         return hops
-    (segments, *_), left = call.groups[0], 1
-    for segment in segments:
-        even = (2 * half_way(segment.size) - segment.size + 1) * (1 if rings else _closes(segment))
-        left = left * (1 - more_than_one(segment.size) * (1 - even))
+    segments = sorted(call.groups[0].segments, key=lambda each: each.place)
+    closed = [1 if rings else _closes(each) for each in segments]
+    even = [ring * (2 * half_way(each.size) - each.size + 1) for ring, each in zip(closed, segments, strict=True)]
+    needed = zip(even if every else closed, segments, strict=True)
+    left = product(1 - more_than_one(each.size) * (1 - has) for has, each in needed)
     fewer: dict[str, Size] = {}
-    for segment in sorted(segments, key=lambda each: each.place):
-        fewer[segment.place] = left * more_than_one(segment.size)
-        left = left - fewer[segment.place]
+    for is_even, each in zip(even, segments, strict=True):
+        fewer[each.place] = left * is_even * more_than_one(each.size)
+        left = left - fewer[each.place]
     return lambda segment: hops(segment) - fewer[segment.place]
 
 
@@ -509,7 +511,7 @@ def spanning_trees(call: CollectiveCall) -> Work:
     """
     if call.kind == "Broadcast":
         return broadcast_over_tiers(call, _sent_by_trees(call), _spread_by_trees(call), pass_hops)
-    back = _back_from_a_link(call, _far)
+    back = _back_from_a_link(call, _far, every=False)
     return over_links(call, lambda group: summed_over(group, call.nbytes), lambda each: _far(each) + back(each))
 
 
