@@ -147,6 +147,7 @@ def test_padding_to_the_matrix_unit(tile: tuple[int, int], elements: int) -> Non
     assert moved(full) == moved(op)
     assert op.work.total("flops") / full.work.total("flops") == 100 * 300 / elements
     assert "padded to" in full.note
+    assert padded(matmul(64, n=0, k=100), tile).work.total("flops") == 0
 
 
 def test_padding_leaves_vector_work_alone_and_says_what_it_does_not_pad() -> None:

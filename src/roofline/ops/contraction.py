@@ -34,7 +34,7 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size
 from roofline.signatures import takes
-from roofline.sizes import Size, ceil_div, check, exact_div, is_one, minimum, product, round_up
+from roofline.sizes import Size, ceil_div, check, exact_div, is_one, is_symbol, maximum, minimum, product, round_up
 from roofline.work import Op, Tensor, Work
 
 
@@ -211,7 +211,8 @@ def padded(op: Op, tile: tuple[int, int]) -> Op:
     m, n, k, batch = (op.dims[name] for name in ("m", "n", "k", "batch"))
     wide, deep = round_up(n, columns), round_up(k, rows)
     each = sum(real_flops(*(tensor.dtype for tensor in op.reads[:2]))) * batch * m
-    left_out = exact_div(each * k * n - op.work[matrix[0]], n)  # of a column: adds, positions of a padding
+    made = n if is_symbol(n) else maximum(1, n)
+    left_out = exact_div(each * k * n - op.work[matrix[0]], made)  # of a column: adds, positions of a padding
     flops = (each * deep - left_out) * wide
     work = Work({key: flops if key == matrix[0] else amount for key, amount in op.work.items()})
     plain, full = (f"[{show_size(a)}, {show_size(b)}]" for a, b in ((k, n), (deep, wide)))
