@@ -62,16 +62,25 @@ class TensorParallelCollective(Block, runs_whole=True):
         return out
 
 
+#: What chips of a stage do that split its layers without sequence parallelism.
+PARTS_SENT = "with the same hidden state send a part each to the next stage"
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineSend(Block):
-    """Send the hidden state to the next pipeline stage, each chip its part to the same chip there."""
+    """Send the hidden state to the next pipeline stage, each chip its part to the same chip there.
+
+    ``alike`` chips have the same hidden state and send a part each, which they put together where links are fast; that
+    is not counted. So do Megatron-LM (Narayanan et al., arXiv:2104.04473, section 4.1) and vLLM.
+    """
 
     axes: tuple[MeshAxis, ...]
     algorithm: Algorithm = None
+    alike: int = 1
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        axes = tuple(map(_neighbours, self.axes))
-        builder.add(collective_operation("Permute", axes, x.traffic_bytes, x, algorithm=self.algorithm), "")
+        axes, sent = tuple(map(_neighbours, self.axes)), exact_div(x.traffic_bytes, self.alike)
+        builder.add(collective_operation("Permute", axes, sent, x, algorithm=self.algorithm), "")
         return x
 
 

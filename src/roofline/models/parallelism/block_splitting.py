@@ -364,7 +364,7 @@ def split_by_layout(model: Model, ways: Parallelism, machine: Machine, *, compar
     )  # fmt: skip
     local = _split(model, splitter)
     if ways.pipeline > 1 and not model.head and not model.final:
-        send = collectives.PipelineSend("hand_on", axes["pipeline"], algorithm)
+        send = collectives.PipelineSend("hand_on", axes["pipeline"], algorithm, 1 if ways.sequence else ways.tensor)
         local = replace(local, stage_end=(*local.stage_end, send))
     share = BatchShare(ways.copies, ways.sharing, ways.context)
     return replace(local, share=share, notes=(*local.notes, *_said(ways, exchange, model)))
@@ -442,6 +442,8 @@ def _said(ways: Parallelism, exchange: ExpertExchange | None, model: Model) -> l
         said.append(f"{alike}; {exchange.describe()} ({sent})")
         if any(block.shared for block in experts_of(model)):
             said.append(SHARED["split" if exchange.split else "replicated"])
+    if ways.pipeline > 1 and ways.tensor > 1 and not ways.sequence:
+        said.append(f"{ways.tensor} chips {collectives.PARTS_SENT}")
     if ways.kv > 1:
         said.append(f"{ways.kv} chips share the keys and values of the same heads by sequence")
     if ways.context > 1:

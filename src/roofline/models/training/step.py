@@ -34,6 +34,7 @@ from roofline.frozen import NamedTuple, replace
 from roofline.hardware.figures import chip_power, hourly_price, is_tdp
 from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
+from roofline.models.blocks.collectives import PARTS_SENT
 from roofline.models.blocks.encoder import refuse_encoder
 from roofline.models.config import load
 from roofline.models.description import Model
@@ -578,7 +579,7 @@ def _assumptions(laid: _LaidOutStep) -> list[Assumption]:
         said.append(f"{layout.pipeline} stages{pieces}, {laid.order.name}: {laid.order.says}")
         said.append("stages wait for each other as in the published schedule; sends are not waited for")
         if plan.alike > 1:
-            said.append(f"{plan.alike} chips with the same hidden state send a part each to the next stage")
+            said.append(f"{plan.alike} chips {PARTS_SENT}")
         if model.tied:
             said.append("the tied table is held by the first and the last stage, which exchange its gradients")
         if any(layer.shared for layer, _ in model.layer_counts()):
