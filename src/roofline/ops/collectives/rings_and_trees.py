@@ -241,13 +241,20 @@ def _back_from_a_link(call: CollectiveCall, hops: OfSegment, *, rings: bool = Fa
     segments = sorted(call.groups[0].segments, key=lambda each: each.place)
     closed = [1 if rings else _closes(each) for each in segments]
     even = [ring * (2 * half_way(each.size) - each.size + 1) for ring, each in zip(closed, segments, strict=True)]
-    needed = zip(even if every else closed, segments, strict=True)
-    left = product(1 - more_than_one(each.size) * (1 - has) for has, each in needed)
-    fewer: dict[str, Size] = {}
-    for is_even, each in zip(even, segments, strict=True):
-        fewer[each.place] = left * is_even * more_than_one(each.size)
-        left = left - fewer[each.place]
-    return lambda segment: hops(segment) - fewer[segment.place]
+    many = [more_than_one(each.size) for each in segments]
+    all_do = product(1 - several * (1 - has) for several, has in zip(many, even if every else closed, strict=True))
+    first = _first_of(segments, [several * is_even for several, is_even in zip(many, even, strict=True)])
+    return lambda segment: hops(segment) - all_do * first[segment.place]
+
+
+def _first_of(segments: Sequence[AxisSegment], has: Sequence[Size]) -> dict[str, Size]:
+    """1 at the place of the first segment whose entry in ``has`` is 1, else 0."""
+    found: dict[str, Size] = {}
+    left: Size = 1
+    for segment, own in zip(segments, has, strict=True):
+        found[segment.place] = left * own
+        left = left - found[segment.place]
+    return found
 
 
 def _closes(segment: AxisSegment) -> Size:
@@ -464,14 +471,14 @@ def over_rails(call: CollectiveCall, formula: Formula) -> Work:
         return Work()
     first, *_ = tiers = _fat_tree(call)
     found, place = formula(_joined(call)), first.segments[0].place
-    wire, left = found[Key("wire", place)], found[Key("hops", place)]
+    wire, hops = found[Key("wire", place)], found[Key("hops", place)]
     work = Work({key: amount for key, amount in found.items() if key.place != place})
     apart = first.chips - first.below if is_symbol(first.chips) else maximum(1, first.chips - first.below)
-    for group in reversed(tiers):
-        (segment,) = group.segments
+    segments = [group.segments[0] for group in reversed(tiers)]
+    outermost = _first_of(segments, [more_than_one(each.size) for each in segments])
+    for group, segment in zip(reversed(tiers), segments, strict=True):
         work += Work.wire(segment.place, exact_div(wire * (group.chips - group.below), apart))
-        work += Work.hops(segment.place, left * more_than_one(group.size))
-        left = left * (1 - more_than_one(group.size))
+        work += Work.hops(segment.place, hops * outermost[segment.place])
     return work
 
 
@@ -541,12 +548,10 @@ def _spread_by_trees(call: CollectiveCall) -> OfSegment:
     one_more: dict[str, Size] = {}
     several: dict[str, Size] = {}
     for group in call.groups:
-        left: Size = 1
-        for segment in sorted(group.segments, key=lambda each: each.place):
-            n = segment.size
-            one_more[segment.place] = _closes(segment) * left * more_than_one(n)
-            left = left - one_more[segment.place]
-            several[segment.place] = minimum(1, maximum(0, sum(more_than_one(s.size) for s in group.segments) - 1))
+        segments = sorted(group.segments, key=lambda each: each.place)
+        one_more |= _first_of(segments, [_closes(each) * more_than_one(each.size) for each in segments])
+        ways = minimum(1, maximum(0, sum(more_than_one(each.size) for each in segments) - 1))
+        several |= dict.fromkeys([each.place for each in segments], ways)
 
     def hops(segment: AxisSegment) -> Size:
         if segment.topology != "torus":
@@ -652,13 +657,10 @@ def striped(call: CollectiveCall) -> Work:
         return over_links(call, lambda group: sent, lambda each: _relays(each.size))
     if not outer:
         lanes = links_in_use([each.directions * more_than_one(each.size) for each in first.segments])
-        hops: dict[str, Size] = {}
-        left: Size = 1
-        for each in first.segments:  # each part goes the longer way round one ring at most
-            longer = left * (each.directions - 1) * (each.size - 2 * half_way(each.size))
-            hops[each.place] = pass_hops(each) + longer
-            left = left - longer
-        return over_links(call, lambda group: exact_div(call.nbytes, lanes), lambda each: hops[each.place])
+        # each part goes the longer way round one ring at most
+        odd = [(each.directions - 1) * (each.size - 2 * half_way(each.size)) for each in first.segments]
+        longer, sent = _first_of(first.segments, odd), exact_div(call.nbytes, lanes)
+        return over_links(call, lambda group: sent, lambda each: pass_hops(each) + longer[each.place])
     work = direct(call._replace(groups=tuple(outer), nbytes=exact_div(call.nbytes, outer[0].below)))
     inside = call._replace(groups=(first,))
     if call.kind == "Permute" and first.topology == "torus":
