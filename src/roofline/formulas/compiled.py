@@ -21,7 +21,7 @@ What stands for no size, or breaks a condition of the formula, is NaN, and is co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product as combinations
+from itertools import product, starmap
 from math import prod
 from threading import local
 from typing import Any
@@ -39,8 +39,11 @@ from roofline.sizes import BLOCK, LARGEST, TIE, Codes, common_shape, is_array
 #: Columns that follow from the times of the resources.
 SUMMARIES = ("lower", "upper", "bound_by")
 
+#: A part of each axis: from where to where.
+Ranges = tuple[tuple[int, int], ...]
+
 #: Fills in columns at a block of rows, whose place in the whole arrays it is given.
-Filler = Callable[[tuple[Any, ...], Sequence[Any]], None]
+Filler = Callable[[tuple[slice, ...], Sequence[Any]], None]
 
 
 class ValidRange(NamedTuple):
@@ -256,7 +259,7 @@ class Evaluated(Columns):
         outs = [np.empty(self.shape, np.int8 if name == "bound_by" else np.float64) for name in wanted]
         fill = _filler(self.function, self._given, wanted, self.shape)
 
-        def run(where: tuple[Any, ...]) -> int:
+        def run(where: tuple[slice, ...]) -> int:
             into = [out[where or ...] for out in outs]
             with np.errstate(all="ignore"):
                 fill(where, into)
@@ -264,7 +267,8 @@ class Evaluated(Columns):
 
         done = 0
         try:
-            for rows in _each(run, list(blocks(self.shape)), self._cores):
+            pieces = [tuple(starmap(slice, ranges)) for ranges in cut(self.shape, BLOCK)]
+            for rows in _each(run, pieces, self._cores):
                 done += rows
                 if progress is not None:
                     progress(done)
@@ -332,8 +336,8 @@ def _filler(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ...
     alike = all(view.shape == shape for view in views)
     kept = local()
 
-    def fill(where: tuple[Any, ...], outs: Sequence[Any]) -> None:
-        inputs = [_part(view, where, shape) for view in views]
+    def fill(where: tuple[slice, ...], outs: Sequence[Any]) -> None:
+        inputs = [_part(view, where) for view in views]
         if not hasattr(kept, "buffers"):
             kept.buffers = _Buffers(code, alike)
         run = code.rows if alike else code.grid
@@ -371,7 +375,7 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
         codes = np.array([function.resources.index(name) for name in way.resources], np.int8)
         tries.append((way, own, _filler(way, own, names, shape), names, codes))
 
-    def fill(where: tuple[Any, ...], outs: Sequence[Any]) -> None:
+    def fill(where: tuple[slice, ...], outs: Sequence[Any]) -> None:
         least = np.full(outs[0].shape, np.inf)
         for way, own, run, names, codes in tries:
             found = {name: np.empty(least.shape, np.int8 if name == "bound_by" else np.float64) for name in names}
@@ -379,7 +383,7 @@ def _fastest(function: Compiled, given: Mapping[str, Any], wanted: tuple[str, ..
             soon: Any = least * (1 - TIE)
             better = ~(found["lower"] >= soon)
             if way.case is not None:
-                here = {name: _part(value, where, shape) if is_array(value) else value for name, value in own.items()}
+                here = {name: _part(value, where) if is_array(value) else value for name, value in own.items()}
                 better &= _holds(way, way.case, here)
             np.copyto(least, found["lower"], where=better)
             for name, out in zip(wanted, outs, strict=True):
@@ -400,32 +404,35 @@ def _values(name: str, value: Any) -> Any:
     return found.item() if found.ndim == 0 else found
 
 
-def blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
-    """Indices that cut an array of this shape into blocks of about :data:`BLOCK` entries."""
+def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:
+    """Cut an array of this shape into parts of about equal size and at most ``most`` entries that follow each other.
+
+    >>> list(cut((3, 5), 10))
+    [((0, 2), (0, 5)), ((2, 3), (0, 5))]
+    >>> list(cut((2, 25), 10))[:3]
+    [((0, 1), (0, 9)), ((0, 1), (9, 18)), ((0, 1), (18, 25))]
+    """
     inner, split = 1, len(shape)
-    while split and inner * shape[split - 1] <= BLOCK:
+    while split and inner * shape[split - 1] <= most:
         split -= 1
         inner *= shape[split]
+    rest = tuple((0, size) for size in shape[split:])
     if not split:
-        yield ()
+        yield rest
         return
-    step = max(BLOCK // inner, 1)
-    pieces = [slice(start, start + step) for start in range(0, shape[split - 1], step)]
-    for outer in combinations(*(range(n) for n in shape[: split - 1])):
-        yield from ((*outer, piece) for piece in pieces)
+    length = shape[split - 1]
+    pieces = -(-length // max(most // inner, 1))
+    step = -(-length // pieces)
+    for outer in product(*(range(size) for size in shape[: split - 1])):
+        for start in range(0, length, step):
+            yield (*((i, i + 1) for i in outer), (start, min(start + step, length)), *rest)
 
 
-def _part(values: Any, where: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """The block of an array that broadcasts to a shape, as floats."""
-    if where:
-        lacking = len(shape) - values.ndim
-        own = where[lacking:] if lacking < len(where) else ()
-        fixed = [
-            0 if n == 1 and isinstance(w, int) else slice(None) if n == 1 else w
-            for n, w in zip(values.shape, own, strict=False)
-        ]
-        values = values[tuple(fixed)]
-    return values if values.dtype == np.float64 else values.astype(np.float64)
+def _part(values: Any, where: tuple[slice, ...]) -> Any:
+    """The block of an array that broadcasts to the shape of all, as floats."""
+    own = where[len(where) - values.ndim :]
+    part = values[tuple(slice(None) if n == 1 else w for n, w in zip(values.shape, own, strict=True))]
+    return part if part.dtype == np.float64 else part.astype(np.float64)
 
 
 def _each(run: Callable[[Any], int], pieces: Sequence[Any], cores: int) -> Iterator[int]:

@@ -1,10 +1,5 @@
 """A grid of rows in blocks: choices times axes, the last axis fastest; each block is a part of every axis.
 
->>> list(cut((3, 5), 10))
-[((0, 2), (0, 5)), ((2, 3), (0, 5))]
->>> list(cut((2, 25), 10))[:3]
-[((0, 1), (0, 9)), ((0, 1), (9, 18)), ((0, 1), (18, 25))]
-
 Rows of a block follow each other, so a row is known by its number alone.
 
 A block reduced where its rows are made: the one function that a serial run and the workers of a cluster call.
@@ -19,11 +14,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import product
 from math import prod
 from typing import Any
 
 from roofline.errors import RooflineError, SizeError, load_extra
+from roofline.formulas.compiled import Ranges, cut
 from roofline.formulas.tables import YES_NO, rows_of, stacked
 from roofline.frozen import NamedTuple, dataclass, field
 from roofline.grids.reductions import Histogram, KeepRequest, RowReduction, State
@@ -38,8 +33,6 @@ BLOCK_ROWS = 10_000_000
 #: Rows of a block worked out at once: some ten megabytes of columns.
 CHUNK_ROWS = 2**17
 
-#: A part of each axis: from where to where.
-Ranges = tuple[tuple[int, int], ...]
 
 #: What is told of the rows of a choice that are done; where it is given, Ctrl-C stops the work, and the rest is NaN.
 Told = Callable[[int], None] | None
@@ -216,23 +209,6 @@ class BlockTable(ABC):
             hint += either("", f"; where sizes go in pairs, {self.takes_pairs} takes the same arrays, a row each")
         return SizeError(f"a table of {self.rows:,} rows is too large for memory", hint=hint)
 
-
-def cut(shape: Sequence[int], most: int) -> Iterator[Ranges]:
-    """Cut an array of this shape into parts of about equal size and at most ``most`` entries that follow each other."""
-    inner, split = 1, len(shape)
-    while split and inner * shape[split - 1] <= most:
-        split -= 1
-        inner *= shape[split]
-    rest = tuple((0, size) for size in shape[split:])
-    if not split:
-        yield rest
-        return
-    length = shape[split - 1]
-    pieces = -(-length // max(most // inner, 1))
-    step = -(-length // pieces)
-    for outer in product(*(range(size) for size in shape[: split - 1])):
-        for start in range(0, length, step):
-            yield (*((i, i + 1) for i in outer), (start, min(start + step, length)), *rest)
 
 
 @dataclass(frozen=True, slots=True)
