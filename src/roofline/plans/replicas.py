@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -452,40 +452,35 @@ def unloaded(asked: PlanQuestion, replica: Replica) -> UnloadedReplica:
     parts["activations"] = activations * min(several, max(CHUNKS) / load.new_tokens)
     room = capacity - sum(parts.values()) + sequence
     most = min(asked.most_sequences, int(room / sequence) if sequence else asked.most_sequences) * copies
-    memory = Footprint(parts, level.name, level.capacity.value)
+    rough = replace(rough, memory=Footprint(parts, level.name, level.capacity.value), most=max(most, 0))
     if most < 1:
-        return UnloadedReplica(asked, replica, memory, capacity, sequence, 0)
-    time = float(first.lower)
-    rough = UnloadedReplica(asked, replica, memory, capacity, sequence, most)
+        return rough
     decoded = {"context": load.mean_context}
     if load.output > 1 or asked.library is not None:
         (step,), (binds,), said = _by_sequences(asked, replica, "decode", most, decoded | rough._checked)
     else:  # the only token is prefill's
         step, binds, said = np.zeros(most + 1), (str(first.bound_by),) * (most + 1), _said(first)
     drafting, before = (0.0, 0.0) if draft is None else draft.times(most)
-    step, time = step + drafting, time + before
+    time = float(first.lower) + before
     follows = time / copies * replica.follows
-    prompt, lag, interval, factor = follows, time - follows, (1.0, 1.0), 1.0
-    if asked.library is not None:
-
-        def decode(n: int) -> Any:
-            return step_bound(
-                asked.model, "decode", on=machine, batch=n, context=load.mean_context, **step_options(asked, replica)
-            )
-
-        found = expected_steps(asked.library, asked.model, step, first, decode, copies)
-        step, prompt, lag, interval, said = found.step, found.prompt, found.lag, (found.low, found.high), found.said
-        factor = found.prefill_factor
-    return UnloadedReplica(
-        asked, replica, memory, capacity, sequence, most, step, binds, prompt, str(first.bound_by), lag, said, interval,
-        drafting, before / copies, shared, factor,
+    by_floors = replace(
+        rough, step=step + drafting, step_bound_by=binds, prompt=follows, prompt_bound_by=str(first.bound_by),
+        lag=time - follows, assumptions=said, drafting=drafting, drafted_prompt=before / copies, shared=shared,
     )  # fmt: skip
+    return by_floors if asked.library is None else expected_replica(asked.library, by_floors, first)
+
+
+def _step(asked: PlanQuestion, replica: Replica, phase: str, by: Drafter | None = None, **sizes: Any) -> Bound:
+    """A step of a replica, or ``by`` the model that drafts for it."""
+    model, options = asked.model, step_options(asked, replica)
+    if by is not None and by.model is not None:
+        model, options = by.model, dict(by.options)
+    return step_bound(model, phase, on=asked.machine(replica.target), **{**options, **sizes})
 
 
 def _prefill(asked: PlanQuestion, replica: Replica, prompts: int) -> Bound:
-    load, machine = asked.load, asked.machine(replica.target)
-    sizes = {"prompt": load.new_tokens, "past": load.cached_tokens}
-    return step_bound(asked.model, "prefill", on=machine, batch=prompts, **sizes, **step_options(asked, replica))
+    load = asked.load
+    return _step(asked, replica, "prefill", batch=prompts, prompt=load.new_tokens, past=load.cached_tokens)
 
 
 def _sharing(prompt: Bound, machine: Machine) -> int:
@@ -512,15 +507,8 @@ def _by_sequences(
     few = min(most, EVERY)
     numbers = np.unique(np.concatenate([np.arange(1, few + 1), np.geomspace(few, most, 64).round()]))
     rows = max(np.size(size) for size in sizes.values())
-    flat: dict[str, Any] = {
-        name: np.repeat(size, len(numbers)) if np.ndim(size) else size for name, size in sizes.items()
-    }
-    model, options = (
-        (asked.model, step_options(asked, replica)) if by is None or by.model is None else (by.model, by.options)
-    )
-    answer = step_bound(
-        model, phase, on=asked.machine(replica.target), batch=np.tile(numbers, rows), **flat, **options
-    )  # fmt: skip
+    flat = {name: np.repeat(size, len(numbers)) if np.ndim(size) else size for name, size in sizes.items()}
+    answer = _step(asked, replica, phase, by, batch=np.tile(numbers, rows), **flat)
     shape = (rows, len(numbers))
     times = np.broadcast_to(np.asarray(answer.lower, dtype=np.float64), rows * len(numbers)).reshape(shape)
     every = np.arange(most + 1)
@@ -571,11 +559,8 @@ class DraftSteps:
             return length * self.by.share * plain, 0.0
         after = {"context": load.mean_context + np.arange(length)}
         each = _by_sequences(self.asked, self.replica, "decode", most, after, self.by)[0]
-        first = step_bound(
-            self.by.model, "prefill", on=self.asked.machine(self.replica.target),
-            batch=self.replica.copies, prompt=load.new_tokens, past=load.cached_tokens,
-            **{**self.by.options, "logits": "none"},
-        )  # fmt: skip
+        sizes = {"batch": self.replica.copies, "prompt": load.new_tokens}
+        first = _step(self.asked, self.replica, "prefill", self.by, logits="none", **sizes)
         return each.sum(axis=0), float(first.lower)
 
 
@@ -603,39 +588,21 @@ def divides(asked: PlanQuestion, replica: Replica) -> UnloadedReplica | str:
 RATIO = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExpectedSteps:
-    """Expected seconds: ``step[n]``, ``prompt`` in the stream of steps, ``lag`` before and after it.
-
-    ``low`` and ``high`` are the ends of its interval as factors, ``said`` what it rests on. ``prefill_factor`` is the
-    time of a prefill in the engine against its kernels alone.
-    """
-
-    step: Any
-    prompt: float
-    lag: float
-    low: float
-    high: float
-    said: tuple[str, ...]
-    prefill_factor: float = 1.0
-
-
 @cache
 def estimator_of(library: str) -> Estimator:
     """The estimator of a library."""
     return Estimator(library)
 
 
-def expected_steps(
-    library: str, model: Model, floors: Any, prefill: Bound, decode: Callable[[int], Bound], copies: int
-) -> ExpectedSteps:
-    """What to expect of a replica whose floors are known; ``decode`` gives the answer of n sequences."""
-    refuse_unmeasured(model)
-    estimator = estimator_of(library)
-    most = len(floors) - 1
+def expected_replica(library: str, by_floors: UnloadedReplica, prefill: Bound) -> UnloadedReplica:
+    """A replica whose floors are known with the times to expect; ``prefill`` is the step of one prompt of each copy."""
+    asked, replica, floors, most = by_floors.asked, by_floors.replica, by_floors.step, by_floors.most
+    refuse_unmeasured(asked.model)
+    estimator, copies = estimator_of(library), replica.copies
     # the same whatever fits, so that a little more memory changes no time
     points = np.unique([most, *(RATIO**power for power in range(16) if RATIO**power < most)])
-    kernels = [estimator.expect(decode(int(n))) for n in points]
+    steps = (_step(asked, replica, "decode", batch=int(n), context=asked.load.mean_context) for n in points)
+    kernels = list(map(estimator.expect, steps))
 
     def every(times: list[Any]) -> Any:
         logs = np.log(np.maximum(np.arange(most + 1), 1))
@@ -644,7 +611,7 @@ def expected_steps(
     prompt = estimator.expect(prefill)
     alone = float(prompt.value)
     machine = prefill.machine
-    path = "mixture" if has_experts(model) else "dense"
+    path = "mixture" if has_experts(asked.model) else "dense"
     runs, dtype = kernels[-1].runs, weight_format(kernels[-1])
     step = estimator.step_record("served_step", dtype, path, machine, float(runs))
     first = estimator.step_record("first_token", dtype, path, machine)
@@ -659,8 +626,10 @@ def expected_steps(
                 hint=f"leave {spelled('estimate')} out for a plan by floors; {call('calibrate')} makes constants",
             )
         said.append(f"expected: kernels alone, as {library} has no constants of steps on this chip in this format")
-        whole, prompt_each = every([each.value for each in kernels]), alone / copies
-        return ExpectedSteps(whole, prompt_each, alone - prompt_each, low, high, tuple(dict.fromkeys(said)))
+        return replace(
+            by_floors, step=every([each.value for each in kernels]), prompt=alone / copies, lag=alone - alone / copies,
+            interval=(low, high), assumptions=tuple(dict.fromkeys(said)),
+        )  # fmt: skip
     working = every([each.working_time for each in kernels])
     shapes = {"batch": np.arange(most + 1) / copies, "decode": working, "mixed": 0.0, "kernels": runs}
     times = np.maximum(step_times(step, shapes), floors)
@@ -673,8 +642,9 @@ def expected_steps(
     middle = max(1, most // 2)
     told = step_estimate(step, {**shapes, **{name: float(shapes[name][middle]) for name in ("batch", "decode")}}, 0.0)
     said.append(f"expected: steps by constants of {told.basis}, with their interval ({told.holds})")
-    return ExpectedSteps(
-        times, whole / copies, lag, told.low / told.value, told.high / told.value, tuple(dict.fromkeys(said)), factor
+    return replace(
+        by_floors, step=times, prompt=whole / copies, lag=lag, interval=(told.low / told.value, told.high / told.value),
+        assumptions=tuple(dict.fromkeys(said)), prefill_factor=factor,
     )  # fmt: skip
 
 
@@ -712,10 +682,8 @@ def decode_tends_to(times: UnloadedReplica, about: int) -> float:
     For a mixture of experts, whose weights read grow with n, it holds near these steps.
     """
     asked, replica = times.asked, times.replica
-    step = step_bound(
-        asked.model, "decode", on=asked.machine(replica.target), context=asked.load.mean_context,
-        batch=np.array([about, 2 * about], dtype=np.float64) * replica.copies, **step_options(asked, replica),
-    )  # fmt: skip
+    batches = np.array([about, 2 * about], dtype=np.float64) * replica.copies
+    step = _step(asked, replica, "decode", batch=batches, context=asked.load.mean_context)
     level = step.machine.over or times.memory.level
     moved, moving, flops = (
         np.broadcast_to(np.asarray(each, dtype=np.float64), 2)

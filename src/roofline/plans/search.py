@@ -281,7 +281,7 @@ class Search:
         times: UnloadedReplica,
     ) -> Assessment:  # fmt: skip
         """An assessment of times of a request under load."""
-        excess = {name: values[name].percentile / limit for name, limit in self.limits}
+        excess = {name: values[name].percentile / limit for name, limit in self.asked.limits.items()}
         worst = max(excess, key=lambda name: excess[name], default=None)
         server, at_work = loaded.server, max(1, round(loaded.in_flight))
         binds, n = times.step_bound_by[min(at_work, times.most)], min(at_work, server.most)
@@ -301,14 +301,9 @@ class Search:
             tightness=max([loaded.utilisation, *excess.values()]), token_gap=loaded.token_gap, interval=times.interval,
         )  # fmt: skip
 
-    @cached_property
-    def limits(self) -> tuple[tuple[str, float], ...]:
-        """The limits there are."""
-        return self.asked.limits.items()
-
     def missed(self, name: str, value: float, which: str, through: str) -> str:
         """A limit that is missed, in words."""
-        limit = format_amount(dict(self.limits)[name], "s")
+        limit = format_amount(getattr(self.asked.limits, name), "s")
         label = f"{LIMIT_NAMES[name]} {which}".strip()
         return f"{label} {format_amount(value, 's')}, over {limit}: {through} binds"
 
@@ -325,7 +320,7 @@ class Search:
             text = f"does not fit by {over} a chip: weights {weights} and one sequence, of {has} ({share})"
             return Reason("fit", text, needs / may)
         found = times.alone
-        for name, limit in self.limits:
+        for name, limit in self.asked.limits.items():
             if only in ("", name) and found[name] > limit:
                 through = times.prompt_bound_by if name == "first_token" else times.step_bound_by[1]
                 which = f"p{self.asked.limits.percentile:g} " * (name == "end_to_end") + "without load"
