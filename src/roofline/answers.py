@@ -22,6 +22,7 @@ from roofline.counts import parse_size
 from roofline.errors import InputError, LayoutError, OneSizeError, UnsplitError, a_or_an
 from roofline.frozen import NamedTuple
 from roofline.meanings import SAID_IN_PYTHON, attribute_meant
+from roofline.quantity import in_a_row
 from roofline.sections import (
     Amount,
     Column,
@@ -284,7 +285,7 @@ def _elsewhere(answer: Any, name: str) -> str:
     places = [] if name.startswith("_") else list(_places(answer, words, "answer"))
     if not places:
         return str(getattr(type(answer), "INSTEAD", {}).get(words[0], ""))
-    return f"there {'are' if len(places) > 1 else 'is'} {' and '.join(places)}{meaning and ', '}{meaning}"
+    return f"there {'are' if len(places) > 1 else 'is'} {in_a_row(places)}{meaning and ', '}{meaning}"
 
 
 #: The attributes of a class, which Python gathers anew each time.

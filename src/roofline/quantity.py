@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from roofline.counts import BINARY as _BINARY
@@ -441,13 +441,14 @@ def format_count(number: int) -> str:
     return f"{number:,}"
 
 
-def in_a_row(words: Sequence[str]) -> str:
+def in_a_row(words: Iterable[str]) -> str:
     """Words as a sentence has them.
 
     >>> in_a_row(["m"]), in_a_row(["m", "n", "k"])
     ('m', 'm, n and k')
     """
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    each = list(words)
+    return " and ".join(filter(None, (", ".join(each[:-1]), *each[-1:])))
 
 
 def agree(number: int, words: str) -> str:

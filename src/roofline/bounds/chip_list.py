@@ -38,7 +38,7 @@ from roofline.hardware.rate import main_level, rate, ridge
 from roofline.hardware.schema import machine_toml
 from roofline.hardware.targets import chips as all_chips
 from roofline.hardware.targets import chips_in
-from roofline.quantity import agree, format_number, format_percent, format_quantity, kind_of, parse
+from roofline.quantity import agree, format_number, format_percent, format_quantity, in_a_row, kind_of, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -109,7 +109,7 @@ def _left_out(machine: Machine) -> str:
     """Say which formats have no critical batch, as their products run in a wider one."""
     wider = run_wider(machine)
     by_format = {runs_as: [left for left in wider if wider[left] == runs_as] for runs_as in wider.values()}
-    said = [f"{' and '.join(of)} in {to}" for to, of in by_format.items()]
+    said = [f"{in_a_row(of)} in {to}" for to, of in by_format.items()]
     return f"run here in a wider format, so without a batch of their own: {', '.join(said)}" if said else ""
 
 

@@ -44,7 +44,7 @@ from roofline.hardware.machine import Machine
 from roofline.lazy import np, sympy
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.ops.rules import noting_conditions
-from roofline.quantity import format_amount, format_number
+from roofline.quantity import format_amount, format_number, in_a_row
 from roofline.sections import (
     BLANK,
     Amount,
@@ -663,7 +663,7 @@ class Formula(Answer):
             if flip.runs_below and flip.value is not None:
                 place = f"{flip.after} would bind from {flip.size} {format_number(flip.value)} on"
                 ends.setdefault(flip.does_not_run, []).append(place)
-        return [f"{why}: no step runs there; {' and '.join(places)}" for why, places in ends.items()]
+        return [f"{why}: no step runs there; {in_a_row(places)}" for why, places in ends.items()]
 
     def _bounds_in_words(self) -> Iterator[str]:
         names = ", ".join(f"T_{term.resource.replace(' ', '_')}" for term in self.terms)
@@ -763,7 +763,7 @@ class Formula(Answer):
                 return [f"{self(['bound_by'], **{size: 1})['bound_by']} binds at every {size}"]
             return lines or ["give sizes to see where another term binds"]
         kept = [name for name in self.sizes if not any(flip.size == name for flip in self.flips())]
-        return [*lines, *([f"{self.binding} binds at every {' and '.join(kept)}, the rest as it is"] if kept else [])]
+        return [*lines, *([f"{self.binding} binds at every {in_a_row(kept)}, the rest as it is"] if kept else [])]
 
     def _elasticity_table(self) -> Table:
         """∂ln t/∂ln x by size and rate for the three bounds; two figures at a tie."""

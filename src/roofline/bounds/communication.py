@@ -60,7 +60,7 @@ from roofline.ops.collectives.cost import (
 )
 from roofline.ops.collectives.registry import BY_SWITCHES, GATHERING, SUMMING, bus_share, link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
-from roofline.quantity import format_amount, format_percent, parse
+from roofline.quantity import format_amount, format_percent, in_a_row, parse
 from roofline.sections import (
     BLANK,
     Amount,
@@ -497,7 +497,7 @@ def _carried(found: Communication) -> Iterator[str]:
     other = _without_switches(found) if times else None
     if other is not None:
         needs = "in-network reduction (SHARP)" if found.kind in SUMMING else "in-network multicast"
-        where = " and ".join(found.reducing)
+        where = in_a_row(found.reducing)
         took = format_amount(other.time, "s")
         if took == format_amount(times[next(iter(times))], "s"):
             yield f"{other.algorithm} takes as long without {needs} on {where}"

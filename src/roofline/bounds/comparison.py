@@ -724,7 +724,7 @@ class SideBySide(Answer):
         )
         how, least = next(((how, best) for how, best in found if best), ("", ()))
         takes = "takes" if len(least) == 1 else "take"
-        return f"{said}; {how} {' and '.join(least)} {takes} the least" if least else said
+        return f"{said}; {how} {in_a_row(least)} {takes} the least" if least else said
 
     def cheapest(self) -> Iterator[str]:
         """Where it costs least, where answers have a cost: one that does not fit has none."""
@@ -1069,7 +1069,7 @@ def _check_kind(answers: Sequence[Any]) -> None:
     if len(kinds) > 1 or not isinstance(answers[0], Comparable):
         usual = "compare bounds with bounds, and servings with servings"
         hint = usual if len(kinds) > 1 else getattr(answers[0], "beside_others", usual)
-        said = " and ".join(sorted(kinds)) if len(kinds) > 1 else "answers of this kind"
+        said = in_a_row(sorted(kinds)) if len(kinds) > 1 else "answers of this kind"
         raise InputError(f"{said} do not compare", hint=hint)
 
 

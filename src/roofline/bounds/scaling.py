@@ -50,7 +50,7 @@ from roofline.hardware.machine import SLICE_AXIS, TORUS_DIMENSIONS, Machine
 from roofline.hardware.network import domain_of, links_inside_out
 from roofline.lazy import np, sympy
 from roofline.notation import program
-from roofline.quantity import format_amount, format_number, format_quantity
+from roofline.quantity import format_amount, format_number, format_quantity, in_a_row
 from roofline.sections import Section, named, word_pairs
 from roofline.signatures import call, either, takes
 from roofline.sizes import Size, check, is_array, is_number, is_symbol, product, symbol
@@ -696,7 +696,7 @@ def _sizes(asked: Question, wanted: str | None, names: list[str]) -> dict[str, A
 def _known_axes(several: Mapping[str, tuple[str, ...]], axes: tuple[str, ...]) -> None:
     for axis in several:
         if axis not in axes:
-            hint = f"its mesh axes are {' and '.join(axes)}"
+            hint = f"its mesh axes are {in_a_row(axes)}"
             raise InputError(f"torus_axes names {axis!r}, which this condition does not have", hint=hint)
 
 

@@ -49,7 +49,7 @@ from roofline.ops.sharding.local import (
     sizes_of_all,
 )
 from roofline.ops.sharding.plans import Costs, Found, Plan, assumes_any_axis_order, plans
-from roofline.quantity import format_amount, whole_number
+from roofline.quantity import format_amount, in_a_row, whole_number
 from roofline.signatures import call
 from roofline.sizes import Size, is_array, is_symbol, product
 from roofline.statements import Assumption
@@ -514,7 +514,7 @@ class _Search:
         used = {*self.parsed.axes, *self.asked.conventions.use, *self.mesh.single}
         idle = [axis.name for axis in self.mesh if axis.name not in used]
         if idle:
-            text = f"nothing is sharded over {' and '.join(idle)}: every chip along it does the same"
+            text = f"nothing is sharded over {in_a_row(idle)}: every chip along it does the same"
             said.append(Assumption("layout", text))
         if self.asked.conventions.uneven == "pad":
             text = "sizes that do not divide are padded: every chip holds the part rounded up"

@@ -106,7 +106,7 @@ from roofline.hardware.rate import LEVEL_SYNONYMS, WARM, find_link
 from roofline.lazy import sympy
 from roofline.meanings import SAID_IN_PYTHON
 from roofline.notation import program
-from roofline.quantity import format_amount, format_number, format_percent, format_quantity, parse
+from roofline.quantity import format_amount, format_number, format_percent, format_quantity, in_a_row, parse
 from roofline.sections import Amount, Column, Row, Section, Table, figures, named, word_pairs
 from roofline.signatures import call, either, spelled, takes
 from roofline.sizes import is_array, is_symbol, product, symbol
@@ -1183,7 +1183,7 @@ def solve_dtypes(expression: str, operand: int = 0, **arguments: Any) -> DTypeSo
     asked = asked.vary(compute=kinds.pop()) if len(kinds) == 1 else asked
     if asked.conventions.compute is None and asked.is_sharded:
         hint = f"say {spelled('compute')}, or ask step by step"
-        raise InputError(f"its steps compute in {' and '.join(sorted(kinds))}", hint=hint)
+        raise InputError(f"its steps compute in {in_a_row(sorted(kinds))}", hint=hint)
     inputs = operands(asked)
     if not 0 <= operand < len(inputs):
         names = ", ".join(f"{o.position} ({o.written})" for o in inputs)

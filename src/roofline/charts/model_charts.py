@@ -27,7 +27,7 @@ from roofline.lazy import np
 from roofline.models.serving.answer import Serving
 from roofline.models.serving.generation import FORM_TEXT
 from roofline.models.serving.pareto import ParetoFront, ServingChoice
-from roofline.quantity import format_quantity
+from roofline.quantity import format_quantity, in_a_row
 from roofline.sections import spread
 from roofline.signatures import spelled
 from roofline.sizes import grouped, is_array
@@ -143,7 +143,7 @@ def _phases(found: Serving, phase: str | None) -> list[tuple[str, Bound]]:
     have = [(name or "training", bound) for name, bound in found.steps().items()]
     chosen = [(name, bound) for name, bound in have if phase in (None, name)]
     if not chosen:
-        raise InputError(f"no {phase} was asked for", hint=f"there is {' and '.join(name for name, _ in have)}")
+        raise InputError(f"no {phase} was asked for", hint=f"there is {in_a_row(name for name, _ in have)}")
     return chosen
 
 

@@ -21,7 +21,7 @@ from roofline.plans.question import LIMIT_NAMES
 from roofline.plans.replicas import LoadedCurve
 from roofline.plans.search import Assessment
 from roofline.plans.training import TrainingPlan
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, in_a_row
 from roofline.signatures import either
 
 #: How far the axes reach beyond the curves, as a factor.
@@ -154,7 +154,7 @@ def _curve(
         for each, value in found.asked.limits.items()
         if (took := getattr(choice, each)) is not None and max(took.mean, took.percentile) > value
     ]
-    text = f"misses {' and '.join(missed)}" if missed else "at this load"
+    text = f"misses {in_a_row(missed)}" if missed else "at this load"
     shape = CROSS if missed else number
     yield Point(f"{choice.deployment} {text}", here.percentile, made, series=number, shape=shape, text=text)
 

@@ -27,7 +27,7 @@ from roofline.hardware.targets import is_machine, open_shape
 from roofline.lazy import np
 from roofline.notation.calls import longest_match
 from roofline.ops.formula import FUNCTIONS
-from roofline.quantity import format_quantity, format_times, kind_of, parse, whole_number
+from roofline.quantity import format_quantity, format_times, in_a_row, kind_of, parse, whole_number
 from roofline.sizes import is_array, is_number
 
 Callback = Callable[[click.Context, click.Parameter, str | None], float | None]
@@ -560,7 +560,7 @@ def check_once(command: click.Command, words: Sequence[str]) -> None:
             continue
         words = list(dict.fromkeys(option.opts[0] for option in options))
         if len(words) > 1:
-            raise InputError(f"{' and '.join(words)} exclude each other", hint="give one of them")
+            raise InputError(f"{in_a_row(words)} exclude each other", hint="give one of them")
         takes_list = "…" in (options[0].metavar or "")
         hint = f"several stand in one word: {words[0]} {options[0].metavar}" if takes_list else "give it once"
         raise InputError(f"{words[0]} is given {len(options)} times", hint=_ONCE.get(name, hint))

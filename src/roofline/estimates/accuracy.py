@@ -49,7 +49,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.lazy import np
 from roofline.progress import counted, stopped
-from roofline.quantity import format_percent
+from roofline.quantity import format_percent, in_a_row
 from roofline.sections import (
     BLANK,
     Amount,
@@ -240,7 +240,7 @@ class Accuracy(Answer):
             known = sorted(one.error["mdape"] for one in self.records if "mdape" in one.error)
             said = " to ".join(dict.fromkeys(format_percent(error) for error in (known[0], known[-1])))
         elif len(errors) <= _NAMED:
-            said = " and ".join(f"{format_percent(error)} ({name})" for (name, _), error in errors.items())
+            said = in_a_row(f"{format_percent(error)} ({name})" for (name, _), error in errors.items())
         else:
             least, most = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
             said = " to ".join(f"{format_percent(errors[each])} ({each[0]})" for each in (least, most))
@@ -332,7 +332,7 @@ def _row(one: KernelConstants) -> Row:
 def _borrowed_row(one: Borrowed) -> Row:
     ends = " to ".join(f"{end:.2f}" for end in one.seen.interval)
     kind = (kernel_in_words(one.kernel), *(", ".join(each) for each in (one.formats, one.libraries)))
-    whose = f"{' and '.join(one.chips)} ({one.seen.to})"
+    whose = f"{in_a_row(one.chips)} ({one.seen.to})"
     return Row((*kind, whose, *_error_cells(one.seen.error, one.seen.error["n_test"]), ends))
 
 

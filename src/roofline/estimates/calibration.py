@@ -60,7 +60,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.lazy import np
 from roofline.progress import counted, stopped
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_percent, format_quantity, in_a_row
 from roofline.sections import (
     BLANK,
     Amount,
@@ -276,7 +276,7 @@ def calibrate(
             rows = as_rows(kept, chip_figures(machine, sources[0][0], kept[0].run))
             found = refitted(sources, rows, machine.key, key[3], [one.where for one in kept])
             fitted.append(replace(found, formats=formats_of(kept)))
-            whose = " and ".join(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
+            whose = in_a_row(f"{one.chip} {one.library}" for one, _ in known) or "typical values"
             where = f" ({known[0][0].transferred_from or 'this chip'})" if known else ""
             starts.append(f"{whose}{where}")
     except KeyboardInterrupt:

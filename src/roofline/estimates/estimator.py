@@ -77,7 +77,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import data_level, rate
 from roofline.lazy import np
 from roofline.ops.collectives.registry import LIKE
-from roofline.quantity import format_amount, format_quantity
+from roofline.quantity import format_amount, format_quantity, in_a_row
 from roofline.sections import Amount, Column, Row, Section, Table, figures
 from roofline.signatures import call, check_methods, spelled, takes
 from roofline.sizes import Size, is_array, is_symbol, maximum, minimum, sqrt
@@ -300,7 +300,7 @@ class Expectation:
             told = error_told(self.error, self.outside, stand_in=self.stand_in)
             return f"{times} ({ends}, {self.holds}; steps of {self.framework}{told})"
         if not self.is_known:
-            kinds = " and ".join(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
+            kinds = in_a_row(dict.fromkeys(one.run.kind for one in self.unknown)) or "it"
             why = f"no constants of {self.library} are known for {kinds}, so only the bound holds"
             return f"no expectation: {why}; {call('calibrate')} makes constants from ten runs"
         main, source = self._main
@@ -579,7 +579,7 @@ class Estimator:
         plain = {name: _plain(seconds / each[0].time * time) for name, seconds in each[0].seconds.items()}
         once = _plain(value / run.repeat)
         plain = with_floor(plain, once) if isinstance(once, float) else plain
-        basis = f"{' and '.join(one.chip for one, _ in sources)} {record.library}"
+        basis = f"{in_a_row(one.chip for one, _ in sources)} {record.library}"
         value, low, high = map(_plain, (value, low, high))
         return KernelEstimate(run, value, low, high, plain, basis, record, record.outside(run.shapes))
 

@@ -17,7 +17,7 @@ from roofline.errors import InputError, load_extra, quoted, suggest
 from roofline.files import check_place, replaced, write_text
 from roofline.lazy import np
 from roofline.meanings import attribute_meant
-from roofline.quantity import EQUAL, agree, format_amount, format_number
+from roofline.quantity import EQUAL, agree, format_amount, format_number, in_a_row
 from roofline.sections import (
     BLANK,
     Amount,
@@ -402,7 +402,7 @@ def fastest_said(table: Columns, choices: Sequence[str], sizes: Sequence[str]) -
     wins: dict[str, list[tuple[Any, ...]]] = {}
     for size, of_size in found.items():
         least = _least_of(of_size)
-        alike = " and ".join(least) + " alike" * (len(least) > 1)
+        alike = in_a_row(least) + " alike" * (len(least) > 1)
         if len(least) > 2:
             late = _least_of({who: worst[size][who] for who in least})
             at_worst = f", and {late[0]} takes the least at worst" if len(late) == 1 else ""

@@ -31,7 +31,7 @@ from roofline.grids.reductions import ForEach, Histogram, KeepRequest, State, bi
 from roofline.grids.runs import Cluster, done_blocks
 from roofline.lazy import np
 from roofline.progress import stopped
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, in_a_row
 from roofline.sections import BLANK, Headline, Section, Sentences
 from roofline.signatures import either, optional, spelled
 from roofline.sizes import Codes
@@ -395,9 +395,7 @@ def _table(table: BlockTable, reduction: Any, state: State) -> KeptTable:
     title += f" for each {by[0]}" if by else ""
     mixed = [name for name in table.questions if name not in by]
     if mixed and kind == "front":
-        title += f"; rows of every {' and '.join(mixed)} compete" + (
-            "" if by else f", which front/{mixed[0]} keeps apart"
-        )
+        title += f"; rows of every {in_a_row(mixed)} compete" + ("" if by else f", which front/{mixed[0]} keeps apart")
     return KeptTable(title, columns, whole)
 
 

@@ -210,7 +210,6 @@ class BlockTable(ABC):
         return SizeError(f"a table of {self.rows:,} rows is too large for memory", hint=hint)
 
 
-
 @dataclass(frozen=True, slots=True)
 class Reduced:
     """What is kept of rows: the state of each reduction, how many rows were left out and why, and what was said."""

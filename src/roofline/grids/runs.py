@@ -24,6 +24,7 @@ from roofline.errors import BlockError, InputError, RooflineError, load_extra
 from roofline.files import read_json
 from roofline.frozen import dataclass, field
 from roofline.grids.blocks import RowBlock
+from roofline.quantity import in_a_row
 from roofline.signatures import either, spelled
 
 #: Futures in flight for each thread of a cluster: one runs, one waits.
@@ -80,7 +81,7 @@ class Cluster:
             name for name in ("workers", "scheduler", "scheduler_file", "client") if getattr(self, name) is not None
         ]
         if len(given) > 1:
-            words = " and ".join(name.replace("_", "-") for name in given)
+            words = in_a_row(name.replace("_", "-") for name in given)
             raise InputError(f"{words} are two clusters", hint="give one of them")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"{self.workers} workers", hint="0 for this process, or a number of them")

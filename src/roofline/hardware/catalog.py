@@ -70,7 +70,7 @@ from roofline.hardware.schema import (
     names_of,
     template,
 )
-from roofline.quantity import format_quantity, whole_number
+from roofline.quantity import format_quantity, in_a_row, whole_number
 from roofline.signatures import call, either, spelled
 from roofline.statements import Assumption, assume
 
@@ -598,7 +598,7 @@ def _several(name: str, layers: Sequence[CatalogLayer]) -> str:
     """Say how ``v5e-16`` or ``h100,a100`` is written, where several chips are meant."""
     parts = [part for part in re.split(r"[,\s]+", name) if part]
     if len(parts) > 1 and all(normalise(part) in read_index().aliases for part in parts):
-        return f"chips are named one by one: {' and '.join(map(repr, parts))}"
+        return f"chips are named one by one: {in_a_row(map(repr, parts))}"
     found = _counted(name, layers)
     if found is None:
         return ""

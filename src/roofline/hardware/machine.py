@@ -22,7 +22,7 @@ from roofline import dtypes
 from roofline.answers import Answer, Part, capability
 from roofline.errors import HardwareError
 from roofline.frozen import Frozen, NamedTuple, dataclass, fields, once, replace
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, in_a_row
 from roofline.sections import Section, Table
 from roofline.sizes import Size, is_array, is_one, is_symbol, maximum, minimum, product
 from roofline.statements import Assumption
@@ -545,7 +545,7 @@ class MeshAxis:
     def in_words(self) -> str:
         """``X=64 over nvlink (switch of 8) and nic (switch of 8)``."""
         parts = [f"{link} ({shape}{size and f' of {size}'})" for link, shape, size in self._tiers()]
-        return f"{self.name}={_show(self.size)}" + (f" over {' and '.join(parts)}" if parts else "")
+        return f"{self.name}={_show(self.size)}" + (f" over {in_a_row(parts)}" if parts else "")
 
     def _tiers(self) -> list[tuple[str, str, str]]:
         """The link, the shape and the size of each tier it runs over; no size where it is that of the axis."""

@@ -63,6 +63,7 @@ from roofline.hardware.machine import (
     MeshAxis,
 )
 from roofline.hardware.network import domain_of, links_inside_out, segment_over, switch_axes
+from roofline.quantity import in_a_row
 from roofline.signatures import either, spelled
 from roofline.sizes import Size, check, chip_counts, is_array, is_one, is_symbol, product
 from roofline.statements import assume
@@ -336,7 +337,7 @@ def _cuts(taken: Mapping[str, Sequence[SliceAxis]], axes: Mapping[str, MeshAxis]
             if axis.size != axis.whole:
                 parts.setdefault(level.resource, []).append(f"{name} {axis.size}")
     return [
-        f"{resource} is cut into {' and '.join(cut)}: none wraps around, and ways over other chips are not counted"
+        f"{resource} is cut into {in_a_row(cut)}: none wraps around, and ways over other chips are not counted"
         for resource, cut in parts.items()
     ]
 

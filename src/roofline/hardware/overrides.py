@@ -75,6 +75,7 @@ from roofline.hardware.machine import (
 from roofline.hardware.network import domain_of
 from roofline.hardware.rate import WARM, find_level, find_link
 from roofline.hardware.schema import amount, capacity_of, peak_at, peak_at_other_clock
+from roofline.quantity import in_a_row
 from roofline.signatures import takes
 from roofline.sizes import is_array, is_number, product
 from roofline.statements import Assumption
@@ -443,7 +444,7 @@ def _describe(machine: Machine, path: str) -> str:
         return f"{part} on {head} at {quantity.format_quantity(figure.value, 'FLOP/s')}"
     name = head if part == "bandwidth" else path
     others = _other_links(machine) if name in {link.name for link in machine.links} else []
-    kept = f", while {' and '.join(others)} {'stays' if len(others) == 1 else 'stay'} as listed" if others else ""
+    kept = f", while {in_a_row(others)} {'stays' if len(others) == 1 else 'stay'} as listed" if others else ""
     value = quantity.format_quantity(figure.value, figure_unit(path))
     if part not in ("bandwidth", "capacity", "per_core") or _holds_data(machine, head):
         return f"{name} at {value}{kept}"

@@ -44,7 +44,7 @@ from roofline.measurement.profiles import read_profile, read_torch_trace
 from roofline.measurement.result import Measurement
 from roofline.measurement.runs import AROUND, Measured, Profile, equal_calls, own_profile, read_measured
 from roofline.progress import stopped
-from roofline.quantity import format_percent, format_quantity
+from roofline.quantity import format_percent, format_quantity, in_a_row
 from roofline.sections import (
     BLANK,
     Amount,
@@ -501,7 +501,7 @@ def _explained(point: MeasuredPoint) -> str:
     if abs(rest) < 0.01:
         return ", ".join(named)
     if rest < 0:
-        parts = " and ".join(name for name, _ in shares)
+        parts = in_a_row(name for name, _ in shares)
         return f"no split: its parts alone, {parts}, would take {1 - rest:.1f}x as long"
     return f"{', '.join(named)}; unexplained {format_percent(rest)}"
 

@@ -27,7 +27,7 @@ from roofline.files import as_text, read_bytes, replaced, table_rows
 from roofline.frozen import dataclass, field, replace
 from roofline.notation import program
 from roofline.ops.rules import build
-from roofline.quantity import LEAST, MOST, parse
+from roofline.quantity import LEAST, MOST, in_a_row, parse
 from roofline.signatures import either, takes
 from roofline.work import Op
 
@@ -151,7 +151,7 @@ def _header(header: list[str], where: str) -> list[str]:
     timed = [name for name in names if time_unit(name) is not None]
     times = [name for name in names if name in (*timed, "seconds")]
     if len({*times}) > 1:
-        raise InputError(f"{where}: {' and '.join(times)} are two times of a run", hint="give one")
+        raise InputError(f"{where}: {in_a_row(times)} are two times of a run", hint="give one")
     names = ["seconds" if name in timed else name for name in names]
     for name in names:
         if name not in (*COLUMNS, *OPTIONAL):
@@ -160,7 +160,7 @@ def _header(header: list[str], where: str) -> list[str]:
             raise InputError(f"{where}: column {name} stands twice", hint="once is enough")
     for name in COLUMNS:
         if name not in names:
-            hint = f"the header is {','.join(COLUMNS)}, and {' and '.join(OPTIONAL)} where wanted"
+            hint = f"the header is {','.join(COLUMNS)}, and {in_a_row(OPTIONAL)} where wanted"
             raise InputError(f"{where}: column {name} is missing", hint=hint)
     return [name.strip().lower() for name in header]
 

@@ -45,6 +45,7 @@ from roofline.models.serving.bound import Pipelined, serve_bound, step_bound
 from roofline.models.serving.step import PHASES, check_phase, latent_attention_ways
 from roofline.models.training.answer import Training
 from roofline.models.training.step import training_question
+from roofline.quantity import in_a_row
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import (
     BLOCK,
@@ -472,7 +473,7 @@ def _figure_of_training(found: Training, name: str) -> Any:
 def _examples(point: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Say which sizes were not given."""
     taken = [f"{name} {value:,}" for name, value in point.items() if name not in given]
-    return [f"shown at {' and '.join(taken)}: give others to see theirs"] if taken else []
+    return [f"shown at {in_a_row(taken)}: give others to see theirs"] if taken else []
 
 
 def _training(model: Model, on: str | Machine, options: Mapping[str, Any]) -> Formula:

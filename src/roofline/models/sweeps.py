@@ -67,7 +67,7 @@ from roofline.models.training.question import microbatches_that_fit, parts_that_
 from roofline.models.training.step import train as train_step
 from roofline.models.training.step import training_question
 from roofline.progress import stopped
-from roofline.quantity import format_count, format_number, format_quantity, parse
+from roofline.quantity import format_count, format_number, format_quantity, in_a_row, parse
 from roofline.sections import BLANK, Headline, Row, Section, Sentences, Table
 from roofline.signatures import call, listed_names, optional, spelled, takes
 from roofline.sizes import Codes, array_of, check, is_symbol, symbol
@@ -164,7 +164,7 @@ class StepSweep(Columns):
         """
         lower, expected = columns.get("lower"), columns["expected"]
         named = [*["costs"] * (COST in columns), *["the limit"] * ("within" in columns)]
-        are = f"{' and '.join(named)} {'is' if named == ['the limit'] else 'are'}"
+        are = f"{in_a_row(named)} {'is' if named == ['the limit'] else 'are'}"
         if lower is None or np.isnan(expected[~np.isnan(lower)]).any():
             why = "what to expect is not known of all rows" if lower is not None else "there is no column lower"
             notes = (("assumes", f"{are} by floors, as {why}"),)

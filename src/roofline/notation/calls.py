@@ -56,6 +56,7 @@ from roofline.frozen import Frozen, NamedTuple
 from roofline.notation.result import broadcast, finish, match
 from roofline.notation.scope import Scope, Wanted, is_unnamed, rename
 from roofline.notation.structure import Axes, CallNode, Dim, Labels, Shape, TensorDim, TensorNode
+from roofline.quantity import in_a_row
 
 
 class Function(NamedTuple):
@@ -189,7 +190,7 @@ def misspelt_flag(function: Function, word: str) -> tuple[str, str] | None:
         return f"option {word} of {function.name} needs a value", f"as in {word}=2"
     near = did_you_mean(word, function.flags)
     others = [row.name for row in _CANONICAL.values() if word in row.flags and word not in function.flags]
-    hint = f"did you mean {near!r}?" if near else f"{' and '.join(others)} {'have' if others[1:] else 'has'} it"
+    hint = f"did you mean {near!r}?" if near else f"{in_a_row(others)} {'have' if others[1:] else 'has'} it"
     if others and word == "unfused":
         hint += "; kernels of their own are operations of their own, as in m = max_T(x); e = exp(x - m)"
     return (f"{function.name} has no option {word!r}", hint) if near or others else None
@@ -493,7 +494,7 @@ def _axes_and_target(scope: Scope, call: CallNode, x: Shape) -> tuple[Labels, st
     if dims and call.function not in _RESHARDING:
         raise scope.fail(f"{dims[0]} is a dimension of the operand; {call.function} goes over mesh axes", call.span)
     if len(dims) > 1:
-        raise scope.fail(f"{call.function} shards one dimension, not {' and '.join(dims)}", call.span)
+        raise scope.fail(f"{call.function} shards one dimension, not {in_a_row(dims)}", call.span)
     return axes, dims[0] if dims else ""
 
 

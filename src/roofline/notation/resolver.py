@@ -56,6 +56,7 @@ from roofline.notation.structure import (
     TensorNode,
     nodes_in,
 )
+from roofline.quantity import in_a_row
 from roofline.signatures import takes
 
 #: Bits of formats in which sums are seldom kept: a result has them where nothing else is written.
@@ -223,7 +224,7 @@ def _only_shared(scope: Scope, node: BinaryNode, paired: _Paired) -> str:
     if len(shared) == 2 and paired.left.labels[0] == last:  # a square: [N, K] * [K, N]
         other = next(letter for letter in "MPQRST" if letter not in labels)
         hint += f"; for a square result give the last {last} a name of its own and tie the two, {other}={last}"
-    raise scope.fail(f"{shapes} share {' and '.join(names)}, so what is contracted must be said", node.position, hint)
+    raise scope.fail(f"{shapes} share {in_a_row(names)}, so what is contracted must be said", node.position, hint)
 
 
 def _kept(scope: Scope, paired: _Paired, contracted: Sequence[str]) -> tuple[TensorDim, ...]:

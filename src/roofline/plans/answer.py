@@ -75,7 +75,17 @@ from roofline.plans.replicas import (
 from roofline.plans.search import Assessment, Deployment, GroupSearch, Reason, Search, best_apart
 from roofline.plans.simulation import simulation_sections
 from roofline.progress import counted, stopped, tell
-from roofline.quantity import EQUAL, Figure, agree, figure, format_amount, format_number, format_percent, format_times
+from roofline.quantity import (
+    EQUAL,
+    Figure,
+    agree,
+    figure,
+    format_amount,
+    format_number,
+    format_percent,
+    format_times,
+    in_a_row,
+)
 from roofline.sections import (
     BLANK,
     Amount,
@@ -488,7 +498,7 @@ class DeploymentPlan(Answer):
             over = most if ends[1] < float("inf") else "more than is allowed"
             return [f"{said}: {least} either way" if least == over else f"{said}: {least} to {over}"]
         close, named, asked = self.floor_only(best), "real steps take longer", spelled("estimate", MEASURED)
-        said = f"floor only: {' and '.join(close)} kept by less than a factor of two, and {named}"
+        said = f"floor only: {in_a_row(close)} kept by less than a factor of two, and {named}"
         lines = [said if close else f"floors are the least there can be: {named}"]
         real = self.as_measured()
         if real is None:

@@ -21,7 +21,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.mesh import with_count
 from roofline.models.description import Model
 from roofline.plans.load import LENGTHS, Speculating
-from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, kind_of, parse
+from roofline.quantity import LEAST, MOST, format_amount, format_number, format_percent, in_a_row, kind_of, parse
 from roofline.sizes import check
 
 #: Seconds of the units a rate may be given in.
@@ -158,7 +158,7 @@ class Limits:
     def said(self) -> str:
         """The limits in a phrase; nothing where there are none."""
         times = [f"{LIMIT_NAMES[name]} {format_amount(value, 's')}" for name, value in self.items()]
-        return f"{' and '.join(times)} at p{self.percentile:g}" if times else ""
+        return f"{in_a_row(times)} at p{self.percentile:g}" if times else ""
 
     @property
     def share(self) -> float:

@@ -21,6 +21,7 @@ from roofline.models.blocks.residual import IdleBlocks, Linear, Norm, ParallelBr
 from roofline.models.description import Block, Layer, Model
 from roofline.models.families import family
 from roofline.models.fields import Fields, divide_evenly
+from roofline.quantity import in_a_row
 
 #: Formats of a recurrent state by the names configurations give them.
 STATE_FORMATS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
@@ -93,7 +94,7 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     other = {name for values in own.values() for name in values} - {*names}
     if other or len(own) < len(given):
         wrong = f"per_layer_config of {fields.name} has {', '.join(sorted(other)) or 'keys that are no numbers'}"
-        raise InputError(wrong, hint=f"numbers of layers, with {' and '.join(names)}")
+        raise InputError(wrong, hint=f"numbers of layers, with {in_a_row(names)}")
     found = [{names[name]: value for name, value in own.get(number, {}).items()} for number in range(layers)]
     return [fields.with_values(**values) for values in found]
 

@@ -44,6 +44,7 @@ from roofline.meanings import LISTS
 from roofline.models.blocks.attention import with_index_formats
 from roofline.models.description import Model
 from roofline.models.parallelism.layout import OPTIONS, Parallelism, is_several, name_axes
+from roofline.quantity import in_a_row
 from roofline.signatures import spelled
 from roofline.sizes import Codes, check, common_shape, is_array, is_number, is_one, is_symbol
 from roofline.statements import Assumption, Gap, kind_of
@@ -151,7 +152,7 @@ def stack_layouts(ask: Callable[..., Bound], asked: Mapping[str, Any], **every: 
         except LayoutError as wrong:
             if len(names) < 2 or isinstance(wrong, UnsplitError):
                 raise
-            hint = f"{' and '.join(map(spelled, names))} go together, the first of each, then the second"
+            hint = f"{in_a_row(map(spelled, names))} go together, the first of each, then the second"
             raise wrong.worded(after=f"; {hint}") from None
     full = {name: np.broadcast_to(values, shape).astype(float) for name, values in varying.items()}
     told = [dict(zip(names, layout, strict=True)) for layout in rows]

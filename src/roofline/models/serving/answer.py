@@ -312,7 +312,7 @@ class Serving(Comparable):
         {'on': 'h100', 'batch': 1, 'context': 64}
         """
         if phase not in self.phases:
-            raise InputError(f"there is no {phase} in this answer", hint=f"it has {' and '.join(self.phases)}")
+            raise InputError(f"there is no {phase} in this answer", hint=f"it has {in_a_row(self.phases)}")
         options = {name: value for name, value in self.asked.items() if value is not None}
         kept = {name: value for name, value in options.items() if phase == "prefill" or name not in PREFILL_ONLY}
         sizes = self.phases[phase].sizes
@@ -360,7 +360,7 @@ class Serving(Comparable):
         said = [name for name in said if name != "context" or "prompt" not in said or sizes[name] != sizes["prompt"]]
         whole = self.further.get("generation")
         answers = [] if whole is None else [f"output {whole.output:,}"]
-        return [" and ".join(self.phases), *(f"{name} {sizes[name]:,}" for name in said), *answers]
+        return [in_a_row(self.phases), *(f"{name} {sizes[name]:,}" for name in said), *answers]
 
     def facts(self) -> Iterator[Fact]:
         """Whole answers, each phase's bounds and what binds, tokens a second, the rates that were used, memory."""

@@ -38,7 +38,7 @@ from roofline.models.serving.bound import step_bound
 from roofline.models.serving.fit import FewestChips, fewest
 from roofline.models.serving.generation import EXPECTED, FORM_TEXT, check_form, chunked, generation, time_in_form
 from roofline.models.serving.step import asked_model
-from roofline.quantity import Figure, figure, format_amount, format_number, parse, whole_number
+from roofline.quantity import Figure, figure, format_amount, format_number, in_a_row, parse, whole_number
 from roofline.sections import BLANK, Sentences, paragraph
 from roofline.signatures import either, spelled, takes
 from roofline.sizes import Size, array_of, check, common_shape, is_array, is_number, is_one, is_zero
@@ -170,7 +170,7 @@ def _disaggregation(asked: ServingQuestion, found: Any) -> FurtherAnswer:
     examples = {"prompt": ("a prompt", 4096), "output": ("an answer", 512)}
     missing = [name for name, value in sizes.items() if value is None]
     if missing:
-        needs = f"{spelled('prefill_on')} needs {' and '.join(map(spelled, missing))}"
+        needs = f"{spelled('prefill_on')} needs {in_a_row(map(spelled, missing))}"
         tokens = " and of ".join(examples[name][0] for name in missing)
         such = ", ".join(spelled(name, examples[name][1]) for name in missing)
         raise InputError(needs, hint=f"tokens of {tokens}, as in {such}")

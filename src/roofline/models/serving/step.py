@@ -47,7 +47,7 @@ from roofline.models.operations import activation_bytes, decode, prefill, steppe
 from roofline.models.parallelism.layout import Parallelism, is_several
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.weights import ServedAdapters
-from roofline.quantity import format_amount
+from roofline.quantity import format_amount, in_a_row
 from roofline.signatures import optional, spelled, takes
 from roofline.sizes import TIE, Size, check, common_shape, is_array, is_number, is_symbol, is_zero
 from roofline.statements import Assumption, assume, missing
@@ -487,12 +487,12 @@ def formats_in_words(model: Model, ops: Sequence[Op], options: Mapping[str, Any]
         stored += "" if section.is_all(dtypes.get(wanted).name) else f", and {wanted} for its other formats"
     elif wanted:
         ends = [name for name, is_there in (("embedding", model.embeds), ("head", model.head)) if is_there]
-        kept = f" ({' and '.join(ends)} {model.dtype})" if ends and not converts_all(wanted) else ""
+        kept = f" ({in_a_row(ends)} {model.dtype})" if ends and not converts_all(wanted) else ""
         stored = f"{_without_scales(wanted)}{kept}"
     formats = [f"weights {stored}", f"activations {activations}", *([f"keys and values {kv}"] if attends else [])]
     products = {key.dtype for op in ops for key, _ in op.work.items() if key.place == "matrix"}
     if products - {activations}:
-        formats.append(f"products in {' and '.join(sorted(products))}")
+        formats.append(f"products in {in_a_row(sorted(products))}")
     elif wanted and dtypes.get(wanted).bits == 8 < dtypes.get(activations).bits:
         formats.append(
             f"products in {activations}: only weights are {wanted} (W8A8 has {spelled('activations', wanted)} too)"

@@ -25,7 +25,7 @@ from roofline.models.parallelism.layout import Parallelism, name_axes
 from roofline.models.parallelism.schedules import schedule
 from roofline.models.parallelism.splitting import stack_parts
 from roofline.models.training.stage import SHARED_FROM, Stage
-from roofline.quantity import agree, format_amount, format_count, format_number, format_percent
+from roofline.quantity import agree, format_amount, format_count, format_number, format_percent, in_a_row
 from roofline.sections import BLANK, Amount, Listing, Section, Sentences, SizeColumn, Table, configurations, incomplete
 from roofline.signatures import spelled
 from roofline.sizes import (
@@ -819,7 +819,7 @@ def _loss_in_words(found: Training) -> list[str]:
     left = above - sum(seconds for _, seconds in causes)
     if left <= 0:
         return []
-    said = " and ".join(f"{name} explain {format_amount(seconds, 's')}" for name, seconds in causes)
+    said = in_a_row(f"{name} explain {format_amount(seconds, 's')}" for name, seconds in causes)
     return [
         f"of {format_amount(above, 's')} above the floor, {said} at most; {format_amount(left, 's')} are left: slower "
         "kernels, waits for data or other chips, or another layout than asked"

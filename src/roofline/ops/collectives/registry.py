@@ -35,6 +35,7 @@ from typing import TypeAlias
 from roofline.frozen import NamedTuple, replace
 from roofline.hardware.machine import AxisSegment, MeshAxis, Reduction
 from roofline.ops.collectives.routing import Density, TopKRouting
+from roofline.quantity import in_a_row
 from roofline.sizes import (
     Size,
     ceil_div,
@@ -434,7 +435,7 @@ def require_closed_axes(call: CollectiveCall) -> str:
 
 def require_one_tier(call: CollectiveCall) -> str:
     """Refuse networks of several tiers."""
-    return f"{' and '.join(g.link for g in call.groups)} are {len(call.groups)} tiers" if len(call.groups) > 1 else ""
+    return f"{in_a_row(g.link for g in call.groups)} are {len(call.groups)} tiers" if len(call.groups) > 1 else ""
 
 
 def require_several_tiers(call: CollectiveCall) -> str:

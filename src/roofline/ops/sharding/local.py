@@ -51,6 +51,7 @@ from roofline.ops.sharding.layout import (
     windows_along,
 )
 from roofline.ops.sharding.plans import Choice, MaySplit, Plan, Score, key_of
+from roofline.quantity import in_a_row
 from roofline.sizes import Size, ceil_div, exact_div, is_array, is_number, is_one, is_symbol, minimum, product
 from roofline.work import Op, Tensor, Work
 
@@ -422,13 +423,13 @@ class _Build:
         """Note the work that every chip repeats, and the statistics that chips exchange."""
         said = [op.note] if op.note else []
         if choice.repeated:
-            said.append(f"{op.name}: every chip along {' and '.join(choice.repeated)} does the same")
+            said.append(f"{op.name}: every chip along {in_a_row(choice.repeated)} does the same")
         if choice.exchanged:
-            share = f"chips along {' and '.join(choice.exchanged)} share each row"
+            share = f"chips along {in_a_row(choice.exchanged)} share each row"
             dtype = f"{step.inputs[0].dtype} and int32" if step.function == "topk" else "fp32"
-            said.append(f"{op.name}: {share} and exchange {' and '.join(STATISTICS[step.function])} of it, in {dtype}")
+            said.append(f"{op.name}: {share} and exchange {in_a_row(STATISTICS[step.function])} of it, in {dtype}")
         if choice.routed:
-            along = " and ".join(axis for axis, _ in choice.routed)
+            along = in_a_row(axis for axis, _ in choice.routed)
             said.append(f"{op.name}: chips along {along} send each other the rows that they look up, as many from each")
         for axis, label in dict.fromkeys((axis, label) for axis, label, _ in choice.bordered):
             left_out = "" if self.place.count_padding else "; what reaches over them is not counted"
@@ -437,7 +438,7 @@ class _Build:
             if results % ways:
                 said.append(f"{op.name}: of {results} results along {self.show(windows.label)} the last chip has fewer")
         if images := split_images(step, [*choice.given, choice.result], choice.raw):
-            shown = " and ".join(dict.fromkeys(map(self.show, images)))
+            shown = in_a_row(dict.fromkeys(map(self.show, images)))
             made = f"made with all of {shown} on every chip"
             said.append(f"{op.name}: {made}; an exchange of borders, not tried, sends less")
         return replace(op, note="; ".join(said)) if said else op
