@@ -48,8 +48,8 @@ class MillionCost:
     """Cost of a million tokens, or what ``of`` says: ``chip_hours``, ``dollars`` where a price is known, joules where a
     power is.
 
-    What does not fit costs nothing that can be said: all are None, ``reason`` says why. Where it is the least of
-    several configurations, ``each`` is the cost of every one of them, in arrays with NaN for what does not fit.
+    What does not fit (``fits`` is False) costs nothing that can be said: all are None, ``reason`` says why. Where it is
+    the least of several configurations, ``each`` is the cost of every one of them, in arrays, NaN where one has none.
     ``form`` is that of the time behind it; where it is ``expected``, ``floor`` is the cost at the floor.
     """
 
@@ -61,6 +61,7 @@ class MillionCost:
     of: str = "token"
     form: str = "lower"
     floor: MillionCost | None = None
+    fits: bool = True
 
     def __repr__(self) -> str:
         found = {name: value for name, value in self.to_dict().items() if value is not None}
@@ -99,8 +100,9 @@ class MillionCost:
         >>> token_cost(time=0.02, tokens=1, price=3.6).where_it_fits(memory)
         MillionCost(reason='does not fit: needs 30 GB, hbm has 20 GB')
         """
-        reason = f"does not fit: {memory.needs_in_words()}" if memory.fits is False else None
-        return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason)
+        fits = memory.fits is not False
+        reason = None if fits else f"does not fit: {memory.needs_in_words()}"
+        return replace(self, chip_hours=memory.only_if_fits(self.chip_hours), reason=reason, fits=fits)
 
     def within(self, time: Size, limit: float) -> MillionCost:
         """The cost of configurations that take ``limit`` seconds or less; the others have none.
@@ -147,6 +149,7 @@ class MillionCost:
             yield from self.floor.facts(of)
         form = "expected" if self.floor is not None else self.form if self.form in OF_FORM else "lower"
         named = f"{of}{COST_OF_FORM[form]}"
+        none = self.reason if self.fits else "does not fit"
         asked = (("$", "USD", self.price, self.dollars), ("kWh", "kWh", self.power, self.kilowatt_hours))
         for head, unit, given, amount in asked:
             if given is not None:
@@ -154,8 +157,7 @@ class MillionCost:
                 fact = Fact(
                     f"{head} a million {named}", amount, unit, "less", timed=True, form=form, dollars_of=dollars_of
                 )
-                none = self.reason and f"none: {self.reason.partition(':')[0]}"
-                yield fact._replace(value=none, unit="", timed=False) if none else fact
+                yield fact._replace(value=f"none: {none}", unit="", timed=False) if none else fact
 
     def in_words(self, of: str) -> list[str]:
         """Chip-hours, dollars and energy of a million of what it is of, as a line; none where it does not fit."""
