@@ -12,7 +12,6 @@ from collections.abc import Collection, Container
 from functools import lru_cache
 
 from roofline.errors import InputError, did_you_mean, suggest
-from roofline.quantity import in_a_row
 
 _MODELS = "A shipped name, a hub id, a config.json or a folder that holds one, its fields, or a Model."
 _OPTIMIZERS = "Optimizer: adam (adamw), lion, momentum, sgd."
@@ -405,7 +404,7 @@ def meant(name: str, known: Container[str]) -> str:
     """
     each = ((told.split(" and "), words.split()) for told, words in _MEANT.items())
     found = (several for several, words in each if all(one in known for one in several) and name.lower() in words)
-    return next((f"did you mean {in_a_row(map(repr, several))}?" for several in found), "")
+    return next((f"did you mean {' and '.join(map(repr, several))}?" for several in found), "")
 
 
 @lru_cache(1024)
