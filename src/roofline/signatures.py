@@ -162,12 +162,18 @@ def takes(
                 rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
                 _check_values([*looked_at.items(), *rest], annotations, function.__name__)
             given, named = _own_copies(given, named)
-
-            def reason() -> InputError | None:
+            try:
+                answer = function(*given, **named)
+            except MemoryError as error:
+                raise _no_room(error, (*given, *named.values())) from None
+            except RooflineError:
+                raise
+            except Exception as error:  # of whatever kind: a value's own methods may raise what they like
                 known = wrong(given, named, looked_at)
-                return known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
-
-            answer = _answer(partial(function, *given, **named), positional, reason)
+                known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
+                if (known := known or _raised_within(error, _by_name(positional, given, named))) is None:
+                    raise
+                raise known from error
             # what a function took in silence may end in an error of Python's when the answer is looked at
             if not is_plain and (known := wrong(given, named, looked_at)) is not None:
                 raise known
@@ -180,20 +186,6 @@ def takes(
         return cast("Function", asked)
 
     return shown
-
-
-def _answer(call: partial[Any], positional: Sequence[str], reason: Callable[[], InputError | None]) -> Any:
-    """What a call answers; where Python raises, an error about the argument that is the ``reason`` of it."""
-    try:
-        return call()
-    except MemoryError as error:
-        raise _no_room(error, (*call.args, *call.keywords.values())) from None
-    except RooflineError:
-        raise
-    except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-        if (known := reason() or _raised_within(error, _by_name(positional, call.args, call.keywords))) is None:
-            raise
-        raise known from error
 
 
 def _by_name(positional: Sequence[str], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,8 +213,17 @@ def checked(method: Function) -> Function:
             further = _not_plainly(_by_name(positional, given, named), kinds)
             _check_values(further.items(), kinds, method.__name__)
         given, named = _own_copies(given, named)
-        reason = partial(_wrong_of_method, method, self, given, named)
-        answer = _answer(partial(method.__get__(self), *given, **named), positional, reason)
+        try:
+            answer = method(self, *given, **named)
+        except MemoryError as error:
+            raise _no_room(error, (*given, *named.values())) from None
+        except RooflineError:
+            raise
+        except Exception as error:  # of whatever kind: a value's own methods may raise what they like
+            of_value = partial(_raised_within, error, _by_name(positional, given, named))
+            if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:
+                raise
+            raise known from error
         # what it gives may fail only when it is looked at
         if further and (known := wrong_kind(further, kinds, function=method.__name__)) is not None:
             raise known
