@@ -23,7 +23,7 @@ from functools import lru_cache, partial, wraps
 from inspect import CO_VARARGS, CO_VARKEYWORDS, Parameter, Signature, signature
 from itertools import chain, islice
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from roofline.counts import COUNTS, count, typed_size
 from roofline.errors import InputError, OutOfMemoryError, RooflineError, a_or_an, quoted
@@ -115,72 +115,36 @@ def takes(
                 kept.setdefault(each.name, each)
         named = [each for source in sources if not callable(source) for each in source if each.kind is each.VAR_KEYWORD]
         last = [NAMED_SIZES] if NAMED_SIZES in rest else named[:1]
-        annotations = {name: f"{each.annotation}{' | None' * (each.default is None)}" for name, each in kept.items()}
-        positional = [name for name, each in own.parameters.items() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
-        rest_of = next((each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL), None)
         options = [name for name, each in kept.items() if each.kind is Parameter.KEYWORD_ONLY]
-        open_by_default = {each.name for each in kept.values() if each.default is None}
-        of_further = "Size" if last == [NAMED_SIZES] else ""
         takes_any = last or (not sources and len(kept) < len(own.parameters))
-        by_place = [annotations[name] for name in positional]
-        simple = {name: annotations[name] for name in kept if name not in COUNTS}
-
-        def is_simple(named: dict[str, Any]) -> bool:
-            """Whether arguments by name are those that the function takes, right at first sight."""
-            return all(
-                name in simple and _is_plainly(each, simple[name]) and (each is not None or name not in open_by_default)
-                for name, each in named.items()
-            )
+        short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
+        short.common = [each.name for each in kept.values() if _is_common(each, function.__doc__ or "")]
+        kinds = {name: _kind(each) for name, each in kept.items()}
+        border = _Border(
+            own,
+            short,
+            kinds,
+            {name: kind for name, kind in kinds.items() if name not in COUNTS},
+            None if takes_any else options or list(kept),
+            frozenset(each.name for each in kept.values() if each.default is None),
+            "Size" if last == [NAMED_SIZES] else "",
+        )
 
         def taken(given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
             """The arguments as the function takes them: numbers as Python's, by the names of today, without None."""
             for name in OLDER_NAMES.keys() & named.keys():
                 if name not in kept and OLDER_NAMES[name] in kept and named.get(OLDER_NAMES[name]) is None:
                     named[OLDER_NAMES[name]] = named.pop(name)
-            given, named = _each_taken(_own, positional, annotations, given, named, of_further)
+            given, named = border.each_as(_own, given, named)
             named |= {name: typed_size(name, named[name], COUNTS[name]) for name in named.keys() & COUNTS.keys()}
             _check_open(named)
             # None is what it is where it is left out, also where one of several functions inside takes it
-            return given, {n: each for n, each in named.items() if each is not None or n not in open_by_default}
-
-        def wrong(given: tuple[Any, ...], named: dict[str, Any], looked_at: dict[str, Any]) -> InputError | None:
-            """An error about an argument of an unknown name or a wrong kind, or None."""
-            unknown = next((name for name in named if name not in kept), None)
-            if unknown is not None and not takes_any:
-                return unknown_argument(unknown, options or list(kept))
-            one = {} if rest_of is None else {rest_of.name: annotations[rest_of.name]}
-            further = (wrong_kind({name: each}, one) for name in one for each in given[len(positional) :])
-            return wrong_kind(looked_at, annotations, function=function.__name__) or next(filter(None, further), None)
+            return given, {n: each for n, each in named.items() if each is not None or n not in border.left_out}
 
         @wraps(function)
         def asked(*given: Any, **named: Any) -> Any:
-            looked_at: dict[str, Any] = {}
-            is_plain = len(given) <= len(by_place) and is_simple(named) and all(map(_is_plainly, given, by_place))
-            if not is_plain:
-                given, named = taken(given, named)
-                looked_at = _not_plainly(_by_name(positional, given, named), annotations, of_further)
-                rest = [(rest_of.name, each) for each in given[len(positional) :]] if rest_of is not None else []
-                _check_values([*looked_at.items(), *rest], annotations, function.__name__)
-            given, named = _own_copies(given, named)
-            try:
-                answer = function(*given, **named)
-            except MemoryError as error:
-                raise _no_room(error, (*given, *named.values())) from None
-            except RooflineError:
-                raise
-            except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-                known = wrong(given, named, looked_at)
-                known = known or _misplaced(own, f"{function.__name__}{short}", given, named, "on" in kept)
-                if (known := known or _raised_within(error, _by_name(positional, given, named))) is None:
-                    raise
-                raise known from error
-            # what a function took in silence may end in an error of Python's when the answer is looked at
-            if not is_plain and (known := wrong(given, named, looked_at)) is not None:
-                raise known
-            return answer
+            return border.passed(function, (), given, named, taken)
 
-        short = ShortSignature([*kept.values(), *last], return_annotation=own.return_annotation)
-        short.common = [each.name for each in kept.values() if _is_common(each, function.__doc__ or "")]
         asked.__signature__ = short  # type: ignore[attr-defined]
         asked.__doc__ = described(function.__doc__, kept, function.__name__)
         return cast("Function", asked)
@@ -188,9 +152,108 @@ def takes(
     return shown
 
 
-def _by_name(positional: Sequence[str], given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Every argument of a call by its name."""
-    return {**dict(zip(positional, given, strict=False)), **named}
+def _kind(parameter: Parameter) -> str:
+    """The annotation of a parameter, which takes None where that is its default."""
+    return f"{parameter.annotation}{' | None' * (parameter.default is None)}"
+
+
+#: Reads the arguments of a call by position and by name as its function takes them.
+Reader: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+class _Border:
+    """What every call of a function passes: arguments of a wrong kind, and too many or too few, are an error.
+
+    ``kinds`` are annotations by name, ``simple`` those of arguments that are no sizes, which may be text, ``options``
+    the only names that are taken, ``left_out`` those of which None is as good as nothing, ``further`` the annotation of
+    arguments by other names.
+    """
+
+    def __init__(
+        self, own: Signature, shown: Signature, kinds: Mapping[str, str], simple: Mapping[str, str],
+        options: Sequence[str] | None = None, left_out: Collection[str] = (), further: str = "",
+    ) -> None:  # fmt: skip
+        self.own, self.shown, self.kinds, self.simple = own, shown, kinds, simple
+        self.options, self.left_out, self.further = options, left_out, further
+        single = [each for each in own.parameters.values() if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        self.positional = [each.name for each in single]
+        self.by_place = [kinds[name] for name in self.positional]
+        of_any = (each for each in own.parameters.values() if each.kind is Parameter.VAR_POSITIONAL)
+        self.rest = {each.name: str(each.annotation) for each in of_any}
+
+    def passed(
+        self, function: Callable[..., Any], owner: tuple[Any, ...], given: tuple[Any, ...], named: dict[str, Any],
+        taken: Reader,
+    ) -> Any:  # fmt: skip
+        """What a function answers, of an ``owner`` where it is a method, to arguments as ``taken`` reads them."""
+        looked_at: dict[str, Any] = {}
+        is_plain = (
+            len(given) <= len(self.by_place)
+            and all(
+                name in self.simple and _is_plainly(each, self.simple[name])
+                and (each is not None or name not in self.left_out)
+                for name, each in named.items()
+            )
+            and all(map(_is_plainly, given, self.by_place))
+        )  # fmt: skip
+        if not is_plain:
+            given, named = taken(given, named)
+            every = self.by_name(given, named).items()
+            looked_at = {n: each for n, each in every if not _is_plainly(each, self.kinds.get(n, self.further))}
+            rest = [(name, each) for name in self.rest for each in given[len(self.positional) :]]
+            _check_values([*looked_at.items(), *rest], self.kinds, function.__name__)
+        given, named = _own_copies(given, named)
+        try:
+            answer = function(*owner, *given, **named)
+        except MemoryError as error:
+            raise _no_room(error, (*given, *named.values())) from None
+        except RooflineError:
+            raise
+        except Exception as error:  # of whatever kind: a value's own methods may raise what they like
+            known = self.wrong(function, given, named, looked_at) or self.misplaced(function, given, named)
+            if (known := known or _raised_within(error, self.by_name(given, named))) is None:
+                raise
+            raise known from error
+        # what a function took in silence may end in an error of Python's when the answer is looked at
+        if not is_plain and (known := self.wrong(function, given, named, looked_at)) is not None:
+            raise known
+        return answer
+
+    def by_name(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Every argument of a call by its name."""
+        return {**dict(zip(self.positional, given, strict=False)), **named}
+
+    def each_as(
+        self, read: Callable[[str, Any, str], Any], given: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Each argument of a call as ``read`` finds it, by its name and its annotation."""
+        names = [*self.positional, *[""] * len(given)]
+        by_place = tuple(read(name, each, self.kinds.get(name, "")) for name, each in zip(names, given, strict=False))
+        return by_place, {name: read(name, each, self.kinds.get(name, self.further)) for name, each in named.items()}
+
+    def wrong(
+        self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any], looked_at: Mapping[str, Any]
+    ) -> InputError | None:
+        """An error about an argument of an unknown name or a wrong kind, or None."""
+        unknown = next((name for name in named if name not in self.kinds), None)
+        if unknown is not None and self.options is not None:
+            return unknown_argument(unknown, self.options)
+        further = (wrong_kind({n: each}, self.rest) for n in self.rest for each in given[len(self.positional) :])
+        found = wrong_kind(looked_at, self.kinds, function=function.__name__)
+        return found or next(filter(None, further), None)
+
+    def misplaced(
+        self, function: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+    ) -> InputError | None:
+        """An error about an argument too many, or one that is missing."""
+        try:
+            self.own.bind(*given, **named)
+        except TypeError as error:
+            is_machine = "on" in self.kinds and "on" not in named and len(given) > 1 and isinstance(given[-1], str)
+            hint = f"give {spelled('on', given[-1])}; " if is_machine and str(error).startswith("too many") else ""
+            said = _unbound(error, self.own, given, named)
+            return InputError(said, hint=f"{hint}the call is {function.__name__}{self.shown}")
+        return None
 
 
 def checked(method: Function) -> Function:
@@ -205,32 +268,8 @@ def checked(method: Function) -> Function:
 
     @wraps(method)
     def asked(self: Any, *given: Any, **named: Any) -> Any:
-        kinds, positional, rest, by_place, simple = _kinds_of(method)
-        further: dict[str, Any] = {}
-        are_simple = all(name in simple and _is_plainly(each, simple[name]) for name, each in named.items())
-        if not are_simple or len(given) > len(by_place) or not all(map(_is_plainly, given, by_place)):
-            given, named = _each_taken(_at_border, positional, kinds, given, named)
-            further = _not_plainly(_by_name(positional, given, named), kinds)
-            _check_values(further.items(), kinds, method.__name__)
-        given, named = _own_copies(given, named)
-        try:
-            answer = method(self, *given, **named)
-        except MemoryError as error:
-            raise _no_room(error, (*given, *named.values())) from None
-        except RooflineError:
-            raise
-        except Exception as error:  # of whatever kind: a value's own methods may raise what they like
-            of_value = partial(_raised_within, error, _by_name(positional, given, named))
-            if (known := _wrong_of_method(method, self, given, named) or of_value()) is None:
-                raise
-            raise known from error
-        # what it gives may fail only when it is looked at
-        if further and (known := wrong_kind(further, kinds, function=method.__name__)) is not None:
-            raise known
-        for each in given[len(positional) :] if rest else ():
-            if (known := wrong_kind(dict.fromkeys(rest, each), rest, function=method.__name__)) is not None:
-                raise known
-        return answer
+        border = _border_of(method)
+        return border.passed(method, (self,), given, named, partial(border.each_as, _at_border))
 
     asked.is_checked = True  # type: ignore[attr-defined]
     return cast("Function", asked)
@@ -252,43 +291,13 @@ def check_methods(owner: Class) -> Class:
 
 
 @lru_cache(maxsize=1024)
-def _kinds_of(
-    method: Callable[..., Any],
-) -> tuple[dict[str, str], tuple[str, ...], dict[str, str], tuple[str, ...], dict[str, str]]:
-    """The annotations of a method's arguments; names of those by position, annotations of further ones and of these.
-
-    And the annotations of those that take no sizes, which may be text.
-    """
-    own = signature(method).parameters.values()
-    single = [each for each in own if "VAR" not in each.kind.name][1:]
-    kinds = {each.name: f"{each.annotation}{' | None' * (each.default is None)}" for each in single}
-    positional = tuple(each.name for each in single if each.kind is not Parameter.KEYWORD_ONLY)
-    rest = {each.name: str(each.annotation) for each in own if each.kind is Parameter.VAR_POSITIONAL}
+def _border_of(method: Callable[..., Any]) -> _Border:
+    """The border of a method without its owner."""
+    whole = signature(method)
+    own = whole.replace(parameters=[*whole.parameters.values()][1:])
+    kinds = {each.name: _kind(each) for each in own.parameters.values() if "VAR" not in each.kind.name}
     simple = {name: kind for name, kind in kinds.items() if "Size" not in _alternatives(kind)}
-    return kinds, positional, rest, tuple(kinds[name] for name in positional), simple
-
-
-def _wrong_of_method(
-    method: Callable[..., Any], owner: Any, given: Sequence[Any], named: Mapping[str, Any]
-) -> InputError | None:
-    """An error about an argument of a method that is missing, too many or of a wrong kind, or None."""
-    own, (kinds, *_) = signature(method), _kinds_of(method)
-    try:
-        taken = own.bind(owner, *given, **named).arguments
-    except TypeError as error:
-        call = f"{method.__name__}{ShortSignature([*own.parameters.values()][1:])}"
-        return InputError(_unbound(error, own, (owner, *given), named), hint=f"the call is {call}")
-    return wrong_kind({name: taken[name] for name in kinds if name in taken}, kinds, function=method.__name__)
-
-
-def _each_taken(
-    border: Callable[[str, Any, str], Any], positional: Sequence[str], kinds: Mapping[str, str],
-    given: tuple[Any, ...], named: Mapping[str, Any], further: str = "",
-) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
-    """Each argument of a call as it passes a border, by its name and its annotation; ``further`` is that of others."""
-    names = [*positional, *[""] * len(given)]
-    by_place = tuple(border(name, each, kinds.get(name, "")) for name, each in zip(names, given, strict=False))
-    return by_place, {name: border(name, each, kinds.get(name, further)) for name, each in named.items()}
+    return _Border(own, ShortSignature([*own.parameters.values()]), kinds, simple)
 
 
 #: Python's own classes whose values, or what is in these, may be changed after a call.
@@ -474,19 +483,6 @@ def _at_border(name: str, value: Any, annotation: str) -> Any:
     return tuple(plain) if isinstance(plain, list) and annotation.startswith("tuple[") else plain
 
 
-def _misplaced(
-    own: Signature, call: str, given: Sequence[Any], named: Mapping[str, Any], on: bool
-) -> InputError | None:
-    """An error about an argument too many, or one that is missing; ``on`` says that a machine is taken by name."""
-    try:
-        own.bind(*given, **named)
-    except TypeError as error:
-        is_machine = on and "on" not in named and len(given) > 1 and isinstance(given[-1], str)
-        hint = f"give {spelled('on', given[-1])}; " if is_machine and str(error).startswith("too many") else ""
-        return InputError(_unbound(error, own, given, named), hint=f"{hint}the call is {call}")
-    return None
-
-
 def _unbound(error: TypeError, own: Signature, given: Sequence[Any], named: Mapping[str, Any]) -> str:
     """What is wrong with the arguments of a call: Python names the first that is missing, this all of them.
 
@@ -659,11 +655,6 @@ def _is_plainly(value: Any, annotation: str) -> bool:
     if own is float and not value:  # it may be -0.0
         return False
     return own is not int or -_LARGEST <= value <= _LARGEST
-
-
-def _not_plainly(arguments: Mapping[str, Any], annotations: Mapping[str, str], further: str = "") -> dict[str, Any]:
-    """The arguments that have to be looked at; ``further`` is the annotation of those by other names."""
-    return {name: each for name, each in arguments.items() if not _is_plainly(each, annotations.get(name, further))}
 
 
 def _is_any_of(value: Any, annotation: str) -> bool:
