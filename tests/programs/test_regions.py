@@ -944,6 +944,12 @@ def test_elements_of_an_input_that_a_known_mask_fills_in_place_are_written_alone
     assert trace(filled_and_doubled, "fp32[10, 3]").bytes("minimal") == 4 * (6 * 3 + 10 * 3)
 
 
+@pytest.mark.parametrize("inputs", [("fp32[8, 64]", "fp32[64]"), ("fp32[64]", "fp32[8, 64]")])
+def test_a_part_of_a_matrix_times_a_vector_needs_its_rows(inputs):
+    torch = pytest.importorskip("torch")
+    assert trace(lambda x, w: torch.nn.functional.linear(x, w)[:2], *inputs).bytes("minimal") == 4 * (2 * 64 + 64 + 2)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_rows_that_are_filled_with_one_value_are_written_whole(axis):
     pytest.importorskip("torch")

@@ -283,10 +283,8 @@ def _running(each: Asked) -> Iterator[Region]:
 
 def _linear(each: Asked) -> Iterator[Region]:
     """A product of matrices that may be given the other way round, and a bias."""
-    for place, (name, axis) in enumerate((("transA", 1), ("transB", 0))):
-        shape = each.ins[place][::-1] if each.facts.get(name, 0) else each.ins[place]
-        region = regions.along(each.region, shape, (axis,))
-        yield regions.moved(region, (1, 0)) if each.facts.get(name, 0) else region
+    words = ["km" if each.facts.get("transA", 0) else "mk", "nk" if each.facts.get("transB", 0) else "kn"]
+    yield from needs.lettered(each, words, "mn")
     yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins[2:] if shape is not None)
 
 

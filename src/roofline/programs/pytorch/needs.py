@@ -711,15 +711,13 @@ def _by_vector(each: Asked) -> Iterator[Region]:
     """Rows of a matrix times a vector, and a bias before them."""
     *bias, matrix, vector = each.ins
     yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in bias)
-    yield regions.along(each.region, matrix, (1,), kept=False)
-    yield regions.box_in(WHOLE, vector)
+    yield from needs.lettered(each._replace(ins=(matrix, vector)), ["ij", "j"], "i")
 
 
 def _outer(each: Asked) -> Iterator[Region]:
     """A matrix, and a product of each element of one vector with each of another."""
     yield regions.aligned(each.region, each.ins[0], each.outs[0])
-    yield regions.each(each.region, lambda box: [box[:1]])
-    yield regions.each(each.region, lambda box: [box[1:]])
+    yield from needs.lettered(each._replace(ins=each.ins[1:]), "ij", "ij")
 
 
 def _of_classes(each: Asked) -> Iterator[Region]:
@@ -904,10 +902,10 @@ def _recurrent(each: Asked) -> Iterator[Region]:
 
 def _linear(each: Asked) -> Iterator[Region]:
     """The weight stands the other way round, and a bias behind it."""
-    out, inner, bias = each.outs[0], each.ins[0][-1], each.ins[2:]
-    yield regions.along(each.region, (*out[:-1], inner), (len(out) - 1,))
-    yield regions.each(each.region, lambda box: [(box[-1], (0, inner, 1))])
-    yield from (regions.aligned(each.region, shape, out) for shape in bias)
+    rows, columns = range(len(each.ins[0]) - 1), ["out"] * (len(each.ins[1]) > 1)
+    words = [[*rows, "in"], [*columns, "in"]]
+    yield from needs.lettered(each._replace(ins=each.ins[:2]), words, [*rows, *columns])
+    yield from (regions.aligned(each.region, shape, each.outs[0]) for shape in each.ins[2:])
 
 
 def _convolved(each: Asked) -> Iterator[Region]:
