@@ -73,7 +73,8 @@ def contraction(
     """
     multiply, add = real_flops(reads[0].dtype, reads[1].dtype)
     each = (multiply + add) * k
-    flops = product((m, n, each - add if exact else each, batch))
+    fewer = add if is_symbol(k) else minimum(add, each)  # none of no products
+    flops = product((m, n, each - fewer if exact else each, batch))
     unit = unit or ("vector" if is_one(m) and is_one(n) else "matrix")
     work = Work.flops(unit, compute or arithmetic(reads[:2]), flops)
     if len(reads) > 2:
