@@ -46,6 +46,12 @@ def test_a_product_counts_its_multiplies_and_adds(batch: int, m: int, n: int, k:
     ]
 
 
+def test_an_empty_sum_takes_no_adds() -> None:
+    assert matmul(64, 300, 0, exact=True).work.total("flops") == 0
+    q, k = Tensor("q", (1, 4, 2, 8), "bf16"), Tensor("k", (1, 0, 2, 8), "bf16")
+    assert attend(q, k, k, exact=True).work.total("flops") == 0
+
+
 @given(B=small, G=small, D=small, E=small, F=small)
 @few(30)
 def test_labels_fall_into_m_n_k_and_batch(B: int, G: int, D: int, E: int, F: int) -> None:

@@ -84,7 +84,7 @@ def attention(
     each = head_size + v_head_size
     macs = exact_div(matmuls * pairs * each, 2)
     matrix, vector = 2 * macs, exact_div(matmuls * SOFTMAX_PER_ELEMENT * pairs, 2)
-    if exact:
+    if exact and not is_zero(pairs):
         seeing = batch * heads * (q_length if queries is None else queries)
         matrix, vector = matrix - pairs - v_head_size * seeing, vector - 2 * seeing
     dtype = compute or arithmetic(reads[:3])

@@ -34,7 +34,19 @@ from roofline.notation.structure import Step
 from roofline.ops.basic import arithmetic
 from roofline.ops.rules import Context, register, show_size
 from roofline.signatures import takes
-from roofline.sizes import Size, ceil_div, check, exact_div, is_one, is_symbol, maximum, minimum, product, round_up
+from roofline.sizes import (
+    Size,
+    ceil_div,
+    check,
+    exact_div,
+    is_one,
+    is_symbol,
+    is_zero,
+    maximum,
+    minimum,
+    product,
+    round_up,
+)
 from roofline.work import Op, Tensor, Work
 
 
@@ -57,7 +69,7 @@ def contraction(
     ::
 
         FLOPs = 2·batch·m·n·k             a multiply and an add for every product
-              = batch·m·n·(2k − 1)        exact: k products need k − 1 adds
+              = batch·m·n·(2k − 1)        exact: k products need k − 1 adds, none needs none
         bytes = each operand read once, the result written once
 
     ``m``, ``n``, ``k`` and ``batch`` are products of sizes, whatever the order of the tensors' dimensions. Further
