@@ -6,7 +6,7 @@ Bytes are fractions of V, as :mod:`roofline.ops.collectives.cost` defines it for
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm, prod
@@ -303,13 +303,15 @@ def _turn(network: Network, at: Chip, turn: Sequence[int], goal: dict[int, int],
 
 
 def by_all_ways(network: Network, kind: str) -> Trace:
-    """A Send both ways round all axes of a torus; a Send or a Permute over a mesh by way of all other chips."""
+    """All ways within a tier: round both sides of the rings of a torus, by way of all other chips of a mesh."""
     (mesh, *_), chips = network.dimensions, chips_of(network.dimensions)
     flights = []
     if mesh.kind == "mesh":
         permutes = kind == "Permute"
         pairs = zip(chips, [*chips[1:], chips[0]], strict=True) if permutes else [(chips[0], chips[-1])]
         flights = [f for ends in pairs for f in _by_way_of(mesh, *ends, chips, 1 + permutes)]
+    elif kind == "Permute":
+        flights = list(_round_both_sides(network, sorted(chips)))
     else:
         sizes = {i: d.size for i, d in enumerate(network.dimensions) if d.size > 1}
         rings = [i for i, n in sizes.items() if n > 2 and network.dimensions[i].kind == "ring"]
@@ -324,6 +326,19 @@ def by_all_ways(network: Network, kind: str) -> Trace:
         assert len(used) == len(set(used)), "two parts share a link"
         assert len({f.path[-1] for f in flights}) == 1
     return _land(flights, {f.chunk[0]: (f.path[0], f.path[-1]) for f in flights})  # type: ignore[index]
+
+
+def _round_both_sides(network: Network, order: Sequence[Chip]) -> Iterator[Flight]:
+    """Every chip's message to the next: along a ring of n its n-th part goes backwards, the inner axis first."""
+    for here, goal in zip(order, [*order[1:], order[0]], strict=True):
+        parts: list[tuple[list[tuple[int, int]], Fraction]] = [([], Fraction(1))]
+        for axis in reversed(range(len(here))):
+            d, steps = network.dimensions[axis], goal[axis] - here[axis]
+            ways = [(steps, Fraction(1))]
+            if steps and d.kind == "ring" and d.size > 2:
+                ways = [(1, Fraction(d.size - 1, d.size)), (1 - d.size, Fraction(1, d.size))]
+            parts = [([*turns, (axis, way)], size * part) for turns, size in parts for way, part in ways]
+        yield from (_by_turns(network, turns, size, here) for turns, size in parts)
 
 
 def _by_turns(network: Network, turns: Sequence[tuple[int, int]], size: Fraction, start: Chip | None = None) -> Flight:

@@ -337,9 +337,13 @@ def test_the_message_that_leaves_a_slice_goes_round_against_those_inside() -> No
 
 
 def test_messages_take_other_ways_too_where_links_lead_there() -> None:
-    """Eight chips with a link for each pair; and tori: two links of each ring and one of a line."""
+    """Eight chips with a link for each pair; and tori: two links of each ring and one of a line.
+
+    Where all send to the next, a part goes round the rest of a ring: 1/16 of the bytes, over 15 links.
+    """
     mesh, cube, part = chip("mi300x:8"), chip("v5p:4x4x4"), chip("v5e:8x16")
-    shares = ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6), (part, "Send", 1 / 3))
+    shares = ((mesh, "Send", 1 / 7), (mesh, "Permute", 1 / 4), (cube, "Send", 1 / 6), (part, "Send", 1 / 3),
+              (chip("v5e:16x16"), "Permute", 15 / 16))  # fmt: skip
     for machine, kind, share in shares:
         found = cost(kind, list(machine.mesh), 2**30, algorithm=Chooser(None, machine))
         wires = {amount for key, amount in found.work.items() if key.quantity == "wire"}

@@ -189,7 +189,7 @@ def default_algorithm(kind: str, axes: Sequence[MeshAxis], density: Density = 1,
     An AllReduce and a Broadcast go by switches that reduce and multicast, where there are any that add up ``dtype``. On
     a torus all links are used, both ways where an axis wraps around; by trees where one ends. On switches and meshes it
     is direct exchange, which sends the bytes of a ring in one hop. Over several tiers it is hierarchical. An AllToAll
-    goes the shortest way, and so do a Permute and a Send where links do not lead by way of other chips.
+    goes the shortest way, and so do a Permute and a Send where links lead no other way.
 
     >>> from roofline.hardware import chip
     >>> [default_algorithm("AllReduce", chip(on).mesh.axes) for on in ("h100:8", "a100:8", "v5e:16x16", "v5e:4x4")]

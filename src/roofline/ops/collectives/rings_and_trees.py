@@ -69,6 +69,7 @@ way into a switch, or over one of the n − 1 links of a mesh::
                                 on switches, V round a torus, 2·V/B over a mesh
              Send               V/Σd by d ways along all axes, one hop more where a ring is odd; V/(n − 1) over a mesh
              Permute, mesh      2·V/n: so much straight, V/n by way of each other chip                   2 hops
+                      ring      V·(n − 1)/n: so much straight, V/n round the other n − 1 links           n − 1 hops
     Broadcast, direct           V·(n − 1) out of the first chip                                  1 hop
                two-shot         V: each other chip gets V/(n − 1) and sends it to the others     2 hops
 
@@ -626,11 +627,11 @@ def direct(call: CollectiveCall) -> Work:
 
 
 def _no_stripes(call: CollectiveCall) -> str:
-    """Refuse one switch, a fat tree alone, a torus of lines, and a Permute on a torus by itself."""
+    """Refuse one switch, a fat tree alone and a torus of lines."""
     inside, permutes = call.groups[:1], call.kind == "Permute"
     if [group.topology for group in call.groups] == ["mesh"]:
         return ""
-    if [group.topology for group in call.groups] == ["torus"] and not permutes:
+    if [group.topology for group in call.groups] == ["torus"]:
         two_ways = [np.any(each.directions * more_than_one(each.size) > 1) for each in inside[0].segments]
         return "" if any(two_ways) else f"no axis of {inside[0].link} has two ways round"
     if inside and inside[0].segments[0].nested:
@@ -646,7 +647,7 @@ def striped(call: CollectiveCall) -> Work:
     round a torus its parts go against those, n − 1 hops there and back together; over a mesh as the message of the last
     chip to the first would.
     Within one tier, parts leave by all links of a chip of a torus, both ways where an axis closes, or go by way of all
-    other chips of a mesh.
+    other chips of a mesh. In a Permute all chips of a ring of n send: V/n goes the long way round, over n − 1 links.
     """
     if not call.groups:
         return Work()
@@ -655,6 +656,12 @@ def striped(call: CollectiveCall) -> Work:
         straight, parts = (2, first.size) if call.kind == "Permute" else (1, links_in_use([first.size - 1]))
         sent = exact_div(call.nbytes * straight, parts)
         return over_links(call, lambda group: sent, lambda each: _relays(each.size))
+    if not outer and call.kind == "Permute":
+        work = over_links(call, lambda group: 0, _around)
+        for each in first.segments:
+            sent = exact_div(call.nbytes * (each.size - each.directions + 1), each.size)
+            work += Work.wire(each.place, sent * more_than_one(each.size))
+        return work
     if not outer:
         lanes = links_in_use([each.directions * more_than_one(each.size) for each in first.segments])
         # each part goes the longer way round one ring at most

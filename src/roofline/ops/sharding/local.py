@@ -269,7 +269,8 @@ class _Build:
         split one dimension each has the neighbours of one side, all at once.
         """
         at = step.inputs[operand].labels.index(label)
-        if family_of(step) == "attention":
+        both = family_of(step) != "attention"
+        if not both:
             one_side = reach = minimum(step.options["window"] - 1, self.sizes[label] - part.dims[at])
         else:
             one_side, reach = self.reach(windows_along(step, at), self.sizes[label], part.dims[at])
@@ -283,7 +284,9 @@ class _Build:
         sent = Tensor(f"borders of {part.ident}", tuple(sides if behind_switch and not one else side), part.dtype)
         arrived = replace(sent, ident=f"{axis} borders of {part.ident} of others", dims=tuple(side if one else sides))
         held = replace(part, touched=arrived.elements)
-        made = collective("Permute", sent, over, out=arrived, name=plans.border_words(axis, self.show(label)))
+        name = plans.border_words(axis, self.show(label))
+        way = "direct" if both and segments[0].topology == "torus" else None  # one side goes round each way of a ring
+        made = collective("Permute", sent, over, out=arrived, algorithm=way, name=name)
         near = {key: n if key.quantity != "hops" else minimum(1, n) for key, n in made.work.items()}
         if axis != axes[-1]:
             near = {key: n for key, n in near.items() if key.quantity != "hops"}
