@@ -141,7 +141,7 @@ WITHOUT_WORDS: dict[str, tuple[str, ...]] = {
     "models.fields._above_zero": ("partial_rotary_factor of phi is 3; it is a fraction, above 0",),
     "models.fields.text": ("hybrid_override_pattern of nemotron_h is 3; it is a text",),
     "models.fields.listed": ("layer_types of toy is 'full'; it is a list",),
-    "models.sweeps.in_memory": ("tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",),
+    "models.sweeps.in_memory": ("tensor 3 does not divide the 8 chips of h100:8",),
     "notation.calls.check_words": ("did you mean 'causal'",),
     "notation.parser._wrong_count": ("attention takes 3 operands, not 2", "did you mean 'causal'"),
     "notation.parser._arguments": ("relu takes 1 operand",),

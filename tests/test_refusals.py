@@ -430,7 +430,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: roofline.notation.program("bf16[2, 3] @ bf16[4, 5]"), "[2, 3] @ [4, 5]: 3 and 4 differ; numbers pair"),
     (
         lambda: roofline.sweep("llama-3-8b", on="h100:8", phase="decode", tensor=[3, 5], batch=[1], context=8),
-        "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",
+        "tensor 3 does not divide the 8 chips of h100:8",
     ),
     (lambda: _travelled().code(("upper",), frozenset(), True), " did not travel; work it out before"),
     (lambda: _resized(), "v5e:4 has one shape; name a larger target"),

@@ -74,7 +74,7 @@ def test_rows_that_cannot_be_are_counted_below_the_bars_of_a_sweep() -> None:
     chart = sweep("llama-3-8b", phase="train", on="h100:8", tensor=[1, 3, 8], batch_tokens=2**19).plot()
     assert chart.subtitle == "8 x NVIDIA H100 SXM5 80GB, batch tokens 524,288, sequence 4,096"
     assert chart.left_out == ("2 of 3 choices are drawn",)
-    assert chart.notes[1].startswith("1 row has no figures: on h100:8, tensor 3: tensor 3 is 3 chips, of which h100:8")
+    assert chart.notes[1].startswith("1 row has no figures: on h100:8, tensor 3: tensor 3 does not divide the 8 ")
 
 
 def test_the_picture_of_a_formula_names_its_machine_and_the_algorithms_of_its_collective() -> None:

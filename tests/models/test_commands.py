@@ -205,7 +205,7 @@ def test_memory_of_copies_holds_as_many_whatever_batch_is_asked(batch: int) -> N
 MESSAGES = [
     (["llm", "lama-2-7b", "--on", "h100", "--prompt", "8"], "no model 'lama-2-7b'; did you mean 'llama-2-7b'?"),
     (["llm", "llama-2-7b", "--prompt", "8"], "no machine to run on"),
-    (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 is 3 chips, of which h200:8"),
+    (["llm", "llama-2-7b", "--on", "h200:8", "--prompt", "8", "--tensor", "3"], "tensor 3 does not divide the 8"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "x"], "--prompt 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--host-layers", "x"], "--host-layers 'x' is not a size; a number, a list"),
     (["llm", "llama-2-7b", "--on", "h100", "--prompt", "8", "--batch", "0"], "size batch is 0"),

@@ -208,7 +208,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 CONTEXT = ["--context", "100"]
 MESSAGES = [
-    ("llama-2-7b --on h100:8 --tensor 3", "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number"),
+    ("llama-2-7b --on h100:8 --tensor 3", "tensor 3 does not divide the 8 chips of h100:8"),
     ("llama-2-7b --on h100:8 --tensor 3", "a divisor of 8: 1, 2, 4, 8"),
     ("llama-2-7b --on h100:8 --tensor 4 --data 1", "tensor 4 is 4 chips, and h100:8 has 8; their product is the chips"),
     ("llama-2-7b --on h100:8 --tensor 4 --data 1", "the chips: data 2"),
@@ -234,7 +234,7 @@ MESSAGES = [
     ),
     ("mixtral-8x7b --on h100:8 --expert 8 --dispatch fp9", "unknown dtype 'fp9'; did you mean"),
     ("llama-2-7b --on h100:8 --pipeline 8 --micro-batches 0", "size microbatches is 0"),
-    ("llama-2-7b --on h100:8 --tensor 2,3", "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number"),
+    ("llama-2-7b --on h100:8 --tensor 2,3", "tensor 3 does not divide the 8 chips of h100:8"),
     ("llama-2-7b --on h100:8 --tensor 4,8 --pipeline 1,2", "--tensor and --pipeline go together, the first of each"),
     ("llama-2-7b --on epyc-9654 --tensor 2", "no link from"),
 ]

@@ -408,11 +408,11 @@ MESSAGES = [
     (["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "9" * 400], "no checkpointing policy '999"),
     (
         ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--tensor", "3"],
-        "tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number",
+        "tensor 3 does not divide the 8 chips of h100:8",
     ),
     (
         ["llama-2-7b", "--on", "h100:8", "--batch-tokens", "4096", "--fsdp", "3"],
-        "fsdp 3 is 3 chips, of which h100:8 with its 8 has no whole number",
+        "fsdp 3 does not divide the 8 chips of h100:8",
     ),
     (
         ["mixtral-8x7b", "--on", "h200:16", "--batch-tokens", "4096", "--expert", "8", "--fsdp", "2", "--data", "8"],
@@ -420,7 +420,7 @@ MESSAGES = [
     ),
     (
         ["mixtral-8x7b", "--on", "h200:16", "--batch-tokens", "4096", "--expert", "4", "--tensor", "2", "--data", "3"],
-        "data 3 · expert 4 is 12 chips, of which h200:16 with its 16 has no whole number",
+        "data 3 · expert 4 does not divide the 16 chips of h200:16",
     ),
     (
         ["llama-2-7b", "--on", "h100", "--batch-tokens", "8", "--checkpoint", "ful"],

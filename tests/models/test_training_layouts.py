@@ -111,7 +111,7 @@ def test_keys_and_values_go_round() -> None:
 MESSAGES = [
     (["llama-2-7b", "--expert", "8"], "llama-2-7b has no experts to spread over 8 chips; leave expert out"),
     (["mixtral-8x7b", "--expert", "3", "--tensor", "2"], "experts on 3 chips, of which 2 run a copy; a multiple of 2"),
-    (["mixtral-8x7b", "--expert", "32"], "expert 32 is 32 chips, of which h100:16 with its 16 has no whole number"),
+    (["mixtral-8x7b", "--expert", "32"], "expert 32 does not divide the 16 chips of h100:16"),
     (["mixtral-8x7b", "--expert", "8", "--expert-exchange", "ring"], "unknown exchange of tokens and experts 'ring'"),
     (["mixtral-8x7b", "--expert", "8", "--expert-exchange", "all-reduce"], "an AllReduce does not do; all-to-all"),
     (["qwen3.5-35b-a3b", "--context-parallel", "2"], "its GatedDeltaNet layers (linear_attn) pass a state"),

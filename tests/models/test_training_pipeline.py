@@ -240,7 +240,7 @@ MESSAGES = [
     ("--pipeline 4 --chunks 2", "1f1b has one piece of the model on each stage; interleaved has several"),
     ("--pipeline 4 --schedule interleaved --microbatches 6", "in rounds of 4, and 6 is no multiple; 8 would do"),
     ("--pipeline 64", "32 layers do not make 64 pieces of a pipeline; at most 32 stages"),
-    ("--pipeline 3", "pipeline 3 is 3 chips, of which h100:8 with its 8 has no whole number; a divisor of 8"),
+    ("--pipeline 3", "pipeline 3 does not divide the 8 chips of h100:8; a divisor of 8"),
     ("--pipeline 0", "size pipeline is 0"),
     ("--microbatches 0", "size microbatches is 0"),
     ("--power 0 --tokens 1e9", "power 0.0 is not above 0; watts of one chip, as in 700"),

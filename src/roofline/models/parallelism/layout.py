@@ -139,7 +139,7 @@ class Parallelism:
         >>> from roofline.hardware import chip
         >>> Parallelism.on(chip("h100:8"), tensor=3)
         Traceback (most recent call last):
-        roofline.errors.LayoutError: tensor 3 is 3 chips, of which h100:8 with its 8 has no whole number; \
+        roofline.errors.LayoutError: tensor 3 does not divide the 8 chips of h100:8; \
 a divisor of 8: 1, 2, 4, 8
         >>> Parallelism.on(chip("v5e:16x16:2"), fsdp=None, tensor=4), Parallelism.on(chip("h100:64"), fsdp=8, tensor=4)
         (Parallelism(data=2, tensor=4, fsdp=64), Parallelism(data=2, tensor=4, fsdp=8))
@@ -167,8 +167,7 @@ a divisor of 8: 1, 2, 4, 8
         elif have is None:
             left = made.sharing if data is None and made.expert % (made.tensor * made.context) == 0 else 1
         elif not is_symbol(have) and have % taken:
-            whole = f"{machine.target} with its {have}"
-            wrong = f"{_product(given)} is {_chips(taken)}, of which {whole} has no whole number"
+            wrong = f"{_product(given)} does not divide the {have} chips of {machine.target}"
             raise LayoutError(wrong, hint=_fits(have, taken))
         else:
             left = plain_number(exact_div(have, taken))
