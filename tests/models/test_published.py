@@ -261,6 +261,34 @@ PUBLIC: dict[str, tuple[dict[str, Any], int]] = {
               org_vocab_size=128167, tie_word_embeddings=True),
         80393183232,
     ),
+    "hunyuan-large": (  # every second layer has no keys and values of its own; 389B as published, arXiv:2411.02265
+        sizes("hunyuan", 6400, 64, 80, 18304, 129024, num_key_value_heads=8, num_experts=16, moe_topk=1,
+              num_shared_expert=1, use_mixed_mlp_moe=True, use_cla=True, cla_share_factor=2, use_qk_norm=True,
+              tie_word_embeddings=True),
+        6400 * 129024 + 6400 + 64 * (17 * 3 * 6400 * 18304 + 16 * 6400 + 2 * 6400**2 + 2 * 6400 + 80)
+        + 32 * (2 * 6400 * 8 * 80 + 80),
+    ),
+    "dream-7b": (
+        sizes("Dream", 3584, 28, 28, 18944, 152064, num_key_value_heads=4, mask_token_id=151666, use_mrope=False,
+              use_sliding_window=False, **_UNTIED),
+        7615616512,
+    ),
+    "llada-8b": (
+        {"model_type": "llada", "d_model": 4096, "n_heads": 32, "n_kv_heads": 32, "n_layers": 32,
+         "mlp_hidden_size": 12288, "embedding_size": 126464, "vocab_size": 126464, "weight_tying": False,
+         "include_bias": False, "include_qkv_bias": False, "block_type": "llama", "layer_norm_type": "rms",
+         "activation_type": "silu", "rope": True, "mlp_ratio": 4},
+        2 * 126464 * 4096 + 32 * (4 * 4096**2 + 3 * 4096 * 12288 + 2 * 4096) + 4096,
+    ),
+    "ouro-1.4b": (  # a norm behind each turn is one, and a gate may end a text's turns
+        sizes("ouro", 2048, 24, 16, 5632, 49152, num_key_value_heads=16, head_dim=128, total_ut_steps=4,
+              early_exit_threshold=1.0, **_UNTIED),
+        2 * 49152 * 2048 + 24 * (4 * 2048**2 + 3 * 2048 * 5632 + 4 * 2048) + 2048 + 2049,
+    ),
+    "telechat3-36b": (
+        sizes("telechat3", 6144, 64, 48, 24576, 131072, num_key_value_heads=8, head_dim=128, **_UNTIED),
+        2 * 131072 * 6144 + 64 * (2 * 6144**2 + 2 * 1024 * 6144 + 3 * 6144 * 24576 + 2 * 6144) + 6144,
+    ),
     "ling-mini-2.0": (
         sizes("bailing_moe_v2", 2048, 20, 16, 5120, 157184, moe_intermediate_size=512, num_experts=256, n_group=8,
               topk_group=4, num_experts_per_tok=8, num_shared_experts=1, first_k_dense_replace=1, use_qk_norm=True,

@@ -251,10 +251,8 @@ MESSAGES: list[tuple[dict[str, Any], str]] = [
         changed(model_type="hunyuan_v1_moe", num_experts=4, moe_topk=[1, 2]),
         "moe_topk of toy is [1, 2]; it is a whole number of at least 1",
     ),
-    *(
-        (changed(model_type=kind, use_cla=True), "toy shares keys between layers (use_cla); that is not read")
-        for kind in ("hunyuan_v1_dense", "hunyuan_v1_moe")
-    ),
+    (changed(model_type="llada", block_type="sequential"), "block_type of toy is 'sequential'; that is not read"),
+    (changed(model_type="llada", num_experts=64), "num_experts of toy is 64; that is not read"),
     (changed(torch_dtype="bfloat17"), "unknown dtype 'bfloat17'; did you mean 'bfloat16'?"),
 ]
 

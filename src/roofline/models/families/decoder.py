@@ -99,11 +99,21 @@ def by_layer(fields: Fields, layers: int, names: Mapping[str, str]) -> list[Fiel
     return [fields.with_values(**values) for values in found]
 
 
-def own_keys(fields: Fields) -> Fields:
-    """Refuse layers that read keys and values of the layer before (``use_cla`` of Hunyuan's own code)."""
-    if fields.get("use_cla"):
-        raise InputError(f"{fields.name} shares keys between layers (use_cla)", hint="that is not read")
-    return fields
+def cross_layer(fields: Fields, shape: DecoderSizes, kind: str, number: int) -> dict[str, Any]:
+    """Cross-layer attention (``use_cla`` of Hunyuan): of each ``cla_share_factor`` layers the first alone makes keys.
+
+    Source: Sun et al., Hunyuan-Large, arXiv:2411.02265, section 2.2.
+    """
+    factor = fields.size("cla_share_factor", default=1) if fields.flag("use_cla", False) else 1
+    if factor == 1:
+        return {}
+    return {"reads_kv_of" if number % factor else "shares_kv_as": "lending"}
+
+
+def cross_layer_ends(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """Say how keys and values that several layers read are counted."""
+    said = "some layers attend to keys and values of the layer before: the floor reads those once"
+    return {"notes": (said,)} if cross_layer(fields, shape, "full", 0) else {}
 
 
 #: Fields of layers of a kind, by our word for it: they say nothing of a model that lists its layers and has none of it.

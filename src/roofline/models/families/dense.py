@@ -38,7 +38,6 @@ from roofline.models.families.decoder import (
     by_layer,
     layer_types,
     listed,
-    own_keys,
     rotary_part,
     rows_beyond_the_head,
     switched,
@@ -108,8 +107,52 @@ def _in_pairs(fields: Fields, layers: int) -> list[tuple[tuple[str, str], ...]]:
     return [(("", f"layer {n // 2}"),) if fields.flag("layer_sharing", False) else () for n in range(layers)]
 
 
+def _ouro(fields: Fields) -> Fields:
+    """All layers run ``total_ut_steps`` times in turn (Zhu et al., arXiv:2510.25741)."""
+    turns, layers = fields.size("total_ut_steps", default=4), fields.layers("num_hidden_layers")
+    fields = fields.with_values(_layers=turns * layers, _turn=layers)
+    kinds = fields.listed("layer_types", layers)
+    return fields.with_values(num_hidden_layers=fields.layers("_layers"), layer_types=kinds and kinds[:layers] * turns)
+
+
+def _in_turns(model: Model, fields: Fields) -> Model:
+    """The norm behind each turn is one; the gate that may end a text's turns early is in memory and not run."""
+    turn = fields.size("_turn")
+    norm = Norm("norm", model.width, restarts=True)
+    ends = [Layer((*layer.blocks, norm), shared=layer.shared) for layer in model.layers[turn - 1 :: turn]]
+    layers = [ends[n // turn] if (n + 1) % turn == 0 else layer for n, layer in enumerate(model.layers)]
+    gate = IdleBlocks("", (Linear("early_exit_gate", model.width, 1),))
+    said = "every token takes all turns: one that leaves early takes fewer"
+    return replace(model, layers=tuple(layers), before=(gate,), after=(), notes=(said,))
+
+
+def _denoised(fields: Fields, shape: DecoderSizes) -> dict[str, Any]:
+    """A step of denoising runs every token of the prompt and of the answer, and keeps nothing."""
+    said = "a step of denoising is a prefill of prompt and answer together; with logits of all tokens where it asks so"
+    return {"head": True, "notes": (said,)}
+
+
+def _llada(fields: Fields) -> Fields:
+    """LLaDA under the names of its own code, which is OLMo's; of its blocks those of Llama alone are read."""
+    usual = {
+        "block_type": "llama", "layer_norm_type": "rms", "rope": True, "alibi": False, "activation_type": "silu",
+        "include_bias": False, "input_emb_norm": False, "num_experts": None, "layer_norm_with_affine": True,
+    }  # fmt: skip
+    for name, value in usual.items():
+        if fields.get(name, value) != value:
+            raise InputError(f"{name} of {fields.name} is {quoted(fields.get(name))}", hint="that is not read")
+    fields = fields.renamed(
+        n_kv_heads="num_key_value_heads", mlp_hidden_size="intermediate_size", weight_tying="tie_word_embeddings",
+        max_sequence_length="max_position_embeddings", embedding_size="vocab_size",
+    )  # fmt: skip
+    width = fields.size("hidden_size", "d_model")
+    one = {"num_key_value_heads": 1} if fields.flag("multi_query_attention", False) else {}
+    hidden = fields.size("intermediate_size", default=fields.size("mlp_ratio", default=4) * width)
+    return fields.with_values(intermediate_size=hidden, **one)
+
+
 add({
-    "llama smollm3 granite iquestcoder aquila xverse": LLAMA,
+    "llama smollm3 granite iquestcoder aquila xverse telechat3": LLAMA,
     "orion": replace(LLAMA, norm=_SHIFTED),
     "mobilellm": replace(LLAMA, prepare=_mobile, shares=_in_pairs),
     "mistral ministral ministral3 phi3 phi3_v phi4mm phi4_multimodal": _WINDOWS,
@@ -129,6 +172,17 @@ add({
     "eurobert": replace(LLAMA, causal=False),
     "ultrabert": replace(LLAMA, prepare=_ultrabert, causal=False, kinds=listed(3), attend=_own_windows),
     "qwen2": replace(_QKV, bias=("attention_bias", True), kinds=_QWEN_WINDOWS),
+    "Dream": replace(_QKV, bias=("attention_bias", True), causal=False, ends=_denoised),
+    "llada": replace(
+        LLAMA, prepare=_llada, causal=False, bias=("include_qkv_bias", False), out_bias=False, mlp_bias=False,
+        qk_norm="full", qk_switch=("attention_layer_norm", False), ends=_denoised,
+    ),
+    "ouro": replace(
+        LLAMA, prepare=_ouro, order="around", bias=False, out_bias=False, mlp_bias=False,
+        norms=("input_layernorm", "input_layernorm_2", "post_attention_layernorm", "post_attention_layernorm_2"),
+        shares=lambda fields, layers: [(("", f"layer {n % fields.size('_turn')}"),) for n in range(layers)],
+        finish=_in_turns,
+    ),
     "qwen3": replace(LLAMA, qk_norm="head", kinds=_QWEN_WINDOWS),
     "mimo": replace(_QKV, bias=("attention_bias", True)),
     "seed_oss helium": _QKV,
@@ -164,7 +218,9 @@ add({
     "glm4": _GLM4,
     "glm4v_text": replace(_GLM4, bias=True),
     "ernie4_5": Decoder(bias=_USE_BIAS, mlp_bias=_USE_BIAS, tied=True),
-    "hunyuan_v1_dense": Decoder(prepare=own_keys, qk_norm="head", mlp_bias=False),
+    "hunyuan_v1_dense": Decoder(
+        qk_norm="head", attend=decoder.cross_layer, ends=decoder.cross_layer_ends, mlp_bias=False,
+    ),
 })  # fmt: skip
 
 

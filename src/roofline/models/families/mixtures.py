@@ -102,7 +102,7 @@ def _hunyuan(fields: Fields) -> Fields:
     fields = fields.with_single_values("moe_topk", "num_shared_expert", "moe_intermediate_size", "num_experts")
     if fields.get("use_mixed_mlp_moe") is False or fields.get("num_shared_expert", 1) != 1:
         raise InputError(f"{fields.name} has not one shared expert", hint="that is not read")
-    return decoder.own_keys(fields)
+    return fields
 
 
 def _jetmoe(fields: Fields) -> Fields:
@@ -177,8 +177,9 @@ add({
         norms=("input_layernorm", "post_attention_layernorm", "residual_layernorm"), bias=("attention_bias", False),
         mlp_names=("w1", "w3", "w2"), kinds=all_sliding, routing=replace(_LOCAL, shared_count=0, layers=_arctic_layers),
     ),
-    "hunyuan_v1_moe": Decoder(
-        prepare=_hunyuan, qk_norm="head", mlp_bias=False,
+    "hunyuan_v1_moe hunyuan": Decoder(
+        prepare=_hunyuan, qk_norm="head", qk_switch=("use_qk_norm", True), attend=decoder.cross_layer,
+        ends=decoder.cross_layer_ends, mlp_bias=False,
         routing=Routing(
             experts=("num_experts",), top_k=("moe_topk",), hidden=("intermediate_size",), shared_count=1,
             names=("gate.wg", "experts", "shared_mlp"),
