@@ -442,6 +442,15 @@ def _in_format(part: Tensor, dtype: str) -> Size:
     return part.elements if widths[0] == widths[1] else ceil_div(part.elements * widths[0], widths[1])
 
 
+def _in_finer_format(tensor: Tensor, dtype: str) -> Tensor:
+    """A tensor as elements of a narrower format that a part shows it in, as the real parts of complex numbers."""
+    ratio, rest = divmod(int(dtypes.get(tensor.dtype).bits), int(dtypes.get(dtype).bits))
+    if ratio < 2 or rest:
+        return tensor
+    touched = None if tensor.touched is None else tensor.touched * ratio
+    return replace(tensor, dims=(*tensor.dims, ratio), dtype=dtype, touched=touched)
+
+
 def given_back(
     ops: Sequence[Op],
     results: Set[str],
@@ -474,6 +483,7 @@ def given_back(
         if part is not None:
             if tensor.given is not None or last[tensor.ident] != place:
                 return tensor
+            tensor = _in_finer_format(tensor, part.dtype)
             amount = _in_format(part, tensor.dtype)
             return replace(tensor, given=amount if tensor.touched is None else minimum(amount, tensor.touched))
         stays = tensor.ident in read and last.get(tensor.ident, place) == place and tensor.given is None

@@ -287,11 +287,15 @@ def _somewhere(call: Call, asked: Mapping[Stretches, None]) -> Sequence[Stretche
     out, region = call.results[0], _asked_region(call.results[0], dict(asked))
     if not region:
         return ()
-    named = _indices_in(call)
-    sizes: Sequence[Size] = named[0].shape
-    if call.name != "scatter":
-        sizes = regions.rows_of(out.shape, _indices_of(call)[0], prod(broadcast(*(each.shape for each in named))))
-    return _places(out, (regions.somewhere(region, out.shape, sizes),))
+    return _places(out, (regions.somewhere(region, out.shape, _sizes_replaced(call)),))
+
+
+def _sizes_replaced(call: Call) -> Sequence[Size]:
+    """How large the part is that rows or elements replace which indices name, each another one."""
+    named, shape = _indices_in(call), call.results[0].shape
+    if call.name == "scatter":
+        return named[0].shape
+    return regions.rows_of(shape, _indices_of(call)[0], prod(broadcast(*(each.shape for each in named))))
 
 
 def _named_boxes(call: Call) -> Sequence[regions.Box] | None:
@@ -728,13 +732,16 @@ def _of_classes(each: Asked) -> Iterator[Region]:
 
 
 def _beside(each: Asked) -> Region:
-    """Of a tensor of which known rows or elements are replaced what lies beside them."""
+    """Of a tensor of which rows or elements are replaced what lies beside them, wherever they lie."""
     region, named = each.region, named_elements(each.facts)
     if not is_replacing(each.facts):
         return region
     if named is not None:
         return regions.let_through(region, each.outs[0], ~named)
-    for box in (_named_boxes(each.facts) or ())[: regions.MOST_BOXES]:
+    boxes = _named_boxes(each.facts)
+    if not boxes and _are_rows(each.facts) and each.outs[0]:
+        return needs.beside_some(each, _sizes_replaced(each.facts))
+    for box in (boxes or ())[: regions.MOST_BOXES]:
         region = regions.outside(region, box)
     return region
 

@@ -180,9 +180,10 @@ def picked(call: Call) -> Priced:
     """Pick one score a row, or put one gradient back, which reads no scores; the sum over rows counts 1 each."""
     forward = call.name.endswith("forward")
     scores, target = call.operands(0, 1) if forward else call.operands(1, 2)
-    (table,), rows = call.read(scores), target.elements
-    others = call.read_without(scores)
-    reads = (replace(table, touched=minimum(rows, table.elements)), *others) if forward else others
+    rows, others = target.elements, call.read_without(scores)
+    picked = (*call.read(scores), *call.read(call.operand("weight"))) if forward else call.read(call.operand("weight"))
+    named = {t.ident: replace(t, touched=minimum(rows, t.elements)) for t in picked}
+    reads = (*named.values(), *(t for t in others if t.ident not in named))
     return call.for_each("reduction", rows, reads=reads)
 
 

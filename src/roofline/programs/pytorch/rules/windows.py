@@ -177,10 +177,13 @@ def _spatial(call: Call) -> int:
 
 
 def pool_places(call: Call) -> list[Reach]:
-    """The windows of a pooling in each dimension; none where an argument is not told or they lie at random."""
+    """The windows of a pooling in each dimension; none where an argument is not told.
+
+    Those that lie at random reach no more than windows side by side.
+    """
     size, spatial = call.stated("kernel_size"), _spatial(call)
     told = [call.get("stride", None), *(call.get(word, default) for word, default in _WINDOW[1:])]
-    if any(value is UNTOLD for value in told) or call.name.startswith("fractional") or not call.args[0].shape:
+    if any(value is UNTOLD for value in told) or not call.args[0].shape:
         return []
     left_out = [value is None or (isinstance(value, list | tuple) and not value) for value in told]
     stated = (size if out else value for value, out in zip(told, left_out, strict=True))
