@@ -41,7 +41,6 @@ from roofline.sizes import (
     exact_div,
     is_one,
     is_symbol,
-    is_zero,
     maximum,
     minimum,
     product,
