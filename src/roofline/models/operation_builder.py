@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
+from typing import Any
 
 from roofline import dtypes
 from roofline.errors import DTypeError, InputError
@@ -19,7 +20,7 @@ from roofline.ops.elementwise import elementwise
 from roofline.ops.recurrent import causal_convolution
 from roofline.ops.reduction import norm
 from roofline.signatures import spelled
-from roofline.sizes import Size, ceil_div, exact_div, is_one, is_zero, minimum
+from roofline.sizes import Size, ceil_div, exact_div, is_one, is_zero, minimum, product
 from roofline.work import Op, Tensor, Work
 
 #: Options of a prefill that a decode step does not take.
@@ -275,7 +276,7 @@ class OperationBuilder:
         if not is_one(used):
             needed = None if matrix.needed is None else matrix.needed * used
             matrix = replace(matrix, dims=(used, *matrix.dims), needed=needed)
-        self.ops[-1] = replace(self.ops[-1], reads=(read, matrix, *beside), role="adapter")
+        self.mark(reads=(read, matrix, *beside), role="adapter")
 
     def elementwise(self, function: str, inputs: Sequence[Tensor], part: str, like: Tensor | None = None) -> Tensor:
         """Apply a function element by element; the result has the shape of ``like``, or of the first input."""
@@ -328,10 +329,17 @@ class OperationBuilder:
         return (replace(kept, ident=self.path("cache", name), touched=read),), kept
 
     def vector(
-        self, kind: str, reads: Sequence[Tensor], out: Tensor, part: str, flops: Size, elements: Size, compute: str = ""
-    ) -> Tensor:
-        """Arithmetic of the vector unit that has no price of its own in ``ops``: ``flops`` over ``elements``."""
-        work = Work.flops("vector", compute or self.arithmetic, flops)
+        self, kind: str, reads: Sequence[Tensor], part: str, *dims: Size, each: Size = 1, elements: Size | None = None,
+        flops: Size | None = None, compute: str = "",
+    ) -> Tensor:  # fmt: skip
+        """Arithmetic of the vector unit that has no price of its own in ``ops``, and what it makes, of size ``dims``.
+
+        It has ``each`` FLOPs for each of its ``elements``, which are those that it makes unless given, or so many
+        ``flops`` in all.
+        """
+        out = self.output(part, *dims)
+        elements = out.elements if elements is None else elements
+        work = Work.flops("vector", compute or self.arithmetic, each * elements if flops is None else flops)
         self.add(Op("", kind, work, tuple(reads), (out,), {"elements": elements}), part)
         return out
 
@@ -340,9 +348,23 @@ class OperationBuilder:
         """Arithmetic of the vector unit on activations, at least fp16 or bf16."""
         return _vector_arithmetic(self.step.activations)
 
-    def mark_by_sequence(self) -> None:
-        """Say of the last operation that it depends on how tokens are divided into sequences."""
-        self.ops[-1] = replace(self.ops[-1], by_sequence=True)
+    def mark(self, **facts: Any) -> None:
+        """Say more of the last operation, as ``by_sequence``: it depends on how tokens are divided into sequences."""
+        self.ops[-1] = replace(self.ops[-1], **facts)
+
+    def cached(
+        self, name: str, *dims: Size, length: Size | None = None, seen: Size | None = None, dtype: str = ""
+    ) -> list[Tensor]:
+        """What earlier steps kept under a name, ``dims`` for each token or each of ``length`` entries; none in a first.
+
+        ``seen`` is how many of a sequence are read; None: all of them.
+        """
+        step = self.step
+        if is_zero(step.past):
+            return []
+        touched = None if seen is None else step.attended * seen * product(dims)
+        shape = (step.attended, step.past if length is None else length, *dims)
+        return [Tensor(self.path("cache", name), shape, dtype or step.kv, "kv", touched=touched)]
 
     def write_to_cache(self, tensor: Tensor, dtype: str = "", most: Size | None = None) -> Tensor:
         """Make a tensor part of the cache: the operation that wrote it last writes the format of keys and values.

@@ -28,7 +28,7 @@ from roofline.models.weights import Weight
 from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
-from roofline.sizes import Size, ceil_div, exact_div, floor_div, is_zero, maximum, minimum
+from roofline.sizes import Size, ceil_div, exact_div, floor_div, maximum, minimum
 from roofline.work import Key, Op, Tensor, Work
 
 Kind = TypeVar("Kind", bound="Attention")
@@ -129,10 +129,7 @@ def index_keys(
 
 def cached_index_keys(builder: OperationBuilder, indexer: Indexer | BlockIndexer) -> list[Tensor]:
     """The indexer's keys of earlier steps."""
-    step = builder.step
-    dims = (step.attended, step.past, indexer.width)
-    kept = Tensor(builder.path("cache", "index keys"), dims, step.index_format(indexer.dtype), "kv")
-    return [] if is_zero(step.past) else [kept]
+    return builder.cached("index keys", indexer.width, dtype=builder.step.index_format(indexer.dtype))
 
 
 def score_keys(
@@ -209,15 +206,9 @@ def keep_entries(
     """Keep new entries; with those of earlier steps, of which a query reads at most ``most``."""
     step = builder.step
     entries = builder.write_to_cache(made, dtype)
-    if is_zero(step.past):
-        return [entries]
     before = floor_div(step.past, rate)
     seen = before if most is None else minimum(before, step.new * most)
-    dims = (step.attended, before, width)
-    cached = Tensor(
-        builder.path("cache", f"{module} entries"), dims, entries.dtype, "kv", touched=step.attended * seen * width
-    )
-    return [entries, cached]
+    return [entries, *builder.cached(f"{module} entries", width, length=before, seen=seen, dtype=entries.dtype)]
 
 
 def _kernel(indexer: Indexer | BlockIndexer, compute: str, kept: str) -> str:
@@ -410,12 +401,10 @@ class Attention(Block, keeps="keys"):
         read = [] if k is None or v is None else self._by_head(builder, (k, v), step.new)
         if self.reads_kv_of:
             read = list(builder.from_earlier(f"keys and values of {self.reads_kv_of} layers"))
-        elif self.causal and not is_zero(step.past):
+        elif self.causal:
             seen = self._seen(step.past, step.new)
             for name, width in (("keys", self.key), ("values", self.value)):
-                dims = (step.attended, step.past, self.kv_heads, width)
-                touched = step.attended * seen * self.kv_heads * width
-                read.append(Tensor(builder.path("cache", name), dims, step.kv, "kv", touched=touched))
+                read += builder.cached(name, self.kv_heads, width, seen=seen)
         if self.shares_kv_as:
             builder.kept[f"keys and values of {self.shares_kv_as} layers"] = list(read)
         if self.indexer is not None:
@@ -473,9 +462,8 @@ class Attention(Block, keeps="keys"):
         """One half of the heads less λ times the other, normalised over the values of two heads."""
         tokens = builder.step.tokens
         names = [weight.name for weight in self.weights() if weight.name.startswith("lambda_")]
-        out = builder.output("difference", tokens, self.heads * self.value)
         read = (maps, *builder.read_weights(*names))
-        builder.vector("elementwise", read, out, "difference", flops=2 * out.elements, elements=out.elements)
+        out = builder.vector("elementwise", read, "difference", tokens, self.heads * self.value, each=2)
         out = builder.norm("rms_norm", out, "groupnorm", tokens * self.heads // 2, 2 * self.value)
         return Tensor(out.ident, (tokens, self.heads * self.value), out.dtype)
 
@@ -576,13 +564,12 @@ class Attention(Block, keeps="keys"):
             q = builder.norm("rms_norm", both, "indexer.q_layernorm", tokens * indexer.heads, indexer.width)
             q = rotate(builder, q, "indexer.q_rope", tokens, indexer.heads, minimum(self.rotary, indexer.width))
             rows = step.own * (floor_div(step.length, indexer.pool) - floor_div(step.past, indexer.pool))
-            mean = builder.output("indexer.mean", rows, indexer.width)
             elements = tokens * indexer.width
-            builder.vector("reduction", [both], mean, "indexer.mean", flops=elements, elements=elements)
-            builder.mark_by_sequence()
+            mean = builder.vector("reduction", [both], "indexer.mean", rows, indexer.width, elements=elements)
+            builder.mark(by_sequence=True)
             scale = indexer.width * minimum(rows, 1)
             mean = builder.norm("rms_norm", mean, "indexer.k_layernorm", rows, indexer.width, touched=scale)
-            builder.mark_by_sequence()
+            builder.mark(by_sequence=True)
             kept = step.index_format(indexer.dtype)
             entries = keep_entries(builder, mean, "indexer", indexer.width, indexer.pool, None, kept)
             score_keys(builder, [q, *entries], indexer, entry_pairs(builder, indexer.pool, None))
@@ -613,10 +600,9 @@ def attention_format_said(ops: Sequence[Op], machine: Machine) -> list[str]:
 def rotate(builder: OperationBuilder, x: Tensor, part: str, rows: Size, heads: int, width: int) -> Tensor:
     """Rotate ``width`` of each head of ``x`` by its position: 3 FLOPs an element that is rotated."""
     out = builder.elementwise("rope", (x,), part)
-    op = builder.ops[-1]
     count = rows * heads * width
-    work = Work(dict.fromkeys(op.work, 3 * count))
-    builder.ops[-1] = replace(op, work=work, dims={"elements": count, "transcendentals": 0})
+    work = Work(dict.fromkeys(builder.ops[-1].work, 3 * count))
+    builder.mark(work=work, dims={"elements": count, "transcendentals": 0})
     return out
 
 

@@ -269,10 +269,10 @@ class KVParallelAttention(SharedAttention):
             builder.output(f"gathered.{number}", each.traffic_elements, dtype=each.dtype)
             for number, each in enumerate(cached)
         ]
-        sent = builder.ops[-1]
+        sent = builder.ops[-1].work
         # where the cache is empty nothing is sent
-        work = sent.work if isinstance(builder.step.past, int) else sent.work * builder.step.begun
-        builder.ops[-1] = replace(sent, work=work, writes=tuple(out))
+        work = sent if isinstance(builder.step.past, int) else sent * builder.step.begun
+        builder.mark(work=work, writes=tuple(out))
         return out
 
 

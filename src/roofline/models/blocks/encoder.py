@@ -150,9 +150,7 @@ class BlockSumAttention(DistanceBiasedAttention):
         """Keys and values of the sums of whole blocks, and how many they are."""
         step, count = builder.step, floor_div(builder.step.new, self.block)
         rows = step.own * count
-        sums = builder.output("global", rows, self.inputs)
-        elements = step.tokens * self.inputs
-        builder.vector("reduction", (x,), sums, "global", flops=elements, elements=elements)
+        sums = builder.vector("reduction", (x,), "global", rows, self.inputs, elements=step.tokens * self.inputs)
         sums = builder.norm("rms_norm", sums, "global_input_layer_norm", rows, self.inputs)
         made = [builder.linear(name, sums, rows) for name in self.names[1:3]]
         return self._by_head(builder, made, count), count
@@ -450,9 +448,8 @@ class GridPositionEmbedding(Block):
         least = 2 * isqrt(patches) if self.axes and isinstance(patches, int) else patches
         (table, *_), _ = builder.read_weight(self.weights()[0], touched=minimum(least, self.rows))
         builder.stream = builder.elementwise("add", (x, table), "")
-        op = builder.ops[-1]
         count = x.dims[0] * self.width * self.taps * (2 if self.weighted else 1)
-        builder.ops[-1] = replace(op, work=Work(dict.fromkeys(op.work, count)))
+        builder.mark(work=Work(dict.fromkeys(builder.ops[-1].work, count)))
         return builder.stream
 
 
@@ -481,10 +478,8 @@ class PoolPatches(Block):
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         rows, width = x.dims
         tokens: Size = exact_div(rows, self.side * self.side)
-        out = builder.output("", tokens, width)
         flops = rows * width + tokens * width * self.steps
-        builder.vector("pooling", (x,), out, "", flops=flops, elements=rows * width)
-        return out
+        return builder.vector("pooling", (x,), "", tokens, width, flops=flops, elements=rows * width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,13 +110,11 @@ class Mlp(Block):
             )
         if self.cut and g is not None:
             # values below mean + z·deviation become zero: sum, difference, square and its sum, difference, maximum
-            part = join_path(within, "cut")
-            cut = builder.output(part, *g.dims)
-            g = builder.vector("norm", (g,), cut, part, flops=6 * g.elements, elements=g.elements)
+            g = builder.vector("norm", (g,), join_path(within, "cut"), *g.dims, each=6)
         hidden = activate(builder, self.activation, u, g, join_path(within, "act"))
         if self.activation == "xielu":
             own = builder.read_weights(*(join_path(within, name) for name in _OWN))
-            builder.ops[-1] = replace(builder.ops[-1], reads=(*builder.ops[-1].reads, *own))
+            builder.mark(reads=(*builder.ops[-1].reads, *own))
         if self.norm:
             hidden = builder.norm(self.norm, hidden, join_path(within, "ffn_sub_norm"), rows, self.hidden)
         return builder.linear(down, hidden, rows)
@@ -344,9 +342,7 @@ class MixtureOfExperts(Block):
         if self.added:
             out = builder.elementwise("add", (out, *builder.read_weights(self.added)), f"{self.added}.add", like=out)
         if self.idle:
-            whole = builder.output("idle", tokens, self.inputs)
-            flops = 2 * tokens * self.inputs
-            out = builder.vector("reduction", (x, chosen, out), whole, "idle", flops=flops, elements=whole.elements)
+            out = builder.vector("reduction", (x, chosen, out), "idle", tokens, self.inputs, each=2)
         if self.latent:
             if self.latent_norms[1]:
                 out = builder.norm("rms_norm", out, self.latent_norms[1], tokens, self.latent)
@@ -388,10 +384,10 @@ class MixtureOfExperts(Block):
     def _choose(self, builder: OperationBuilder, logits: Tensor, tokens: Size) -> Tensor:
         """Score every expert; which are largest costs no arithmetic."""
         elements = tokens * (self.count + self.idle + self.shared_scored)
-        out = builder.output("choice", tokens, self.top_k + self.idle * self.top_k // self.count)
         each = SOFTMAX_PER_ELEMENT if self.scoring == "softmax" else sum(PER_ELEMENT["sigmoid"][:2])
         read = (logits, *builder.read_weights(*(name for name, _ in self.router_scales)))
-        return builder.vector("softmax", read, out, "choice", flops=each * elements, elements=elements)
+        picks = self.top_k + self.idle * self.top_k // self.count
+        return builder.vector("softmax", read, "choice", tokens, picks, each=each, elements=elements)
 
     def _held(self, skew: Sequence[float]) -> tuple[float, Sequence[float]]:
         """Rows that a token makes on the busiest chip, and the share of all choices of each expert there.
@@ -438,9 +434,8 @@ class MixtureOfExperts(Block):
         found = weighted(builder, found, chosen, rows, there, module)
         found = exchange.send(builder, "combine", found, back, made, picks)
         part, elements = join_path(module, "sum"), (back - tokens) * found.dims[1]
-        out = builder.output(part, tokens, found.dims[1])
-        builder.vector("reduction", (found,), out, part, flops=elements, elements=elements)
-        builder.ops[-1] = replace(builder.ops[-1], role="linear")
+        out = builder.vector("reduction", (found,), part, tokens, found.dims[1], elements=elements)
+        builder.mark(role="linear")
         return out
 
     def _applied(
@@ -458,9 +453,8 @@ class MixtureOfExperts(Block):
 
 def weighted(builder: OperationBuilder, x: Tensor, chosen: Tensor, rows: Size, tokens: Size, module: str) -> Tensor:
     """Weigh the rows that experts return, and add them up to a row for each token that is here."""
-    part, elements = join_path(module, "combine"), rows * x.dims[1]
-    out = builder.output(part, tokens, x.dims[1])
-    return builder.vector("reduction", (x, chosen), out, part, flops=2 * elements, elements=elements)
+    part, width = join_path(module, "combine"), x.dims[1]
+    return builder.vector("reduction", (x, chosen), part, tokens, width, each=2, elements=rows * width)
 
 
 def grouped(builder: OperationBuilder, name: str, x: Tensor, rows: Size, touched: Size, choices: Size) -> Tensor:
@@ -520,7 +514,7 @@ class MixtureOfAttention(Attention):
         rows = tokens * self.top_k
         out = grouped(builder, name, x, rows, touched_experts(self.count, self.top_k, tokens), rows)
         dims = {size: amount for size, amount in builder.ops[-1].dims.items() if size not in ("groups", "choices")}
-        builder.ops[-1] = replace(builder.ops[-1], dims=dims)
+        builder.mark(dims=dims)
         return out
 
     def _project(
@@ -528,10 +522,8 @@ class MixtureOfAttention(Attention):
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
         tokens = builder.step.tokens
         logits, elements = builder.linear("router.layer", x, tokens), tokens * self.count
-        out = builder.output("choice", tokens, self.top_k)
-        flops = SOFTMAX_PER_ELEMENT * elements
-        chosen = builder.vector("softmax", (logits,), out, "choice", flops=flops, elements=elements)
-        builder.kept[_CHOSEN] = [chosen]
+        sizes = {"each": SOFTMAX_PER_ELEMENT, "elements": elements}
+        builder.kept[_CHOSEN] = [builder.vector("softmax", (logits,), "choice", tokens, self.top_k, **sizes)]
         q = self._apply(builder, "input_linear", x)
         q = Tensor(q.ident, (tokens, self.heads * self.key), q.dtype)
         k, v = builder.linear("kv_proj.k", of_keys, tokens), builder.linear("kv_proj.v", of_values, tokens)

@@ -19,7 +19,7 @@ from roofline.models.operation_builder import ForwardPass, OperationBuilder
 from roofline.models.weights import Weight
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, sliding_window
-from roofline.sizes import Size, floor_div, is_zero, minimum
+from roofline.sizes import Size, floor_div, minimum
 from roofline.work import Tensor
 
 
@@ -180,15 +180,10 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         return builder.elementwise("multiply", (q, *factors), name, like=q) if factors else q
 
     def _cached(self, builder: OperationBuilder) -> list[Tensor]:
-        step = builder.step
-        if is_zero(step.past):
-            return []
-        seen = self._seen(builder)
+        step, seen = builder.step, self._seen(builder)
         if self.indexer is not None and step.absorbed:
             seen = minimum(step.past, step.new * self.indexer.top_k - 1)
-        width = self.rank + self.rotary
-        dims = (step.attended, step.past, width)
-        return [Tensor(builder.path("cache", "latents"), dims, step.kv, "kv", touched=step.attended * seen * width)]
+        return builder.cached("latents", self.rank + self.rotary, seen=seen)
 
     def _seen(self, builder: OperationBuilder) -> Size:
         past = builder.step.past
@@ -208,7 +203,7 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
         made = builder.linear(kv_b, read[0], rows)
         op = builder.ops[-1]
         role = "expand" if read[1:] else op.role
-        builder.ops[-1] = replace(op, reads=(*op.reads, *read[1:]), by_sequence=True, role=role)
+        builder.mark(reads=(*op.reads, *read[1:]), by_sequence=True, role=role)
         return attention.attention_core(
             builder, q, (made, read[0]), pairs=self._pairs(builder), heads=self.heads, kv_heads=self.heads,
             key=self.nope + self.rotary, value=self.value, length=step.length,
@@ -287,12 +282,9 @@ def _scaling(name: str, heads: int) -> list[Weight]:
 def _pool(builder: OperationBuilder, parts: list[Tensor], module: str, width: int, rate: int) -> Tensor:
     """Weigh the tokens of each ``rate`` that are complete by a softmax of gates, and add them up: one entry."""
     step = builder.step
-    made = builder.output(
-        f"{module}.pool", step.own * (floor_div(step.length, rate) - floor_div(step.past, rate)), width
-    )
-    elements = parts[0].elements
-    builder.vector("softmax", parts, made, f"{module}.pool", flops=8 * elements, elements=elements)
-    builder.mark_by_sequence()
+    rows = step.own * (floor_div(step.length, rate) - floor_div(step.past, rate))
+    made = builder.vector("softmax", parts, f"{module}.pool", rows, width, each=8, elements=parts[0].elements)
+    builder.mark(by_sequence=True)
     return made
 
 
@@ -384,13 +376,10 @@ class CompressedAttention(Block, keeps="keys"):
         kv = builder.norm("rms_norm", kv, "kv_norm", tokens, self.width)
         kv = attention.rotate(builder, kv, "k_rope", tokens, 1, self.rotary)
         kv = builder.write_to_cache(kv, most=self.window)
-        read, pairs = [kv], sliding_window(self.window).pairs(step.new, step.length)
+        pairs = sliding_window(self.window).pairs(step.new, step.length)
         if step.full:
             pairs = step.new * step.length
-        if not is_zero(step.past):
-            dims = (step.attended, step.past, self.width)
-            touched = step.attended * minimum(step.past, self.window - 1) * self.width
-            read.append(Tensor(builder.path("cache", "window"), dims, step.kv, "kv", touched=touched))
+        read = [kv, *builder.cached("window", self.width, seen=minimum(step.past, self.window - 1))]
         if self.rate:
             most = self.indexer.top_k if self.indexer else None
             read += self._compress(builder, x, "compressor", self.width, most)
@@ -419,7 +408,7 @@ class CompressedAttention(Block, keeps="keys"):
         made = _pool(builder, [kv, gate, *bias], module, width, self.rate)
         scale = width * minimum(closed, 1)  # it is read where a window closes
         normed = builder.norm("rms_norm", made, f"{module}.kv_norm", step.own * closed, width, touched=scale)
-        builder.mark_by_sequence()
+        builder.mark(by_sequence=True)
         return attention.keep_entries(builder, normed, module, width, self.rate, most, dtype)
 
     def _select(self, builder: OperationBuilder, x: Tensor, narrow: Tensor, indexer: Indexer) -> None:

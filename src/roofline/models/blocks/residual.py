@@ -82,8 +82,8 @@ class ResidualAdd(Block, runs_whole=True):
         if self.inside:
             return builder.elementwise("add", (x, builder.stream), "")
         if self.gated:
-            read, out = (x, builder.stream, *builder.read_weights("gate")), builder.output("", *x.dims)
-            builder.stream = builder.vector("elementwise", read, out, "", 3 * out.elements, out.elements)
+            read = (x, builder.stream, *builder.read_weights("gate"))
+            builder.stream = builder.vector("elementwise", read, "", *x.dims, each=3)
         else:
             builder.stream = builder.elementwise("add", (x, builder.stream), "")
         return builder.stream
@@ -152,9 +152,9 @@ class PositionEmbedding(Block, runs_whole=True):
         index = Tensor(builder.path("index"), (new,), "int32", "index")
         rows = builder.output("rows", new, self.width)
         builder.add(embedding("", (table, index), (rows,)), "gather")
-        builder.mark_by_sequence()
+        builder.mark(by_sequence=True)
         builder.stream = builder.elementwise("add", (x, rows), "add", like=x)
-        builder.mark_by_sequence()
+        builder.mark(by_sequence=True)
         return builder.stream
 
 
@@ -274,9 +274,8 @@ class CollapseStreams(StreamBlock):
             fn, *others = builder.weights
             mixed = builder.linear(fn, flat, rows, compute="tf32")
             read = (streams, mixed, *builder.read_weights(*others))
-        out = builder.output("collapse", rows, self.width)
-        elements = rows * self.streams * self.width
-        return builder.vector("reduction", read, out, "collapse", flops=2 * elements, elements=elements, compute="fp32")
+        sizes = {"each": 2, "elements": rows * self.streams * self.width}
+        return builder.vector("reduction", read, "collapse", rows, self.width, **sizes, compute="fp32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +285,8 @@ class ExpandStreams(StreamBlock):
     mixed: bool = True
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
-        before = builder.stream
-        out = builder.output("mix", *before.dims)
-        elements: Size = before.elements
-        flops = 2 * elements * ((self.streams if self.mixed else 0) + 1)
-        builder.stream = builder.vector("elementwise", (x, before), out, "mix", flops=flops, elements=elements)
+        before, each = builder.stream, 2 * ((self.streams if self.mixed else 0) + 1)
+        builder.stream = builder.vector("elementwise", (x, before), "mix", *before.dims, each=each)
         return builder.stream
 
 
@@ -322,8 +318,7 @@ class GatedCollapse(StreamBlock):
         mixed = builder.elementwise("sigmoid", (builder.linear("input_mix_weight_up", narrow, rows),), "mix.gate")
         if not self.last:
             builder.elementwise("sigmoid", (builder.linear("block_inject_weight", normed, rows),), "inject")
-        out, elements = builder.output("collapse", rows, self.width), rows * wide
-        return builder.vector("reduction", (normed, mixed), out, "collapse", flops=2 * elements, elements=elements)
+        return builder.vector("reduction", (normed, mixed), "collapse", rows, self.width, each=2, elements=rows * wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,9 +366,7 @@ class HashedEmbedding(StreamBlock):
         parts = rows * self.streams
         keys = builder.norm("rms_norm", keys, "norm_key", parts, self.width)
         queries = builder.norm("rms_norm", streams, "norm_query", parts, self.width)
-        gated = builder.output("gate", rows, wide)
-        builder.vector("elementwise", (keys, queries, value), gated, "gate", flops=3 * gated.elements,
-                       elements=gated.elements)  # fmt: skip
+        gated = builder.vector("elementwise", (keys, queries, value), "gate", rows, wide, each=3)
         normed = builder.norm("rms_norm", gated, "norm_conv", parts, self.width)
         out = builder.convolve(normed, wide, self.kernel, apart=self.words)
         builder.stream = builder.elementwise("add", (streams, gated, out), "add", like=streams)
@@ -399,10 +392,11 @@ class StreamProjections(StreamBlock):
         count, wide = x.dims[0], self.streams * self.width
         part = Tensor(x.ident, (count, self.width), x.dtype, x.role)
         parts = [builder.linear(name, part, count) for name in builder.weights]
-        out = builder.output("streams", count, self.width if self.back else wide)
         # a square and a sum for each magnitude, a product to scale by it, a sum for the mean
         flops = count * self.width * (2 * self.streams + (2 if self.back else 1) * (self.streams - 1))
-        builder.stream = builder.vector("reduction", (part, *parts), out, "streams", flops=flops, elements=count * wide)
+        sizes = {"flops": flops, "elements": count * wide}
+        made = self.width if self.back else wide
+        builder.stream = builder.vector("reduction", (part, *parts), "streams", count, made, **sizes)
         return builder.stream
 
 
@@ -431,10 +425,8 @@ class AltUpPredict(StreamBlock):
         count = streams.dims[0]
         active = Tensor(streams.ident, (count, self.width), streams.dtype, streams.role)
         weights = builder.linear("prediction_coefs", self.route(builder, active, "predict"), count)
-        out = builder.output("predictions", count, n * self.width)
-        elements = count * n * self.width
-        flops = (2 * n + 1) * elements
-        builder.vector("elementwise", (streams, weights), out, "predictions", flops=flops, elements=elements)
+        read = (streams, weights)
+        out = builder.vector("elementwise", read, "predictions", count, n * self.width, each=2 * n + 1)
         builder.kept[_PREDICTED] = [out]
         builder.stream = Tensor(out.ident, (count, self.width), out.dtype)
         return builder.stream
@@ -453,9 +445,8 @@ class AltUpCorrect(StreamBlock):
         before = builder.from_earlier(_PREDICTED)[0]
         routed = AltUpPredict(self.name, n, self.width).route(builder, x, "correct")
         weights = builder.linear("correction_coefs", routed, count)
-        out = builder.output("corrected", count, n * self.width)
-        elements, flops = count * n * self.width, count * self.width * (2 * n + 1)
-        builder.vector("elementwise", (x, before, weights), out, "corrected", flops=flops, elements=elements)
+        read, flops = (x, before, weights), count * self.width * (2 * n + 1)
+        out = builder.vector("elementwise", read, "corrected", count, n * self.width, flops=flops)
         builder.kept[_CORRECTED] = [out]
         first = Tensor(out.ident, (count, self.width), out.dtype)
         scale = builder.read_weights("correct_output_scale")
@@ -468,9 +459,8 @@ class AddToOtherStreams(StreamBlock):
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         before = builder.from_earlier(_CORRECTED)[0]
-        out = builder.output("", *before.dims)
         elements = before.dims[0] * (self.streams - 1) * self.width
-        builder.stream = builder.vector("elementwise", (x, before), out, "", flops=elements, elements=elements)
+        builder.stream = builder.vector("elementwise", (x, before), "", *before.dims, elements=elements)
         return builder.stream
 
 
@@ -517,9 +507,9 @@ class AttentionResidual(Block, runs_whole=True):
         rows, several = x.dims[0], self.queries or 1
         others = builder.output(f"{self.name}.states", rows, (self.states - 1) * self.width)
         read = [x, *([others] if self.states > 1 else []), *builder.read_weights(*builder.weights)]
-        out, elements = builder.output(self.name, rows, several * self.width), rows * self.states * self.width
-        flops = (4 + 4 * several) * elements
-        out = builder.vector("softmax", read, out, self.name, flops=flops, elements=several * elements)
+        elements = rows * self.states * self.width
+        sizes = {"flops": (4 + 4 * several) * elements, "elements": several * elements}
+        out = builder.vector("softmax", read, self.name, rows, several * self.width, **sizes)
         if not self.queries:
             builder.stream = out
         return out
@@ -571,8 +561,7 @@ class MessageGates(Block, runs_whole=True):
                 builder.elementwise("tanh", (builder.linear(f"{place}.{gate}_gate_proj", narrow, rows),), gate)
                 for gate in ("forget", "message")
             ]
-            out = builder.output(place, rows, width)
-            builder.vector("elementwise", [*both, *gates], out, place, flops=4 * rows * width, elements=rows * width)
+            out = builder.vector("elementwise", [*both, *gates], place, rows, width, each=4)
         return Tensor(out.ident, (len(self.inputs) * rows, width), out.dtype)
 
 
