@@ -24,7 +24,7 @@ from roofline.hardware.machine import Machine
 from roofline.hardware.rate import rate
 from roofline.models.description import Block, Cached, Model
 from roofline.models.operation_builder import ForwardPass, OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, biases, norm_weights, where
 from roofline.ops.attention import AttentionSizes, attention, index_scores
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, FULL, BandMask, chunked_pairs, compressed_pairs, selected_pairs, sliding_window
@@ -294,70 +294,57 @@ class Attention(Block, keeps="keys"):
 
     def weights(self) -> tuple[Weight, ...]:
         q, k, v, o = self.names
-        rows = self.heads * self.key * (2 if self.gate == "query" else 1)
-        found = [Weight(q, (rows, self.inputs))]
-        if self.query_rank:
-            found = [Weight(q, (self.query_rank, self.inputs)), Weight("wq", (rows, self.query_rank))]
-        if not self.reads_kv_of:
-            found.append(Weight(k, (self.kv_heads * self.key, self.inputs)))
-        if not self.shared_kv and not self.reads_kv_of:
-            found.append(Weight(v, (self.kv_heads * self.value, self.inputs)))
-        found.append(Weight(o, (self.outputs or self.inputs, self.heads * self.value)))
+        queries, keys, values = self.heads * self.key, self.kv_heads * self.key, self.kv_heads * self.value
+        rows, distances = queries * (2 if self.gate == "query" else 1), self.relative[0]
+        found = [
+            Weight(q, (self.query_rank or rows, self.inputs)),
+            *where(self.query_rank, Weight("wq", (rows, self.query_rank))),
+            *where(not self.reads_kv_of, Weight(k, (keys, self.inputs))),
+            *where(not self.shared_kv and not self.reads_kv_of, Weight(v, (values, self.inputs))),
+            Weight(o, (self.outputs or self.inputs, self.heads * self.value)),
+        ]
         if self.bias:
-            biased = (w for w in found[:-1] if self.key_bias or w.name != k)
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in biased]
-        if self.out_bias:
-            found.append(Weight(f"{o}.bias", (self.inputs,), "bias"))
-        if self.adapter_rank:
-            made = {"q": self.heads * self.key, "k": self.kv_heads * self.key, "v": self.kv_heads * self.value}
-            for name, count in made.items():
-                found.append(Weight(f"linear_{name}_adapter.0", (self.adapter_rank, self.inputs)))
-                found.append(Weight(f"linear_{name}_adapter.1", (count, self.adapter_rank)))
-        if self.query_rank:
-            found.append(Weight("inter_norm", (self.query_rank,), "norm"))
+            found += biases(weight for weight in found[:-1] if self.key_bias or weight.name != k)
+        found += where(self.out_bias, Weight(f"{o}.bias", (self.inputs,), "bias"))
+        for name, count in zip("qkv" if self.adapter_rank else "", (queries, keys, values), strict=False):
+            found.append(Weight(f"linear_{name}_adapter.0", (self.adapter_rank, self.inputs)))
+            found.append(Weight(f"linear_{name}_adapter.1", (count, self.adapter_rank)))
+        found += where(self.query_rank, Weight("inter_norm", (self.query_rank,), "norm"))
         if self.norm in ("head", "full"):
-            per = (1, 1) if self.norm == "head" else (self.heads, self.kv_heads)
-            for each, count in zip(("q_norm",) if self.reads_kv_of else ("q_norm", "k_norm"), per, strict=False):
-                found.append(Weight(each, (count * self.key,), "norm"))
-                if self.norm_shift:
-                    found.append(Weight(f"{each}.bias", (count * self.key,), "norm"))
+            of_queries, of_keys = (queries, keys) if self.norm == "full" else (self.key, self.key)
+            found += norm_weights("q_norm", of_queries, self.norm_shift)
+            found += where(not self.reads_kv_of, *norm_weights("k_norm", of_keys, self.norm_shift))
         if self.norm == "clipped":
-            found.append(Weight("q_norm", (self.heads * self.key,), "norm"))
-            found.append(Weight("r_norm", (self.heads * self.relative[0],), "norm"))
-        if self.made_sinks:
-            found.append(Weight("sink_proj", (self.heads, self.inputs), "other"))
+            found += [*norm_weights("q_norm", queries), *norm_weights("r_norm", self.heads * distances)]
+        found += where(self.made_sinks, Weight("sink_proj", (self.heads, self.inputs), "other"))
         if self.parted:
             found += [Weight(f"{part}_input_layernorm", (self.inputs,), "norm") for part in "qkv"]
             found += [Weight(f"{part}_sconv_proj", (self.kv_heads * self.kv_kernel, self.inputs)) for part in "kv"]
         if self.out_norm == "full":
-            wide = (self.heads * self.value,)
-            found += [Weight(f"attn_sub_norm{end}", wide, "norm") for end in ("", ".bias")[: 1 + self.norm_shift]]
-        if self.sinks:
-            found.append(Weight("sinks", (self.heads,), "other"))
-        if self.kv_kernel:
-            found.append(Weight("kv_sconv", (int(self.kv_per_token()), 1, self.kv_kernel), "other"))
-        if self.relative[0]:
-            found.append(Weight("r_proj", (self.heads * self.relative[0], self.inputs)))
-            found.append(Weight("rel_logits_proj", self.relative[::-1], "other"))
+            found += norm_weights("attn_sub_norm", self.heads * self.value, self.norm_shift)
+        found += [
+            *where(self.sinks, Weight("sinks", (self.heads,), "other")),
+            *where(self.kv_kernel, Weight("kv_sconv", (int(self.kv_per_token()), 1, self.kv_kernel), "other")),
+            *where(distances, Weight("r_proj", (self.heads * distances, self.inputs))),
+            *where(distances, Weight("rel_logits_proj", self.relative[::-1], "other")),
+        ]
         if self.differential:
             found += [Weight(f"lambda_{name}", (self.key,), "other") for name in ("q1", "k1", "q2", "k2")]
         if self.gate in ("head", "full"):
             found.append(Weight("g_proj", (self.heads * (1 if self.gate == "head" else self.value), self.inputs)))
-            if self.gate_bias:
-                found.append(Weight("g_proj.bias", (self.heads,), "bias"))
+            found += where(self.gate_bias, Weight("g_proj.bias", (self.heads,), "bias"))
+        return (*found, *self._index_weights())
+
+    def _index_weights(self) -> list[Weight]:
+        if self.indexer is None:
+            return []
+        heads, width = self.indexer.heads, self.indexer.width
         if isinstance(self.indexer, MeanIndexer):
-            rows, width = self.indexer.heads + 1, self.indexer.width
-            found.append(Weight("indexer.index_qk_proj", (rows * width, self.inputs)))
-            found += [Weight(f"indexer.{name}_layernorm", (width,), "norm") for name in "qk"]
-        elif self.indexer is not None:
-            s = self.indexer
-            found += [
-                Weight("indexer.q_proj", (s.heads * s.width, self.inputs)),
-                Weight("indexer.k_proj", (s.width, self.inputs)),
-                Weight("indexer.q_norm", (s.width,), "norm"),
-                Weight("indexer.k_norm", (s.width,), "norm"),
-            ]
-        return tuple(found)
+            names, matrices = ("q_layernorm", "k_layernorm"), {"index_qk_proj": heads + 1}
+        else:
+            names, matrices = ("q_norm", "k_norm"), {"q_proj": heads, "k_proj": 1}
+        made = [Weight(f"indexer.{name}", (rows * width, self.inputs)) for name, rows in matrices.items()]
+        return [*made, *(Weight(f"indexer.{name}", (width,), "norm") for name in names)]
 
     def as_kind(self, kind: type[Kind], **more: Any) -> Kind:
         """Attention of another kind with the same fields, but for ``more``."""

@@ -27,7 +27,7 @@ from roofline.frozen import NamedTuple, dataclass, replace
 from roofline.models.blocks.attention import Attention, attention_core
 from roofline.models.description import Block, Cached, Layer, Model
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight, join_path
+from roofline.models.weights import Weight, join_path, norm_weights, where
 from roofline.ops.basic import embedding
 from roofline.ops.contraction import contraction
 from roofline.signatures import spelled
@@ -168,7 +168,7 @@ class RelativePositions(Block, runs_whole=True):
     normed: bool = True
 
     def weights(self) -> tuple[Weight, ...]:
-        norm = [Weight(name, (self.width,), "norm") for name in ("LayerNorm", "LayerNorm.bias") if self.normed]
+        norm = where(self.normed, *norm_weights("LayerNorm", self.width, shift=True))
         return (Weight("rel_embeddings", (self.rows, self.width), "embedding"), *norm)
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
@@ -364,8 +364,8 @@ class Encoder(Block):
             read = (part.read_weight(table)[0][0], tokens)
             part.add(embedding("", read, (stream,), parts=self.splits), table.name)
             builder.ops += part.ops
-        for where, count, blocks in self._groups():
-            part = builder.inside(reading, where, count, stream)
+        for place, count, blocks in self._groups():
+            part = builder.inside(reading, place, count, stream)
             for block in blocks:
                 part.enter(block.name, block.weights(), type(block).__name__)
                 stream = block.run(part, stream)

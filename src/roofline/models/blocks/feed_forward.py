@@ -22,7 +22,7 @@ from roofline.models.blocks.attention import Attention, rotate
 from roofline.models.blocks.collectives import Algorithm, collective_operation
 from roofline.models.description import Block
 from roofline.models.operation_builder import ForwardPass, OperationBuilder, product_arithmetic
-from roofline.models.weights import Weight, join_path
+from roofline.models.weights import Weight, biases, join_path, norm_weights, where
 from roofline.ops.collectives.choice import AUTO, Chooser
 from roofline.ops.collectives.registry import link_groups
 from roofline.ops.collectives.routing import Density, TopKRouting
@@ -79,19 +79,16 @@ class Mlp(Block):
 
     def weights(self) -> tuple[Weight, ...]:
         gate, up, down = self.names
-        found = [Weight(gate, (self.hidden, self.inputs))] if self.gated else []
-        found += [Weight(up, (self.hidden, self.inputs)), Weight(down, (self.inputs, self.hidden))]
-        if self.bias or self.down_bias:
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in (found if self.bias else found[-1:])]
-        if self.activation == "xielu":
-            found += [Weight(name, (1,), "other") for name in _OWN]
-        if self.norm:
-            ends = ("", ".bias") if self.norm == "layer_norm" else ("",)
-            found += [Weight(f"ffn_sub_norm{end}", (self.hidden,), "norm") for end in ends]
-        if self.adapter_rank:
-            found.append(Weight("adapter", (self.adapter_rank, self.inputs)))
-            found += [Weight(f"{name}_adapter", (self.hidden, self.adapter_rank)) for name in (gate, up)]
-        return tuple(found)
+        into, out = (self.hidden, self.inputs), (self.inputs, self.hidden)
+        found = (*where(self.gated, Weight(gate, into)), Weight(up, into), Weight(down, out))
+        return (
+            *found,
+            *where(self.bias or self.down_bias, *biases(found if self.bias else found[-1:])),
+            *where(self.activation == "xielu", *(Weight(name, (1,), "other") for name in _OWN)),
+            *where(self.norm, *norm_weights("ffn_sub_norm", self.hidden, self.norm == "layer_norm")),
+            *where(self.adapter_rank, Weight("adapter", (self.adapter_rank, self.inputs))),
+            *where(self.adapter_rank, *(Weight(f"{n}_adapter", (self.hidden, self.adapter_rank)) for n in (gate, up))),
+        )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         return self.apply(builder, x, builder.step.tokens)
@@ -301,11 +298,12 @@ class MixtureOfExperts(Block):
         router, experts, shared = self.names
         width, held = self.latent or self.inputs, ceil_div(self.count, self.ways)
         scored = self.count + self.idle + self.shared_scored
-        found = [Weight(router, (scored, self.inputs), "router")]
-        if self.router_bias:
-            found.append(Weight(f"{router}.bias", (scored,), "bias"))
-        found += [Weight(name, (size,), "other") for name, size in self.router_scales]
-        found += [Weight(self.added, (self.inputs,), "other")] if self.added else []
+        found = [
+            Weight(router, (scored, self.inputs), "router"),
+            *where(self.router_bias, Weight(f"{router}.bias", (scored,), "bias")),
+            *(Weight(name, (size,), "other") for name, size in self.router_scales),
+            *where(self.added, Weight(self.added, (self.inputs,), "other")),
+        ]
         if self.latent:
             into, back = self.latent_names
             found += [Weight(into, (self.latent, self.inputs)), Weight(back, (self.inputs, self.latent))]
@@ -317,9 +315,7 @@ class MixtureOfExperts(Block):
             found += [Weight(f"{w.name}.bias", w.shape[:2], "bias") for w in found if w.kind == "expert"]
         if self.shared is not None:
             found += [weight._replace(name=f"{shared}.{weight.name}") for weight in self.shared.weights()]
-        if self.shared_gate:
-            found.append(Weight(f"{shared}_gate", (1, self.inputs), "router"))
-        return tuple(found)
+        return (*found, *where(self.shared_gate, Weight(f"{shared}_gate", (1, self.inputs), "router")))
 
     def active(self) -> int:
         total = 0

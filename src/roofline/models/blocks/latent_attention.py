@@ -16,7 +16,7 @@ from roofline.models.blocks import attention
 from roofline.models.blocks.attention import Indexer
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import ForwardPass, OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, biases, norm_weights, where
 from roofline.ops.contraction import contraction
 from roofline.ops.masks import CAUSAL, sliding_window
 from roofline.sizes import Size, floor_div, minimum
@@ -89,33 +89,27 @@ class LatentAttention(Block, is_latent=True, keeps="keys"):
             Weight("kv_a_layernorm", (self.rank,), "norm"),
             Weight("kv_b_proj", (n * (self.nope + self.value), self.rank)),
             Weight("o_proj", (self.inputs, n * self.value)),
+            *where(self.gate == "full", Weight("g_proj", (n * self.value, self.inputs))),
+            *where(self.gate == "head", Weight("g_proj", (n, self.inputs))),
+            *where(self.key_norm, Weight("k_rope_only_layernorm", (self.rotary,), "norm")),
+            *where(self.sinks, Weight("sinks", (n,), "other")),
+            *where(self.scaled, *_scaling("softmax_scaling", n)),
         ]
-        if self.gate in ("full", "head"):
-            found.append(Weight("g_proj", (n * (self.value if self.gate == "full" else 1), self.inputs)))
-        if self.key_norm:
-            found.append(Weight("k_rope_only_layernorm", (self.rotary,), "norm"))
-        if self.sinks:
-            found.append(Weight("sinks", (n,), "other"))
-        if self.scaled:
-            found += _scaling("softmax_scaling", n)
         if self.bias:
             names = ("q_a_proj", "kv_a_proj_with_mqa", "o_proj")
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found if w.name in names]
+            found += biases(weight for weight in found if weight.name in names)
         if self.indexer is not None and not self.indexer.shared:
             s = self.indexer
-            if not self.query_rank:
-                found += [Weight(f"indexer.q_input_norm{part}", (self.inputs,), "norm") for part in ("", ".bias")]
-            found += _scaling("indexer.softmax_scaling", s.heads) if self.scaled else []
             found += [
+                *where(not self.query_rank, *norm_weights("indexer.q_input_norm", self.inputs, shift=True)),
+                *where(self.scaled, *_scaling("indexer.softmax_scaling", s.heads)),
                 Weight("indexer.wq_b", (s.heads * s.width, self.query_rank or self.inputs)),
                 Weight("indexer.wk", (s.width, self.inputs)),
-                Weight("indexer.k_norm", (s.width,), "norm"),
-                Weight("indexer.k_norm.bias", (s.width,), "norm"),
+                *norm_weights("indexer.k_norm", s.width, shift=True),
                 Weight("indexer.weights_proj", (s.heads, self.inputs), "other"),
+                *where(s.pool, Weight("indexer.index_kpool_compress_ape", (s.pool, s.width), "other")),
+                *where(s.pool, Weight("indexer.index_kpool_compress_gate", (s.width, self.inputs), "other")),
             ]
-            if s.pool:
-                found.append(Weight("indexer.index_kpool_compress_ape", (s.pool, s.width), "other"))
-                found.append(Weight("indexer.index_kpool_compress_gate", (s.width, self.inputs), "other"))
         return tuple(found)
 
     def kv_per_token(self) -> float:
@@ -323,8 +317,7 @@ class CompressedAttention(Block, keeps="keys"):
             Weight("o_a_proj", (self.groups * self.out_rank, self.heads * self.width // self.groups)),
             Weight("o_b_proj", (self.inputs, self.groups * self.out_rank)),
         ]
-        if self.rate:
-            found += self._compressor("compressor", self.width)
+        found += where(self.rate, *self._compressor("compressor", self.width))
         if self.indexer is not None:
             s = self.indexer
             found += self._compressor("indexer", s.width)

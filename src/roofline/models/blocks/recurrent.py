@@ -23,7 +23,7 @@ from roofline.models.blocks.collectives import collective_operation
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, biases, where
 from roofline.ops.recurrent import gated_scan, linear_recurrence, selective_scan
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
@@ -137,23 +137,18 @@ class Mamba2(Block, keeps="state"):
 
     def weights(self) -> tuple[Weight, ...]:
         rows = self.inner + self.channels + self.heads
-        found = [
+        return (
             Weight("in_proj", (rows, self.inputs)),
             Weight("conv1d", (self.channels, 1, self.kernel), "other"),
             Weight("dt_bias", (self.heads,), "other"),
             Weight("A_log", (self.heads,), "other"),
             Weight("D", (self.heads,), "other"),
             Weight("out_proj", (self.inputs, self.inner)),
-        ]
-        if self.normed:
-            found.append(Weight("norm", (self.inner,), "norm"))
-        if self.conv_bias:
-            found.append(Weight("conv1d.bias", (self.channels,), "bias"))
-        if self.bias:
-            found.append(Weight("in_proj.bias", (rows,), "bias"))
-        if self.out_bias:
-            found.append(Weight("out_proj.bias", (self.inputs,), "bias"))
-        return tuple(found)
+            *where(self.normed, Weight("norm", (self.inner,), "norm")),
+            *where(self.conv_bias, Weight("conv1d.bias", (self.channels,), "bias")),
+            *where(self.bias, Weight("in_proj.bias", (rows,), "bias")),
+            *where(self.out_bias, Weight("out_proj.bias", (self.inputs,), "bias")),
+        )
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         return kept_states(self.inner * self.state_size, self.state, self.channels * (self.kernel - 1))
@@ -308,7 +303,7 @@ class Mamba1(Block, keeps="state"):
 
     def weights(self) -> tuple[Weight, ...]:
         made = self.heads * (self.rank + 2 * self.state_size)
-        found = [
+        return (
             Weight("in_proj", (2 * self.inner, self.inputs)),
             Weight("x_proj", (made, self.inner // self.heads)),
             Weight("dt_proj", (self.inner, self.rank)),
@@ -317,15 +312,11 @@ class Mamba1(Block, keeps="state"):
             Weight("A_log", (self.inner, self.state_size), "other"),
             Weight("D", (self.inner,), "other"),
             Weight("out_proj", (self.inputs, self.inner)),
-        ]
-        if self.conv_bias:
-            found.append(Weight("conv1d.bias", (self.inner,), "bias"))
-        if self.bias:
-            sizes = {"in_proj.bias": 2 * self.inner, "out_proj.bias": self.inputs}
-            found += [Weight(name, (size,), "bias") for name, size in sizes.items()]
-        if not self.plain:
-            found += [Weight(name, (size,), "norm") for name, size in self._norms.items()]
-        return tuple(found)
+            *where(self.conv_bias, Weight("conv1d.bias", (self.inner,), "bias")),
+            *where(self.bias, Weight("in_proj.bias", (2 * self.inner,), "bias")),
+            *where(self.bias, Weight("out_proj.bias", (self.inputs,), "bias")),
+            *where(not self.plain, *(Weight(name, (size,), "norm") for name, size in self._norms.items())),
+        )
 
     @property
     def _norms(self) -> dict[str, int]:
@@ -385,8 +376,7 @@ class RealGatedRecurrence(Block, keeps="state"):
             Weight("conv_1d", (self.width, 1, self.kernel), "other"),
             Weight("linear_out", (self.inputs, self.width)),
         ]
-        found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
-        return (*found, Weight("rg_lru.recurrent_param", (self.width,), "other"))
+        return (*found, *biases(found), Weight("rg_lru.recurrent_param", (self.width,), "other"))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         return kept_states(self.width, "fp32", self.width * (self.kernel - 1))
@@ -449,9 +439,7 @@ class ShortConvolution(Block, keeps="state"):
             Weight("conv", (self.width, 1, self.kernel), "other"),
             Weight("out_proj", (self.inputs, self.width)),
         ]
-        if self.bias:
-            found += [Weight(f"{w.name}.bias", w.shape[:1], "bias") for w in found]
-        return tuple(found)
+        return (*found, *where(self.bias, *biases(found)))
 
     def cache(self, length: Size) -> tuple[Cached, ...]:
         return (Cached("inputs", self.width * (self.kernel - 1), "state"),)

@@ -20,7 +20,7 @@ from roofline.frozen import dataclass
 from roofline.models.blocks.feed_forward import ACTIVATIONS
 from roofline.models.description import Block, Cached, Layer
 from roofline.models.operation_builder import OperationBuilder
-from roofline.models.weights import Weight
+from roofline.models.weights import Weight, where
 from roofline.ops.basic import embedding
 from roofline.sizes import Size
 from roofline.work import Op, Tensor, Work
@@ -44,13 +44,12 @@ class Norm(Block, runs_whole=True):
     def weights(self) -> tuple[Weight, ...]:
         if not self.scaled:
             return ()
-        found = [Weight("", (self.width,), "norm")]
-        if self.shift:
-            found.append(Weight("bias", (self.width,), "norm"))
-        if self.gate_rank:
-            shape = (self.gate_rank, self.width)
-            found += [Weight("mlp.fc1", shape), Weight("mlp.fc2", shape[::-1])]
-        return tuple(found)
+        return (
+            Weight("", (self.width,), "norm"),
+            *where(self.shift, Weight("bias", (self.width,), "norm")),
+            *where(self.gate_rank, Weight("mlp.fc1", (self.gate_rank, self.width))),
+            *where(self.gate_rank, Weight("mlp.fc2", (self.width, self.gate_rank))),
+        )
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         rows = x.dims[0]
@@ -210,8 +209,8 @@ class Linear(Block, runs_whole=True):
     restarts: bool = False
 
     def weights(self) -> tuple[Weight, ...]:
-        matrix = (Weight("", (self.outputs, self.inputs), "linear"),)
-        return (*matrix, Weight("bias", (self.outputs,), "bias")) if self.bias else matrix
+        bias = where(self.bias, Weight("bias", (self.outputs,), "bias"))
+        return Weight("", (self.outputs, self.inputs), "linear"), *bias
 
     def run(self, builder: OperationBuilder, x: Tensor) -> Tensor:
         out = builder.linear("", x, x.dims[0])
